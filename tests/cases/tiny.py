@@ -117,6 +117,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "kernel_shap": {"samples": 20},
     "shap": {"max_evals": 20},
     "deep_shap": {"references": 4},
+    "solvex": {"beam": 1},
 }
 """Options that make costly methods quick."""
 

@@ -79,14 +79,15 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
         assert of.model.config.model_type in words
 
 
-@pytest.mark.parametrize("kind", ["distilbert", "deberta-v2", "modernbert mean", "gpt2", "llama", "longformer"])
+@pytest.mark.parametrize("kind", ["deberta-v2", "modernbert mean", "llama", "longformer"])
 def test_padding_and_order_change_no_score(kind: str) -> None:
     of = tiny.any_classifier(kind)
-    for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys() - {"solvex"}):
+    for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys()):
         method = explearn.get_explainer(name)
-        alone = [next(iter(method.explain(of, [text], [TARGET]))) for text in (*tiny.TEXTS, tiny.PAIRS[0])]
-        together = list(method.explain(of, [*tiny.TEXTS, tiny.PAIRS[0]], [TARGET] * (len(tiny.TEXTS) + 1)))
-        for a, b in zip(alone, together, strict=True):
+        texts = [*tiny.TEXTS, tiny.PAIRS[0]]
+        together = method.explain(of, texts, [TARGET] * len(texts))
+        for text, b in zip(texts, together, strict=True):
+            (a,) = method.explain(of, [text], [TARGET])
             largest = max(0.1, float(np.abs(a.token_scores).max()))
             np.testing.assert_allclose(b.token_scores, a.token_scores, rtol=0, atol=2e-5 * largest, err_msg=name)
 

@@ -30,15 +30,6 @@ from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS, TARGETS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"], [1, 0, 1]
-FEW: dict[str, dict[str, Any]] = {
-    "gradient_shap": {"samples": 3},
-    "integrated_gradients": {"steps": 4},
-    "sequential_ig": {"steps": 2},
-    "lime": {"samples": 10},
-    "kernel_shap": {"samples": 10},
-    "deep_shap": {"references": 4},
-    "shap": {"max_evals": 20},
-}
 AT_WORDS = {
     *("consensus", "gradient", "input_x_gradient", "integrated_gradients"),
     *("gradient_shap", "sequential_ig", "deep_lift", "deep_shap"),
@@ -119,7 +110,7 @@ def untrained() -> list[str]:
 
 
 def scores(of: TransformerPredictor, name: str, texts: list[str], targets: list[int]) -> list[Any]:
-    method = explearn.get_explainer(name, **FEW.get(name, {}))
+    method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
     return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
 
@@ -137,7 +128,7 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
             actual = scores(of, name, TEXTS, TARGETS)
             assert all(len(row) and np.isfinite(row).all() for row in actual), name
             continue
-        method = explearn.get_explainer(name, **FEW.get(name, {}))
+        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         with pytest.raises(UnsupportedError) as refusal:
             list(method.explain(of, TEXTS))
         said = str(refusal.value)

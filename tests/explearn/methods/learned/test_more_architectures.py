@@ -9,66 +9,35 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from aml_cases import encoder
+from learned_cases import all_trained, short_task, trained_for_attention
 
 from explearn.lens.attention import Attention, capture_attention
-from explearn.methods.aml.faml import FAML
-from explearn.methods.aml.paml import PAML
-from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, explain_batch, size_of
-from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.l2e.explainer import L2E
-from explearn.methods.listed_task import ListedTask
 
 KINDS = ("deberta-v2", "mpnet", "modernbert", *tiny.DECODERS)
-FEW = ("deberta-v2", "modernbert", "gpt2", "gemma")
-"""One of each kind of attention; the others differ in nothing that training sees."""
-SOME = [*tiny.TEXTS, *tiny.CORPUS[:5]]
 
 
-def task_of(kind: str) -> ListedTask:
-    of = tiny.make_classifier(kind)
-    data: Any = list(zip(SOME, of.predict(SOME), strict=True))
-    gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(SOME, start=1)}
-    return ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
+@pytest.mark.parametrize("kind", ["deberta-v2", "modernbert", "gemma"])
+def test_every_method_on_each_kind_of_attention(kind: str, tmp_path: Path) -> None:
+    """pAML with an encoder of another tokenizer; the other kinds differ in nothing that training sees."""
+    task = short_task(tiny.make_classifier(kind))
+    methods = all_trained(task, tmp_path / "paml", backbone=encoder(tmp_path / "encoder"))
+    for name, (method, of) in methods.items():
+        attributions = method.explain(of, tiny.TEXTS)
+        assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS], name
+        for attribution in attributions:
+            assert np.isfinite(attribution.scores).all() and attribution.scores.any(), name
+            if name in ("ivra", "smat"):
+                assert attribution.token_scores.sum() == pytest.approx(1, abs=1e-4)
 
 
-def explained(method: Any, of: Any) -> list[Any]:
-    attributions = list(method.explain(of, tiny.TEXTS))
-    assert all(np.isfinite(a.scores).all() for a in attributions)
-    assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS]
-    return attributions
-
-
-@pytest.mark.parametrize("kind", FEW)
-class TestTraining:
-    def test_expnet(self, kind: str, tmp_path: Path) -> None:
-        task = task_of(kind)
-        method = ExpNet(protocol="in_domain", epochs=2).learn(task)
-        attributions = explained(method, task.classifier)
-        method.save_pretrained(tmp_path / "e")
-        again = explained(ExpNet.from_pretrained(tmp_path / "e"), task.classifier)
-        np.testing.assert_array_equal(again[1].scores, attributions[1].scores)
-
-    def test_l2e(self, kind: str) -> None:
-        task = task_of(kind)
-        method = L2E(epochs=1, samples=4, width=16).learn(task)
-        explained(method, task.classifier)
-
-    @pytest.mark.parametrize("method", [IvRA, SMaT])
-    def test_ivra_and_smat(self, kind: str, method: Any) -> None:
-        task = task_of(kind)
-        trained = method(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task)
-        for actual in explained(trained, trained.classifier):
-            assert actual.token_scores.sum() == pytest.approx(1, abs=1e-4)
-
-    def test_paml_and_faml_with_an_encoder_of_another_tokenizer(self, kind: str, tmp_path: Path) -> None:
-        tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
-        tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
-        task = task_of(kind)
-        paml = PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task)
-        explained(paml, task.classifier)
-        paml.save_pretrained(tmp_path / "paml")
-        explained(FAML.from_pretrained(tmp_path / "paml", steps=1, samples=2), task.classifier)
+@pytest.mark.parametrize("kind", ("eurobert", *tiny.MORE_DECODERS))
+def test_expnet_and_the_reader_of_hidden_states(kind: str) -> None:
+    task = short_task(tiny.make_classifier(kind))
+    for method in trained_for_attention(task):
+        for attribution in method.explain(task.classifier, tiny.TEXTS[:2]):
+            assert np.isfinite(attribution.scores).all() and attribution.scores.any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
