@@ -16,6 +16,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import BlockTrace, TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
+from explearn.methods.registry import get_explainer
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.question_answering import QuestionPredictor
@@ -39,7 +40,9 @@ __all__ = [
     "POSITIONS",
     "TEXTS",
     "any_classifier",
+    "batch",
     "classifier",
+    "double",
     "eager",
     "eager_attentions",
     "eager_gradients",
@@ -49,6 +52,7 @@ __all__ = [
     "make_classifier",
     "model",
     "save",
+    "score",
     "tokenizer",
     "trace",
 ]
@@ -162,6 +166,25 @@ def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **optio
     return TransformerPredictor(
         model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind
     )
+
+
+def double(kind: str = "bert", classes: int = 2) -> TransformerPredictor:
+    """A new classifier in float64, so that rounding hides nothing."""
+    of = make_classifier(kind, classes)
+    of.model.double()
+    return of
+
+
+def batch(of: TransformerPredictor, texts: Any = TEXTS) -> Batch:
+    """Some texts in one padded batch."""
+    return of.batch(of.encode(list(texts)))
+
+
+def score(name: str, of: TransformerPredictor, texts: Any, targets: Any = None, **options: Any) -> Any:
+    """The scores of a method, of every sub-token of some texts in one padded batch; targets by index."""
+    wanted = None if targets is None else torch.tensor(targets)
+    explainer: Any = get_explainer(name, **options)
+    return explainer.score_batch(of, batch(of, texts), wanted)
 
 
 @functools.cache

@@ -18,21 +18,6 @@ import explearn
 from explearn.methods.relevance.gae import gae_row, specialised
 
 
-def double(kind: str) -> explearn.TransformerPredictor:
-    """In float64, so that rounding hides nothing."""
-    of = tiny.make_classifier(kind, 3)
-    of.model.double()
-    return of
-
-
-def scores(name: str, of: explearn.TransformerPredictor, **options: Any) -> list[torch.Tensor]:
-    """Scores of each text's sub-tokens, special ones included, all texts in one padded batch."""
-    encodings = of.encode(tiny.TEXTS)
-    actual: Any = explearn.get_explainer(name, **options)
-    actual = actual.score_batch(of, of.batch(encodings), None)
-    return [row[: len(e)] for row, e in zip(actual.scores, encodings, strict=True)]
-
-
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
 @pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS], ids=["predicted", "other_class"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -64,9 +49,9 @@ class TestGAE:
 
 class TestMaskedGAE:
     def test_with_all_heads_it_is_gae(self) -> None:
-        of = double("bert")
-        for actual, full in zip(scores("mgae", of, share=1), scores("gae", of), strict=True):
-            torch.testing.assert_close(actual, full, rtol=0, atol=0)
+        of = tiny.double("bert", 3)
+        masked = tiny.score("mgae", of, tiny.TEXTS, share=1)
+        torch.testing.assert_close(masked.scores, tiny.score("gae", of, tiny.TEXTS).scores, rtol=0, atol=0)
 
     def test_roles_of_heads_made_for_them(self) -> None:
         """Ten tokens, [CLS] first, [SEP] last. Even attention puts 1/10 on the next token and 2/10 on special ones, so

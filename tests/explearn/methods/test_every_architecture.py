@@ -68,12 +68,12 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
     for name in untrained():
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         if name not in expected:
-            attributions = list(method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0]))
+            attributions = method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0])
             assert [len(a.scores) for a in attributions] == [7, 4], name
             assert all(np.isfinite(a.scores).all() for a in attributions), name
             continue
         with pytest.raises(UnsupportedError, match=expected[name]) as refusal:
-            list(method.explain(of, []))
+            method.explain(of, [])
         words = str(refusal.value)
         assert words.startswith(name) and "\n" not in words and ". " not in words
         assert of.model.config.model_type in words
@@ -162,7 +162,7 @@ class TestAgainstEagerAttention:
         model: Any = of.model
         with torch.inference_mode(), Hooks() as hooks:
             encoder = hooks.record(model.base_model)
-            logits = model(**of.batch(of.encode([TEXT])).model_inputs()).logits[0]
+            logits = model(**tiny.batch(of, [TEXT]).model_inputs()).logits[0]
             activated, weight = head_states(of, encoder.output[0][0])
             activation = activated @ weight[TARGET]
         row = read_row(kind, len(activation))

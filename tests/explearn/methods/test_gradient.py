@@ -170,8 +170,7 @@ class TestBehindANorm:
     """A norm directly behind the word table takes the length of the embeddings away; gradients are taken behind it."""
 
     def test_input_x_gradient_is_that_of_the_norm_s_output(self, kind: str) -> None:
-        of = tiny.make_classifier(kind)
-        of.model.double()
+        of = tiny.double(kind)
         embeddings = of.model.base_model.embeddings
         norm = embeddings.LayerNorm if kind == "deberta-v2" else embeddings.norm
         for text, actual, target in explained("input_x_gradient", of, TEXTS):

@@ -22,7 +22,7 @@ class TestEmbeddedClassifier:
     def test_a_text_s_own_embeddings_give_the_classifier_s_logits(self, kind: str) -> None:
         """Also where a text holds the padding token, by which RoBERTa counts positions."""
         of = double_classifier(kind)
-        batch = of.batch(of.encode([*TEXTS, f"lazy {of.tokenizer.pad_token} dog"]))
+        batch = tiny.batch(of, [*TEXTS, f"lazy {of.tokenizer.pad_token} dog"])
         function = EmbeddedClassifier(of, batch.model_inputs(), None, "logit")
         with torch.no_grad():
             values = function(function.embed())

@@ -164,7 +164,7 @@ class TestLevels:
     def test_texts_that_do_not_come_back_from_a_string_go_by_words(self, kind: str, text: Any) -> None:
         of = tiny.classifier(kind)
         (actual,), (by_words,) = (
-            list(explearn.get_explainer("shap", level=level).explain(of, [text])) for level in ("auto", "word")
+            explearn.get_explainer("shap", level=level).explain(of, [text]) for level in ("auto", "word")
         )
         assert (actual.token_scores == by_words.token_scores).all()
 
@@ -184,13 +184,13 @@ class TestBudget:
     def test_is_kept_and_equal_copies_are_evaluated_once(self) -> None:
         of = tiny.classifier("bert")
         with count_passes(of.model) as passes:
-            list(explearn.get_explainer("shap", max_evals=60).explain(of, [LONG]))
+            explearn.get_explainer("shap", max_evals=60).explain(of, [LONG])
         assert passes.forward <= 60
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("shap", "kernel_shap"):
-        list(explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS))
+        explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS)
     assert capfd.readouterr() == ("", "")
 
 
@@ -226,5 +226,5 @@ class TestKernelShap:
         of = tiny.classifier("bert")
         for samples, passes_expected in ((40, 42), (None, 2 * 18 + 256 + 2)):
             with count_passes(of.model) as passes:
-                list(explearn.get_explainer("kernel_shap", samples=samples).explain(of, [LONG]))
+                explearn.get_explainer("kernel_shap", samples=samples).explain(of, [LONG])
             assert passes.forward == passes_expected

@@ -36,7 +36,7 @@ from explearn.methods.aml.target_metric import MapEvaluator
 class TestLearning:
     def test_it_finds_the_word_that_decides(self) -> None:
         classifier, paml = one_word_classifier(), trained()
-        attributions = list(paml.explain(classifier, examples(40, seed=9, split="test")))
+        attributions = paml.explain(classifier, examples(40, seed=9, split="test"))
         right = [a.words[int(a.scores.argmax())] in DECISIVE for a in attributions]
         assert np.mean(right) > 0.8  # by chance one of five to nine
         assert all(((a.scores > 0) & (a.scores < 1)).all() for a in attributions)
@@ -56,7 +56,7 @@ class TestLearning:
         with pytest.raises(DivergedError, match=r"pAML: training diverged in epoch 1: .* not finite; a smaller"):
             paml.learn(task_of(one_word_classifier(), 32))
         with pytest.raises(ModelError, match="not trained"):
-            list(paml.explain(one_word_classifier(), tiny.TEXTS))
+            paml.explain(one_word_classifier(), tiny.TEXTS)
 
     def test_what_cannot_be_trained_with_is_refused(self) -> None:
         classifier = tiny.classifier("bert")
@@ -73,7 +73,7 @@ class TestModel:
         classifier = one_word_classifier()
         model = untrained(classifier).model
         assert isinstance(model, StatesModel)
-        inputs = model.prepare(classifier, classifier.batch(classifier.encode(tiny.TEXTS[:3])))
+        inputs = model.prepare(classifier, tiny.batch(classifier, tiny.TEXTS[:3]))
         torch.testing.assert_close(inputs.logits, classifier.logits(inputs.batch))
         no, yes, mixed = (
             model(classifier, inputs, torch.tensor([row] * 3)) for row in ([1.0, 0.0], [0.0, 1.0], [0.25, 0.75])
@@ -98,7 +98,7 @@ class TestModel:
         classifier = tiny.classifier(kind, 3)
         model = untrained(classifier, backbone=encoder(tmp_path / "encoder", kind)).model
         assert isinstance(model, EncoderModel)
-        batch = classifier.batch(classifier.encode(TEXTS))
+        batch = tiny.batch(classifier, TEXTS)
         y = torch.rand(len(TEXTS), 3).softmax(-1)
         inputs = model.backbone_inputs(batch, y)
         for row, encoding in enumerate(batch.encodings):

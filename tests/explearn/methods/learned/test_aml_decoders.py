@@ -66,9 +66,8 @@ class TestDecoders:
 
 
 def test_the_gradient_of_half_open_gates_is_that_of_small_steps() -> None:
-    classifier = tiny.make_classifier("gpt2")
-    classifier.model.double()
-    batch = classifier.batch(classifier.encode(["the quick brown fox"]))
+    classifier = tiny.double("gpt2")
+    batch = tiny.batch(classifier, ["the quick brown fox"])
     kept = torch.linspace(0.1, 0.9, batch.input_ids.shape[1], dtype=torch.float64)[None].requires_grad_()
     assert torch.autograd.gradcheck(lambda m: removed_logits(classifier, batch, m), kept)
 

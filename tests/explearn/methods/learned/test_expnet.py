@@ -129,7 +129,7 @@ class TestInDomain:
     def test_it_reads_the_layers_that_the_task_has(self) -> None:
         expnet = ExpNet(protocol="in_domain", epochs=1).learn(task(layers=[0, -1]))
         assert expnet.layers == [0, 2]
-        assert len(list(expnet.explain(tiny.classifier("bert"), tiny.TEXTS))) == len(tiny.TEXTS)
+        assert len(expnet.explain(tiny.classifier("bert"), tiny.TEXTS)) == len(tiny.TEXTS)
 
 
 class TestUniversal:
@@ -254,7 +254,7 @@ class TestExplaining:
     def test_the_class_plays_no_part(self) -> None:
         of = tiny.classifier("bert", 3)
         expnet = trained(of)
-        one, other = (list(expnet.explain(of, tiny.TEXTS, [target] * len(tiny.TEXTS))) for target in ("bad", "good"))
+        one, other = (expnet.explain(of, tiny.TEXTS, [target] * len(tiny.TEXTS)) for target in ("bad", "good"))
         for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
             assert (a.target, b.target) == ("bad", "good")

@@ -166,9 +166,9 @@ class TestExplaining:
         for attribution in expnet.explain(tiny.make_classifier("bert", 3, seed=7), tiny.TEXTS):
             assert ((attribution.scores > 0) & (attribution.scores < 1)).all()
         narrow = TransformerPredictor(tiny.model("bert", hidden_size=16), tiny.tokenizer("bert"), ComputeOptions())
-        assert len(list(expnet.explain(narrow, tiny.TEXTS))) == len(tiny.TEXTS)
+        assert len(expnet.explain(narrow, tiny.TEXTS)) == len(tiny.TEXTS)
         shallow = TransformerPredictor(
             tiny.model("bert", num_hidden_layers=2), tiny.tokenizer("bert"), ComputeOptions()
         )
         with pytest.raises(UnsupportedError, match="with 3 layers, the classifier has 2"):
-            list(expnet.explain(shallow, tiny.TEXTS))
+            expnet.explain(shallow, tiny.TEXTS)

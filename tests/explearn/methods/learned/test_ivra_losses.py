@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from ivra_cases import batch_of, examples, simulatability_of
+from ivra_cases import examples, simulatability_of
 from scipy.spatial.distance import pdist
 from scipy.stats import pearsonr, spearmanr
 
@@ -51,9 +51,8 @@ class TestPilotUpdate:
     @pytest.mark.parametrize("steps", [1, 3])
     def test_its_gradient_is_that_of_finite_differences(self, steps: int) -> None:
         """Of the student's loss after its steps, with respect to the explanations that it was shown."""
-        classifier = tiny.make_classifier("bert")
-        classifier.model.double()
-        shown, asked = batch_of(classifier, tiny.TEXTS[:2]), batch_of(classifier, tiny.TEXTS[2:4])
+        classifier = tiny.double("bert")
+        shown, asked = tiny.batch(classifier, tiny.TEXTS[:2]), tiny.batch(classifier, tiny.TEXTS[2:4])
         table = classifier.model.get_input_embeddings().weight.detach()
         student: Any = BagStudent(table, shown.input_ids.flatten(), 2, 6).double()
         generator = torch.Generator().manual_seed(3)

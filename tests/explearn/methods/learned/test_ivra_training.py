@@ -74,7 +74,7 @@ class TestTraining:
         (best,) = [entry for entry in learned.history if entry["best"]]
         classifier, validation = learned.classifier, examples("validation", 16)
         assert classifier is not None
-        attributions = list(learned.explain(classifier, validation))
+        attributions = learned.explain(classifier, validation)
         encodings = {e.example_id: e for e in classifier.encode(validation)}
         means = faithfulness(classifier, encodings, {"ivra": attributions}, EvaluateParams())["ivra"].means()
         assert best["criteria"]["comp"] == pytest.approx(means["aopc_comprehensiveness"], abs=1e-6)

@@ -150,7 +150,7 @@ class TestRepair:
 
 
 def explained(method: Explainer, of: TransformerPredictor, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
-    return list(method.explain(of, given, *targets))
+    return method.explain(of, given, *targets)
 
 
 class TestExplaining:

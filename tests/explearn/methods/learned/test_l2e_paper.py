@@ -226,7 +226,7 @@ class TestExplaining:
         before = tiny.hooks(classifier.model)
         l2e = quick(classifier)
         for texts in (tiny.TEXTS, tiny.PAIRS):
-            attributions = list(l2e.explain(classifier, texts))
+            attributions = l2e.explain(classifier, texts)
             targets = [classifier.labels.index(attribution.predicted) for attribution in attributions]
             alone = l2e.read_words(classifier.encode(list(texts)), targets)
             for attribution, (scores, _) in zip(attributions, alone, strict=True):

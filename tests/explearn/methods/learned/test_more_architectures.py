@@ -50,7 +50,7 @@ class TestModules:
         torch.nn.init.normal_(module.head_weights, generator=torch.Generator().manual_seed(0))
         texts = [tiny.TEXTS[1], tiny.TEXTS[0]]
         with torch.inference_mode():
-            both = explain_batch(of, module, of.batch(of.encode(texts))).r
+            both = explain_batch(of, module, tiny.batch(of, texts)).r
         for row, text in enumerate(texts):
             (encoding,) = of.encode([text])
             with torch.inference_mode():
