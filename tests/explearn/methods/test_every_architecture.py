@@ -20,9 +20,6 @@ from explearn.lens.hooks import Hooks
 from explearn.lens.watch import LayerGradients
 from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import stand_in
-from explearn.methods.perturbation.predictor import CachedLogits
 from explearn.methods.registry import get_info, list_explainers
 from explearn.methods.relevance.cam import head_states
 from explearn.predictors.architectures import architecture
@@ -176,21 +173,17 @@ class TestAgainstEagerAttention:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-class TestAtTheEmbeddings:
-    def test_gradients(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        words, gradient, _ = at_embeddings(of, 1.0)
-        assert_close(token_scores(of, "gradient"), gradient.norm(dim=-1))
-        assert_close(token_scores(of, "input_x_gradient"), (words * gradient).sum(-1))
-
-    def test_integrated_gradients_by_hand(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        points, weights = np.polynomial.legendre.leggauss(8)
-        total = torch.zeros(())
-        for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
-            words, gradient, start = at_embeddings(of, float(point))
-            total = total + weight * ((words - start) * gradient).sum(-1)
-        assert_close(token_scores(of, "integrated_gradients", steps=8), total)
+def test_gradients_and_their_integral_by_hand(kind: str) -> None:
+    of = tiny.any_classifier(kind)
+    words, gradient, _ = at_embeddings(of, 1.0)
+    assert_close(token_scores(of, "gradient"), gradient.norm(dim=-1))
+    assert_close(token_scores(of, "input_x_gradient"), (words * gradient).sum(-1))
+    points, weights = np.polynomial.legendre.leggauss(8)
+    total = torch.zeros(())
+    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        words, gradient, start = at_embeddings(of, float(point))
+        total = total + weight * ((words - start) * gradient).sum(-1)
+    assert_close(token_scores(of, "integrated_gradients", steps=8), total)
 
 
 def at_embeddings(of: TransformerPredictor, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -208,31 +201,3 @@ def at_embeddings(of: TransformerPredictor, share: float) -> tuple[torch.Tensor,
         logit = of.model(**batch.model_inputs()).logits[0, TARGET]
         (gradient,) = torch.autograd.grad(logit, point)
     return words, gradient, start
-
-
-@pytest.mark.parametrize("kind", KINDS)
-class TestPerturbation:
-    """All perturbation methods see the classifier through its answers to perturbed texts alone."""
-
-    def test_answers_are_those_of_the_model_to_one_text_at_a_time(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        (encoding,) = of.encode([TEXT])
-        text = PerturbedText(encoding, stand_in(of))
-        kept = np.random.default_rng(0).random((12, len(text))) < 0.6
-        kept[0] = True
-        for removal in ("delete", "mask"):
-            actual = CachedLogits(of)(text.perturbed(kept, removal))  # type: ignore[arg-type]
-            for row, logits in zip(kept, actual, strict=True):
-                np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
-
-
-def logits_without(of: TransformerPredictor, encoding: Any, gone: Any, removal: str) -> Any:
-    """The model's logits, (C,), on a batch of one text without some words."""
-    chosen = np.flatnonzero(gone).tolist()
-    changed = encoding.delete(chosen) if removal == "delete" else encoding.mask(chosen, stand_in(of))
-    with torch.inference_mode():
-        ids = torch.tensor([changed.input_ids])
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        if changed.token_type_ids:
-            inputs["token_type_ids"] = torch.tensor([changed.token_type_ids])
-        return of.model(**inputs).logits[0].double().numpy()
