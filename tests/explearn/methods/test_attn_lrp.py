@@ -113,29 +113,19 @@ def test_scores_are_the_gradient_of_a_model_whose_parts_are_held_constant(
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-class TestEveryArchitecture:
-    def test_without_biases_and_mixing_relevance_adds_up_to_the_logit(self, kind: str) -> None:
-        of = double_classifier(kind)
-        anatomy = dissect(of.model)
-        embeddings = {id(p) for p in anatomy.embeddings.parameters()}
-        for name, parameter in of.model.named_parameters():
-            if name.endswith("bias") and id(parameter) not in embeddings:
-                parameter.zero_()
-        for block in anatomy.blocks:
-            block.output.weight.zero_()
-        scores = tiny.score("attn_lrp", of, TEXTS)
-        np.testing.assert_allclose(scores.scores.sum(1), scores.logits.amax(1), atol=1e-9)
-        # Nothing comes to the head but by way of the first token.
-        assert not scores.scores[:, 1:].any()
-
-    def test_the_logits_are_the_classifier_s_and_nothing_is_left_on_the_model(self, kind: str) -> None:
-        of = tiny.make_classifier(kind, 3)
-        with torch.no_grad():
-            scores = tiny.score("attn_lrp", of, TEXTS)
-        torch.testing.assert_close(scores.logits, of.logits(tiny.batch(of, TEXTS)), atol=1e-5, rtol=1e-5)
-        assert not scores.scores.requires_grad and not scores.logits.requires_grad
-        assert tiny.hooks(of.model) == 0
-        assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
+def test_without_biases_and_mixing_relevance_adds_up_to_the_logit(kind: str) -> None:
+    of = double_classifier(kind)
+    anatomy = dissect(of.model)
+    embeddings = {id(p) for p in anatomy.embeddings.parameters()}
+    for name, parameter in of.model.named_parameters():
+        if name.endswith("bias") and id(parameter) not in embeddings:
+            parameter.zero_()
+    for block in anatomy.blocks:
+        block.output.weight.zero_()
+    scores = tiny.score("attn_lrp", of, TEXTS)
+    np.testing.assert_allclose(scores.scores.sum(1), scores.logits.amax(1), atol=1e-9)
+    # Nothing comes to the head but by way of the first token.
+    assert not scores.scores[:, 1:].any()
 
 
 @pytest.mark.parametrize("kind", [*tiny.ARCHITECTURES, "modernbert", "eurobert", *tiny.DECODERS, *tiny.MORE_DECODERS])

@@ -166,9 +166,7 @@ class TestBackbones:
         with pytest.raises(ModelError, match="not a trained paml"):
             PAML.from_pretrained(tmp_path / "it")
 
-    @pytest.mark.parametrize(
-        ("kind", "config"), [("distilbert", {}), ("bert", {"type_vocab_size": 1}), ("electra", {})]
-    )
+    @pytest.mark.parametrize(("kind", "config"), [("distilbert", {}), ("bert", {"type_vocab_size": 1})])
     def test_another_encoder_of_the_same_vocabulary(self, tmp_path: Path, kind: str, config: dict[str, Any]) -> None:
         """Encoders that do not tell segments apart among them."""
         classifier = one_word_classifier()
@@ -179,10 +177,9 @@ class TestBackbones:
         attributions = refiner(paml, steps=1, samples=2).explain(classifier, TEXTS)
         assert all(np.isfinite(a.token_scores).all() for a in attributions)
 
-    @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-    def test_a_decoder_is_refused(self, tmp_path: Path, kind: str) -> None:
-        with pytest.raises(ModelError, match=f"'{kind}' model reads from left to right; expected an encoder"):
-            PAML(backbone=encoder(tmp_path / "decoder", kind)).learn(task_of(tiny.classifier("bert")))
+    def test_a_decoder_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match="'llama' model reads from left to right; expected an encoder"):
+            PAML(backbone=encoder(tmp_path, "llama")).learn(task_of(tiny.classifier("bert")))
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path: Path) -> None:
         classifier = tiny.classifier("bert")

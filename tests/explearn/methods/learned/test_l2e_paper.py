@@ -219,11 +219,9 @@ def quick(classifier: TransformerPredictor, **options: Any) -> L2EPaper:
 
 
 class TestExplaining:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_every_architecture_single_texts_and_pairs(self, kind: str) -> None:
+    @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
+    def test_single_texts_and_pairs_are_scored_as_alone(self, kind: str) -> None:
         classifier = tiny.classifier(kind, 3)
-        # Other tests share this model, and transformers leaves its own on one whose attention was computed.
-        before = tiny.hooks(classifier.model)
         l2e = quick(classifier)
         for texts in (tiny.TEXTS, tiny.PAIRS):
             attributions = l2e.explain(classifier, texts)
@@ -233,7 +231,6 @@ class TestExplaining:
                 assert attribution.target == attribution.predicted and attribution.signed
                 np.testing.assert_allclose(attribution.scores, scores, atol=1e-5)
                 assert np.abs(attribution.scores).max() <= 2
-        assert tiny.hooks(classifier.model) == before
 
     def test_the_student_is_given_the_class_to_explain(self) -> None:
         classifier, l2e = tiny.classifier("bert"), quick(tiny.classifier("bert"))
