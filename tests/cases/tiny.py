@@ -23,39 +23,17 @@ from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.testing import tiny as shipped
-from explearn.testing.tiny import ARCHITECTURES, CORPUS, HEADS, HIDDEN, LABELS, LAYERS, PAIRS, POSITIONS, TEXTS
-
-__all__ = [
-    "ARCHITECTURES",
-    "CORPUS",
-    "DECODERS",
-    "HEADS",
-    "HIDDEN",
-    "KINDS_OF_TOKENIZER",
-    "LABELS",
-    "LAYERS",
-    "MORE_DECODERS",
-    "MORE_ENCODERS",
-    "PAIRS",
-    "POSITIONS",
-    "TEXTS",
-    "any_classifier",
-    "batch",
-    "classifier",
-    "double",
-    "eager",
-    "eager_attentions",
-    "eager_gradients",
-    "hooks",
-    "long_classifier",
-    "make_answerer",
-    "make_classifier",
-    "model",
-    "save",
-    "score",
-    "tokenizer",
-    "trace",
-]
+from explearn.testing.tiny import (  # noqa: F401 (the tests take them from here)
+    ARCHITECTURES,
+    CORPUS,
+    HEADS,
+    HIDDEN,
+    LABELS,
+    LAYERS,
+    PAIRS,
+    POSITIONS,
+    TEXTS,
+)
 
 MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert", "eurobert")
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "gemma")
@@ -65,6 +43,7 @@ MORE_DECODERS = (
     *("gpt_neox", "stablelm", "starcoder2"),
 )
 
+_LOCAL = {"global_attn_every_n_layers": 3, "local_attention": 4}
 _GROUPED = {"num_key_value_heads": HEADS // 2}
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
 _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
@@ -80,7 +59,9 @@ _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
         "pooler_hidden_size": HIDDEN,
     },
     # The first layer sees all tokens, the others two to either side.
-    "modernbert": {"global_attn_every_n_layers": 3, "local_attention": 4},
+    "modernbert": _LOCAL,
+    # Its head reads the mean of all tokens.
+    "modernbert mean": {**_LOCAL, "classifier_pooling": "mean"},
     "longformer": {"attention_window": [8] * LAYERS},
     "gpt2": {"n_layer": LAYERS, "n_head": HEADS, "n_embd": HIDDEN, "n_inner": 48, "bos_token_id": 0, "eos_token_id": 1},
     "llama": _GROUPED,
@@ -92,7 +73,7 @@ _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
     **{kind: {**_GROUPED, "head_dim": 8} for kind in ("glm", "glm4", "ministral3")},
     "ministral": {**_GROUPED, "head_dim": 8, "sliding_window": 4},
     "exaone4": {**_GROUPED, "sliding_window": 4},
-    "modernbert-decoder": {"global_attn_every_n_layers": 3, "local_attention": 4},
+    "modernbert-decoder": _LOCAL,
     **{kind: {**_GROUPED, "num_local_experts": 4} for kind in ("mixtral", "phimoe")},
     "qwen3_moe": {**_GROUPED, **_EXPERTS, "head_dim": 8},
     "qwen2_moe": {**_GROUPED, **_EXPERTS, "shared_expert_intermediate_size": 16},
@@ -105,8 +86,7 @@ _READS_AS = {
     "xlm-roberta": "albert",
     "deberta-v2": "albert",
     "mpnet": "roberta",
-    "modernbert": "bert",
-    "eurobert": "bert",
+    **dict.fromkeys(("modernbert", "modernbert mean", "eurobert"), "bert"),
     "longformer": "roberta",
     **dict.fromkeys(("gpt2", "qwen2"), "without special tokens"),
     **dict.fromkeys(("llama", "mistral", "gemma", *MORE_DECODERS), "with a first token"),
@@ -158,7 +138,9 @@ def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedToken
 
 def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transformers.PreTrainedModel:
     """A classifier with weights large enough for attention to be far from uniform."""
-    return shipped.model(kind, classes, seed, tokenizer(kind), **{**_SPECIAL_SIZES.get(kind, {}), **config})
+    return shipped.model(
+        kind.split(maxsplit=1)[0], classes, seed, tokenizer(kind), **{**_SPECIAL_SIZES.get(kind, {}), **config}
+    )
 
 
 def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> TransformerPredictor:
@@ -254,15 +236,6 @@ def eager_attentions(of: TransformerPredictor, batch: Any) -> list[torch.Tensor]
     """Attention matrices of all layers, (batch, heads, queries, keys) each."""
     with eager(of.model), torch.inference_mode():
         return list(of.model(**batch.model_inputs(), output_attentions=True).attentions)
-
-
-@functools.cache
-def any_classifier(kind: str, classes: int = 2) -> TransformerPredictor:
-    """As `classifier`, also of `modernbert mean`, whose head reads the mean of all tokens."""
-    if kind != "modernbert mean":
-        return classifier(kind, classes)
-    made = model("modernbert", classes, classifier_pooling="mean")
-    return TransformerPredictor(made, tokenizer("modernbert"), ComputeOptions(device="cpu"), kind)
 
 
 def eager_gradients(of: TransformerPredictor, text: Any, target: int) -> LayerGradients:

@@ -57,7 +57,7 @@ def test_every_entry_whose_attention_is_seen_is_tested_here() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 class TestAgainstEagerAttention:
     def test_rows_columns_and_means_over_heads(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
+        of = tiny.classifier(kind)
         batch = tiny.batch(of, TEXTS)
         padding = batch.attention_mask == 0
         assert padding.any()
@@ -72,7 +72,7 @@ class TestAgainstEagerAttention:
                 torch.testing.assert_close(mean[text, :n, :n], matrix.mean(0), atol=TOLERANCE, rtol=0)
 
     def test_a_model_loaded_with_eager_attention_gives_the_same(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
+        of = tiny.classifier(kind)
         batch = tiny.batch(of, TEXTS)
         real = batch.attention_mask.bool()
         expected = run(of, batch, Attention.row_and_column)
@@ -82,7 +82,7 @@ class TestAgainstEagerAttention:
             torch.testing.assert_close(a[real], b[real], atol=TOLERANCE, rtol=0)
 
     def test_the_model_gives_the_same_to_the_bit_and_is_left_as_it_was(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
+        of = tiny.classifier(kind)
         batch = tiny.batch(of, TEXTS)
         hooks = tiny.hooks(of.model)
         implementation = of.model.config._attn_implementation
@@ -153,7 +153,7 @@ def test_the_last_token_is_the_last_that_is_not_the_padding_id() -> None:
 
 
 def test_local_layers_see_no_further_than_their_window() -> None:
-    of = tiny.any_classifier("modernbert")
+    of = tiny.classifier("modernbert")
     first, second, _ = run(of, tiny.batch(of, [tiny.TEXTS[3]]), Attention.head_mean)
     n = first.shape[1]
     distance = (torch.arange(n)[:, None] - torch.arange(n)).abs()

@@ -30,7 +30,7 @@ PARTS = ("attentions", "attention_gradients", "inputs", "input_gradients")
 
 def double(kind: str) -> TransformerPredictor:
     """In float64 where the model has it, so that rounding hides nothing."""
-    of = tiny.any_classifier(kind, 3)
+    of = tiny.classifier(kind, 3)
     model = copy.deepcopy(of.model)
     return of.with_model(model if kind in IN_FLOAT32 else model.double())
 

@@ -30,7 +30,7 @@ GATED = {"modernbert": "mlp.Wo", **dict.fromkeys(("llama", "mistral", "qwen2", "
 
 
 def double_classifier(kind: str) -> TransformerPredictor:
-    of = tiny.any_classifier(kind, 3)
+    of = tiny.classifier(kind, 3)
     return of.with_model(copy.deepcopy(of.model).double())
 
 

@@ -60,7 +60,7 @@ def untrained() -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_explains_or_says_why_not(kind: str) -> None:
-    of = tiny.any_classifier(kind)
+    of = tiny.classifier(kind)
     expected = refused(kind)
     for name in untrained():
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
@@ -78,7 +78,7 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert mean", "llama", "longformer"])
 def test_padding_and_order_change_no_score(kind: str) -> None:
-    of = tiny.any_classifier(kind)
+    of = tiny.classifier(kind)
     for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys()):
         method = explearn.get_explainer(name)
         texts = [*tiny.TEXTS, tiny.PAIRS[0]]
@@ -101,7 +101,7 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 
 @functools.cache
 def eager_of(kind: str) -> LayerGradients:
-    return tiny.eager_gradients(tiny.any_classifier(kind), TEXT, TARGET)
+    return tiny.eager_gradients(tiny.classifier(kind), TEXT, TARGET)
 
 
 def read_row(kind: str, n: int) -> torch.Tensor:
@@ -115,7 +115,7 @@ def read_row(kind: str, n: int) -> torch.Tensor:
 @pytest.mark.parametrize("kind", [*SEEN, *PROJECTED])
 class TestAgainstEagerAttention:
     def test_what_is_read_off_attention(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
+        of = tiny.classifier(kind)
         maps = [a[0].mean(0) for a in eager_of(kind).attentions]
         n = len(maps[0])
         row = read_row(kind, n)
@@ -129,7 +129,7 @@ class TestAgainstEagerAttention:
     def test_attention_flow_starts_at_the_token_that_is_read(self, kind: str) -> None:
         if kind == "modernbert mean":
             return  # refused
-        of, text = tiny.any_classifier(kind), "dog"
+        of, text = tiny.classifier(kind), "dog"
         maps = [a[0].mean(0).double().numpy() for a in tiny.eager_gradients(of, text, TARGET).attentions]
         (encoding,) = of.encode([text])
         start = int(read_row(kind, len(encoding)).argmax())
@@ -137,7 +137,7 @@ class TestAgainstEagerAttention:
         np.testing.assert_allclose(token_scores(of, "attention_flow", text)[encoding.positions], expected, atol=1e-5)
 
     def test_gradients_at_attention_and_states(self, kind: str) -> None:
-        of, layers = tiny.any_classifier(kind), eager_of(kind)
+        of, layers = tiny.classifier(kind), eager_of(kind)
         n = layers.attentions[0].shape[-1]
         row = read_row(kind, n)
 
@@ -155,7 +155,7 @@ class TestAgainstEagerAttention:
         assert_close(token_scores(of, "attcat"), torch.stack(weighted).sum(0))
 
     def test_cam_is_the_logit_that_a_token_s_state_gives_less_the_bias(self, kind: str) -> None:
-        of, layers = tiny.any_classifier(kind), eager_of(kind)
+        of, layers = tiny.classifier(kind), eager_of(kind)
         model: Any = of.model
         with torch.inference_mode(), Hooks() as hooks:
             encoder = hooks.record(model.base_model)
@@ -174,7 +174,7 @@ class TestAgainstEagerAttention:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_and_their_integral_by_hand(kind: str) -> None:
-    of = tiny.any_classifier(kind)
+    of = tiny.classifier(kind)
     words, gradient, _ = at_embeddings(of, 1.0)
     assert_close(token_scores(of, "gradient"), gradient.norm(dim=-1))
     assert_close(token_scores(of, "input_x_gradient"), (words * gradient).sum(-1))

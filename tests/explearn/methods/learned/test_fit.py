@@ -13,7 +13,7 @@ import torch
 from saying import complaint
 
 import explearn
-from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.chance.word_list import WordList
@@ -142,9 +142,6 @@ def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
         own = ["texts"]
     actual = method(**options).fit(of, pairs(), [MASK] * 8, others=others)
     assert actual.trained_on == ["one", "other", *own]
-    if method is ExpNetPaper:
-        with pytest.raises(ParamsError, match=f"{protocol} needs another task than 'alone'"):
-            method(**options).fit(of, pairs(), [MASK] * 8, name="alone")
 
 
 def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:

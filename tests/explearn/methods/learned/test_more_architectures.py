@@ -13,7 +13,7 @@ from aml_cases import encoder
 from learned_cases import all_trained, short_task, trained_for_attention
 
 from explearn.lens.attention import Attention, capture_attention
-from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, explain_batch, size_of
+from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 
 KINDS = ("deberta-v2", "mpnet", "modernbert", *tiny.DECODERS)
 
@@ -41,55 +41,38 @@ def test_expnet_and_the_reader_of_hidden_states(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-class TestModules:
+def test_pooled_products_by_loops(kind: str) -> None:
     """IvRA's equations and Attention-SMaT's in loops, from what the model itself computes."""
+    of = tiny.make_classifier(kind)
+    (encoding,) = of.encode([tiny.TEXTS[0]])
+    batch = of.batch([encoding])
+    seen = [a[0, 0] > 0 for a in tiny.eager_attentions(of, batch)]
+    for made in (HeadAttention(*size_of(of.model), norm="softmax"), InterpretableAttention(*size_of(of.model))):
+        content = torch.tensor([[not special for special in encoding.special]])
+        layers: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
-    def test_head_attention_is_the_mean_logit_of_the_queries_that_see_a_token(self, kind: str) -> None:
-        of = tiny.make_classifier(kind)
-        module = HeadAttention(*size_of(of.model), norm="softmax")
-        torch.nn.init.normal_(module.head_weights, generator=torch.Generator().manual_seed(0))
-        texts = [tiny.TEXTS[1], tiny.TEXTS[0]]
-        with torch.inference_mode():
-            both = explain_batch(of, module, tiny.batch(of, texts)).r
-        for row, text in enumerate(texts):
-            (encoding,) = of.encode([text])
-            with torch.inference_mode():
-                r = explain_batch(of, module, of.batch([encoding])).r[0]
-            torch.testing.assert_close(both[row, : len(encoding)], r, atol=1e-5, rtol=1e-4)
-            assert r.sum() == pytest.approx(1, abs=1e-5)
-            assert all(r[i] == 0 for i, special in enumerate(encoding.special) if special)
+        def record(attention: Attention, made: Any = made, layers: Any = layers, content: Any = content) -> None:
+            query, key = made.queries_and_keys(attention)
+            part = made.layer(len(layers), attention, content)
+            layers.append((query[0].transpose(0, 1), key[0].transpose(0, 1), part))
 
-    def test_pooled_products_by_loops(self, kind: str) -> None:
-        of = tiny.make_classifier(kind)
-        (encoding,) = of.encode([tiny.TEXTS[0]])
-        batch = of.batch([encoding])
-        seen = [a[0, 0] > 0 for a in tiny.eager_attentions(of, batch)]
-        for made in (HeadAttention(*size_of(of.model), norm="softmax"), InterpretableAttention(*size_of(of.model))):
-            content = torch.tensor([[not special for special in encoding.special]])
-            layers: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
-
-            def record(attention: Attention, made: Any = made, layers: Any = layers, content: Any = content) -> None:
-                query, key = made.queries_and_keys(attention)
-                part = made.layer(len(layers), attention, content)
-                layers.append((query[0].transpose(0, 1), key[0].transpose(0, 1), part))
-
-            with torch.inference_mode(), capture_attention(of.model, record):
-                of.model(**batch.model_inputs())
-            for layer, (q, k, part) in enumerate(layers):
-                size = q.shape[-1]
-                if isinstance(made, InterpretableAttention):
-                    q, k = q.softmax(-1), k.softmax(-1)
-                values = []
-                for j in range(q.shape[1]):
-                    by_head = [
-                        torch.stack([q[h, i] @ k[h, j] for i in range(q.shape[1]) if seen[layer][i, j]]).mean()
-                        for h in range(len(q))
-                    ]
-                    values.append(torch.stack(by_head))
-                pooled = torch.stack(values)  # (tokens, heads)
-                if isinstance(made, InterpretableAttention):
-                    logits = size * pooled.sum(1)
-                    logits = logits.masked_fill(~content[0], float("-inf")).softmax(-1)
-                else:
-                    logits = pooled.sum(1) * size**-0.5 / (tiny.LAYERS * tiny.HEADS)
-                torch.testing.assert_close(part[0][content[0]], logits[content[0]], atol=1e-5, rtol=1e-4)
+        with torch.inference_mode(), capture_attention(of.model, record):
+            of.model(**batch.model_inputs())
+        for layer, (q, k, part) in enumerate(layers):
+            size = q.shape[-1]
+            if isinstance(made, InterpretableAttention):
+                q, k = q.softmax(-1), k.softmax(-1)
+            values = []
+            for j in range(q.shape[1]):
+                by_head = [
+                    torch.stack([q[h, i] @ k[h, j] for i in range(q.shape[1]) if seen[layer][i, j]]).mean()
+                    for h in range(len(q))
+                ]
+                values.append(torch.stack(by_head))
+            pooled = torch.stack(values)  # (tokens, heads)
+            if isinstance(made, InterpretableAttention):
+                logits = size * pooled.sum(1)
+                logits = logits.masked_fill(~content[0], float("-inf")).softmax(-1)
+            else:
+                logits = pooled.sum(1) * size**-0.5 / (tiny.LAYERS * tiny.HEADS)
+            torch.testing.assert_close(part[0][content[0]], logits[content[0]], atol=1e-5, rtol=1e-4)
