@@ -42,6 +42,13 @@ MORE_DECODERS = (
     *("mixtral", "modernbert-decoder", "olmo2", "olmo3", "phi", "phi3", "phimoe", "qwen2_moe", "qwen3", "qwen3_moe"),
     *("gpt_neox", "stablelm", "starcoder2"),
 )
+SEEN = (
+    *ARCHITECTURES,
+    *("deberta-v2", "mpnet", "modernbert", "modernbert mean", "eurobert"),
+    *DECODERS,
+    *MORE_DECODERS,
+)
+"""Architectures whose attention is captured."""
 
 _LOCAL = {"global_attn_every_n_layers": 3, "local_attention": 4}
 _GROUPED = {"num_key_value_heads": HEADS // 2}
@@ -138,9 +145,8 @@ def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedToken
 
 def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transformers.PreTrainedModel:
     """A classifier with weights large enough for attention to be far from uniform."""
-    return shipped.model(
-        kind.split(maxsplit=1)[0], classes, seed, tokenizer(kind), **{**_SPECIAL_SIZES.get(kind, {}), **config}
-    )
+    sizes = {**_SPECIAL_SIZES.get(kind, {}), **config}
+    return shipped.model(kind.removesuffix(" mean"), classes, seed, tokenizer(kind), **sizes)
 
 
 def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> TransformerPredictor:

@@ -43,7 +43,7 @@ class TestLearning:
 
     def test_the_checkpoint_is_that_of_the_best_epoch(self) -> None:
         classifier, paml = one_word_classifier(), trained()
-        assert [epoch["epoch"] for epoch in paml.history] == list(range(21))
+        assert [epoch["epoch"] for epoch in paml.history] == list(range(15))
         best = max(epoch["metric"] for epoch in paml.history)
         assert best > paml.history[0]["metric"] + 0.2
         validation = classifier.encode(examples(16, seed=2, split="validation"))
@@ -138,15 +138,14 @@ class TestModel:
 
 
 class TestBackbones:
-    @pytest.mark.parametrize("kind", ["roberta", "albert"])
-    def test_another_tokenizer_learns_too(self, tmp_path: Path, kind: str) -> None:
+    def test_another_tokenizer_learns_too(self, tmp_path: Path) -> None:
         classifier = one_word_classifier()
-        other = tiny.model(kind)
+        other = tiny.model("roberta")
         for parameter in other.parameters():
             if parameter.dim() == 2:
                 parameter.data.mul_(0.2)
         other.base_model.save_pretrained(tmp_path / "backbone")
-        tiny.tokenizer(kind).save_pretrained(tmp_path / "backbone")
+        tiny.tokenizer("roberta").save_pretrained(tmp_path / "backbone")
         paml = PAML(backbone=str(tmp_path / "backbone"), **LEARNING, epochs=3).learn(task_of(classifier, 40))
         assert loss(paml.history[-1], paml.weights) < loss(paml.history[1], paml.weights) - 0.05
         paml.save_pretrained(tmp_path / "it")

@@ -12,6 +12,7 @@ import torch
 from ivra_cases import MODULES, NORMS, module_of
 
 from explearn.core.attribution import filled
+from explearn.lens.representations import aggregate_states
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import InterpretableAttention, explain_batch
@@ -88,8 +89,6 @@ class TestModule:
         assert learned == {"feature": {"query", "key"}, "head": {"head"}, "layer": {"layer"}}[level]
 
     def test_states_are_those_of_the_metric(self) -> None:
-        from explearn.lens.representations import aggregate_states
-
         classifier = tiny.classifier()
         encodings = classifier.encode(list(tiny.TEXTS))
         states = explain_batch(classifier, module_of(classifier), classifier.batch(encodings), states=True).states
