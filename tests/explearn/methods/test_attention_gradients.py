@@ -33,18 +33,17 @@ def test_scores_equal_the_original_code_s(precision: str, file: str, together: b
     golden.assert_reproduces(explainer, "attention_gradcam", tolerance, precision, file, together)
 
 
-class TestGAE:
-    def test_two_layers_by_hand(self) -> None:
-        """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
+def test_gae_of_two_layers_by_hand() -> None:
+    """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
 
-        E_1 = mean((0 2; 0 0), (0 0; 4 0)) = (0 1; 2 0), E_2 = mean((0 2; 0 0), 0) = (0 1; 0 0)
-        row 0 of (I + E_2)(I + E_1) = (1 1)(1 1; 2 1) = (3, 2)
-        """
-        attention = torch.full((1, 2, 2, 2), 0.5)
-        first = torch.tensor([[[[0.0, 4.0], [-2.0, 0.0]], [[0.0, -8.0], [8.0, 0.0]]]])
-        second = torch.tensor([[[[0.0, 4.0], [0.0, 0.0]], [[0.0, -8.0], [0.0, -4.0]]]])
-        row = gae_row([attention] * 2, [first, second], torch.tensor([[1.0, 0.0]]))
-        assert row.tolist() == [[3.0, 2.0]]
+    E_1 = mean((0 2; 0 0), (0 0; 4 0)) = (0 1; 2 0), E_2 = mean((0 2; 0 0), 0) = (0 1; 0 0)
+    row 0 of (I + E_2)(I + E_1) = (1 1)(1 1; 2 1) = (3, 2)
+    """
+    attention = torch.full((1, 2, 2, 2), 0.5)
+    first = torch.tensor([[[[0.0, 4.0], [-2.0, 0.0]], [[0.0, -8.0], [8.0, 0.0]]]])
+    second = torch.tensor([[[[0.0, 4.0], [0.0, 0.0]], [[0.0, -8.0], [0.0, -4.0]]]])
+    row = gae_row([attention] * 2, [first, second], torch.tensor([[1.0, 0.0]]))
+    assert row.tolist() == [[3.0, 2.0]]
 
 
 class TestMaskedGAE:
@@ -112,12 +111,11 @@ def batch_of_lengths(*lengths: int) -> Any:
     )
 
 
-class TestCAT:
-    @pytest.mark.parametrize("name", ["cat", "attcat"])
-    def test_masking_changes_neither_the_class_explained_nor_its_probability(self, name: str) -> None:
-        of = tiny.make_classifier("electra", 2)
-        (plain,) = explearn.get_explainer(name).explain(of, tiny.TEXTS[:1])
-        (masked,) = explearn.get_explainer(name, mask_special=True).explain(of, tiny.TEXTS[:1])
-        assert masked.target == masked.predicted == plain.predicted
-        assert masked.probability == pytest.approx(plain.probability, abs=1e-5)
-        assert not np.allclose(plain.scores, masked.scores, rtol=1e-2)
+@pytest.mark.parametrize("name", ["cat", "attcat"])
+def test_masking_changes_neither_the_class_explained_nor_its_probability(name: str) -> None:
+    of = tiny.make_classifier("electra", 2)
+    (plain,) = explearn.get_explainer(name).explain(of, tiny.TEXTS[:1])
+    (masked,) = explearn.get_explainer(name, mask_special=True).explain(of, tiny.TEXTS[:1])
+    assert masked.target == masked.predicted == plain.predicted
+    assert masked.probability == pytest.approx(plain.probability, abs=1e-5)
+    assert not np.allclose(plain.scores, masked.scores, rtol=1e-2)

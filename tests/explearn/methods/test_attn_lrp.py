@@ -159,33 +159,32 @@ class Parts(nn.Module):
         return result
 
 
-class TestRules:
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-    @pytest.mark.parametrize("part", ["module", "function", "norm", "product", "constant", "gate"])
-    def test_relevance_passes_each_part_as_its_rule_says(self, part: str, dtype: torch.dtype) -> None:
-        model = Parts().to(dtype).requires_grad_(False)
-        torch.manual_seed(0)
-        model.norm.weight.normal_(), model.norm.bias.normal_()
-        x, y = (torch.randn(3, 8, dtype=dtype, requires_grad=True) for _ in range(2))
-        x.data[:, 0] = 0
-        with changed_backward(model) as rules:
-            value = model(part, x, y)
-        torch.testing.assert_close(value, model(part, x, y), rtol=0, atol=0)
-        (gradient,) = torch.autograd.grad(value.sum(), x, retain_graph=True)
-        assert gradient.dtype == dtype and gradient.isfinite().all()
-        relevance, exact = (gradient * x).detach().double(), value.detach().double()
-        tolerance = {"rtol": 50 * torch.finfo(dtype).eps, "atol": 50 * torch.finfo(dtype).eps}
-        if part in ("module", "function"):
-            torch.testing.assert_close(relevance, exact, **tolerance)  # unchanged, and 0 at 0
-        elif part == "norm":
-            torch.testing.assert_close(relevance.sum(1), (exact - model.norm.bias.double()).sum(1), **tolerance)
-        else:
-            share = 1 if part == "constant" else 2
-            torch.testing.assert_close(relevance.sum(), exact.sum() / share, **tolerance)
-        rules.changed = False
-        (plain,) = torch.autograd.grad(value.sum(), x)
-        (expected,) = torch.autograd.grad(model(part, x, y).sum(), x)
-        torch.testing.assert_close(plain, expected, rtol=0, atol=0)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("part", ["module", "function", "norm", "product", "constant", "gate"])
+def test_attn_lrp_passes_each_part_as_its_rule_says(part: str, dtype: torch.dtype) -> None:
+    model = Parts().to(dtype).requires_grad_(False)
+    torch.manual_seed(0)
+    model.norm.weight.normal_(), model.norm.bias.normal_()
+    x, y = (torch.randn(3, 8, dtype=dtype, requires_grad=True) for _ in range(2))
+    x.data[:, 0] = 0
+    with changed_backward(model) as rules:
+        value = model(part, x, y)
+    torch.testing.assert_close(value, model(part, x, y), rtol=0, atol=0)
+    (gradient,) = torch.autograd.grad(value.sum(), x, retain_graph=True)
+    assert gradient.dtype == dtype and gradient.isfinite().all()
+    relevance, exact = (gradient * x).detach().double(), value.detach().double()
+    tolerance = {"rtol": 50 * torch.finfo(dtype).eps, "atol": 50 * torch.finfo(dtype).eps}
+    if part in ("module", "function"):
+        torch.testing.assert_close(relevance, exact, **tolerance)  # unchanged, and 0 at 0
+    elif part == "norm":
+        torch.testing.assert_close(relevance.sum(1), (exact - model.norm.bias.double()).sum(1), **tolerance)
+    else:
+        share = 1 if part == "constant" else 2
+        torch.testing.assert_close(relevance.sum(), exact.sum() / share, **tolerance)
+    rules.changed = False
+    (plain,) = torch.autograd.grad(value.sum(), x)
+    (expected,) = torch.autograd.grad(model(part, x, y).sum(), x)
+    torch.testing.assert_close(plain, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
