@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 Method = str | Explainer | Bundle
 
 AT_ONCE = ("attn_lrp", "integrated_gradients", "occlusion")
-"""Methods that need no training, each the most faithful (reports/report.md) of those that need the same access to the
-model: to its architecture, to its word embeddings, only to its predictions."""
+"""Methods of the core that need no training, each with less access to the model than the one before: its architecture,
+its word embeddings, only its predictions."""
 
 
 def default_explainer(classifier: Predictor) -> Explainer:

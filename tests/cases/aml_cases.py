@@ -78,7 +78,7 @@ def one_word_classifier(kind: str = "bert") -> TransformerPredictor:
 @functools.cache
 def trained(kind: str = "bert") -> PAML:
     """A pAML of `one_word_classifier`; tests leave it as it is."""
-    return PAML(**LEARNING, epochs=20).learn(task_of(one_word_classifier(kind), 64, 16))
+    return PAML(**LEARNING, epochs=14).learn(task_of(one_word_classifier(kind), 64, 16))
 
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]

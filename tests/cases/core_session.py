@@ -47,7 +47,7 @@ def python(classifier: str) -> dict[str, Any]:
     """The same from Python, where the command line has nothing like it."""
     import transformers
 
-    attributions = list(explearn.load("bundle").explain([TEXT]))
+    attributions = explearn.load("bundle").explain([TEXT])
     explearn_apps.register_pipeline()
     pipeline = transformers.pipeline("text-classification-with-rationale", model=classifier, device="cpu")
     every: dict[str, Any] = {}

@@ -90,5 +90,5 @@ def double_classifier(kind: str, classes: int = 3) -> explearn.TransformerPredic
 def explained(
     name: str, of: explearn.TransformerPredictor, texts: list[Any], targets: Any = None, **options: Any
 ) -> Any:
-    attributions = list(explearn.get_explainer(name, **options).explain(of, texts, targets))
+    attributions = explearn.get_explainer(name, **options).explain(of, texts, targets)
     return [(text, attribution, of.labels.index(attribution.target)) for text, attribution in zip(texts, attributions)]  # noqa: B905

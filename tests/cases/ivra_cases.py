@@ -16,7 +16,6 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.encoding import Batch
 from explearn.predictors.transformer import TransformerPredictor
 
 EMPTY = "\u200b"
@@ -37,10 +36,6 @@ def module_of(classifier: TransformerPredictor, name: str = "ivra", norm: str = 
         for parameter in actual.parameters():
             parameter += 0.5 * torch.randn(parameter.shape, generator=generator)
     return actual
-
-
-def batch_of(classifier: TransformerPredictor, texts: Any = tiny.TEXTS) -> Batch:
-    return classifier.batch(classifier.encode(list(texts)))
 
 
 def examples(split: Any, count: int, seed: int = 0) -> list[Example]:
@@ -90,6 +85,6 @@ def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Tra
     classifier = tiny.make_classifier(kind, classes)
     (*_, head) = (m for m in classifier.model.modules() if isinstance(m, torch.nn.Linear) and m.out_features == classes)
     with torch.no_grad():
-        head.bias -= classifier.logits(batch_of(classifier, texts)).mean(0)
+        head.bias -= classifier.logits(tiny.batch(classifier, texts)).mean(0)
     assert len(set(classifier.predict(texts))) > 1
     return classifier

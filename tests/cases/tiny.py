@@ -16,42 +16,24 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import BlockTrace, TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
+from explearn.methods.registry import get_explainer
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.testing import tiny as shipped
-from explearn.testing.tiny import ARCHITECTURES, CORPUS, HEADS, HIDDEN, LABELS, LAYERS, PAIRS, POSITIONS, TEXTS
-
-__all__ = [
-    "ARCHITECTURES",
-    "CORPUS",
-    "DECODERS",
-    "HEADS",
-    "HIDDEN",
-    "KINDS_OF_TOKENIZER",
-    "LABELS",
-    "LAYERS",
-    "MORE_DECODERS",
-    "MORE_ENCODERS",
-    "PAIRS",
-    "POSITIONS",
-    "TEXTS",
-    "any_classifier",
-    "classifier",
-    "eager",
-    "eager_attentions",
-    "eager_gradients",
-    "hooks",
-    "long_classifier",
-    "make_answerer",
-    "make_classifier",
-    "model",
-    "save",
-    "tokenizer",
-    "trace",
-]
+from explearn.testing.tiny import (  # noqa: F401 (the tests take them from here)
+    ARCHITECTURES,
+    CORPUS,
+    HEADS,
+    HIDDEN,
+    LABELS,
+    LAYERS,
+    PAIRS,
+    POSITIONS,
+    TEXTS,
+)
 
 MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert", "eurobert")
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "gemma")
@@ -60,7 +42,15 @@ MORE_DECODERS = (
     *("mixtral", "modernbert-decoder", "olmo2", "olmo3", "phi", "phi3", "phimoe", "qwen2_moe", "qwen3", "qwen3_moe"),
     *("gpt_neox", "stablelm", "starcoder2"),
 )
+SEEN = (
+    *ARCHITECTURES,
+    *("deberta-v2", "mpnet", "modernbert", "modernbert mean", "eurobert"),
+    *DECODERS,
+    *MORE_DECODERS,
+)
+"""Architectures whose attention is captured."""
 
+_LOCAL = {"global_attn_every_n_layers": 3, "local_attention": 4}
 _GROUPED = {"num_key_value_heads": HEADS // 2}
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
 _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
@@ -76,7 +66,9 @@ _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
         "pooler_hidden_size": HIDDEN,
     },
     # The first layer sees all tokens, the others two to either side.
-    "modernbert": {"global_attn_every_n_layers": 3, "local_attention": 4},
+    "modernbert": _LOCAL,
+    # Its head reads the mean of all tokens.
+    "modernbert mean": {**_LOCAL, "classifier_pooling": "mean"},
     "longformer": {"attention_window": [8] * LAYERS},
     "gpt2": {"n_layer": LAYERS, "n_head": HEADS, "n_embd": HIDDEN, "n_inner": 48, "bos_token_id": 0, "eos_token_id": 1},
     "llama": _GROUPED,
@@ -88,7 +80,7 @@ _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
     **{kind: {**_GROUPED, "head_dim": 8} for kind in ("glm", "glm4", "ministral3")},
     "ministral": {**_GROUPED, "head_dim": 8, "sliding_window": 4},
     "exaone4": {**_GROUPED, "sliding_window": 4},
-    "modernbert-decoder": {"global_attn_every_n_layers": 3, "local_attention": 4},
+    "modernbert-decoder": _LOCAL,
     **{kind: {**_GROUPED, "num_local_experts": 4} for kind in ("mixtral", "phimoe")},
     "qwen3_moe": {**_GROUPED, **_EXPERTS, "head_dim": 8},
     "qwen2_moe": {**_GROUPED, **_EXPERTS, "shared_expert_intermediate_size": 16},
@@ -101,8 +93,7 @@ _READS_AS = {
     "xlm-roberta": "albert",
     "deberta-v2": "albert",
     "mpnet": "roberta",
-    "modernbert": "bert",
-    "eurobert": "bert",
+    **dict.fromkeys(("modernbert", "modernbert mean", "eurobert"), "bert"),
     "longformer": "roberta",
     **dict.fromkeys(("gpt2", "qwen2"), "without special tokens"),
     **dict.fromkeys(("llama", "mistral", "gemma", *MORE_DECODERS), "with a first token"),
@@ -117,6 +108,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "kernel_shap": {"samples": 20},
     "shap": {"max_evals": 20},
     "deep_shap": {"references": 4},
+    "solvex": {"beam": 1},
 }
 """Options that make costly methods quick."""
 
@@ -153,7 +145,8 @@ def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedToken
 
 def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transformers.PreTrainedModel:
     """A classifier with weights large enough for attention to be far from uniform."""
-    return shipped.model(kind, classes, seed, tokenizer(kind), **{**_SPECIAL_SIZES.get(kind, {}), **config})
+    sizes = {**_SPECIAL_SIZES.get(kind, {}), **config}
+    return shipped.model(kind.removesuffix(" mean"), classes, seed, tokenizer(kind), **sizes)
 
 
 def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> TransformerPredictor:
@@ -161,6 +154,25 @@ def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **optio
     return TransformerPredictor(
         model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind
     )
+
+
+def double(kind: str = "bert", classes: int = 2) -> TransformerPredictor:
+    """A new classifier in float64, so that rounding hides nothing."""
+    of = make_classifier(kind, classes)
+    of.model.double()
+    return of
+
+
+def batch(of: TransformerPredictor, texts: Any = TEXTS) -> Batch:
+    """Some texts in one padded batch."""
+    return of.batch(of.encode(list(texts)))
+
+
+def score(name: str, of: TransformerPredictor, texts: Any, targets: Any = None, **options: Any) -> Any:
+    """The scores of a method, of every sub-token of some texts in one padded batch; targets by index."""
+    wanted = None if targets is None else torch.tensor(targets)
+    explainer: Any = get_explainer(name, **options)
+    return explainer.score_batch(of, batch(of, texts), wanted)
 
 
 @functools.cache
@@ -230,15 +242,6 @@ def eager_attentions(of: TransformerPredictor, batch: Any) -> list[torch.Tensor]
     """Attention matrices of all layers, (batch, heads, queries, keys) each."""
     with eager(of.model), torch.inference_mode():
         return list(of.model(**batch.model_inputs(), output_attentions=True).attentions)
-
-
-@functools.cache
-def any_classifier(kind: str, classes: int = 2) -> TransformerPredictor:
-    """As `classifier`, also of `modernbert mean`, whose head reads the mean of all tokens."""
-    if kind != "modernbert mean":
-        return classifier(kind, classes)
-    made = model("modernbert", classes, classifier_pooling="mean")
-    return TransformerPredictor(made, tokenizer("modernbert"), ComputeOptions(device="cpu"), kind)
 
 
 def eager_gradients(of: TransformerPredictor, text: Any, target: int) -> LayerGradients:

@@ -36,7 +36,7 @@ def explains(name: str, of: TransformerPredictor) -> bool:
 
 def row(kind: str) -> str:
     """| token read | columns | ExpNet, IvRA with cons or sim, SMaT | IvRA with comp or suff |"""
-    of = tiny.any_classifier(kind)
+    of = tiny.classifier(kind)
     cells = []
     for names in COLUMNS:
         (same,) = {explains(name, of) for name in names}

@@ -20,7 +20,7 @@ def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_computed_again_has_the_model_s_attention_and_states(kind: str) -> None:
     of = tiny.classifier(kind, 3)
-    batch = of.batch(of.encode([*tiny.TEXTS, tiny.PAIRS[0]]))
+    batch = tiny.batch(of, [*tiny.TEXTS, tiny.PAIRS[0]])
     mask = batch.attention_mask.bool()
     hooks = tiny.hooks(of.model)
     with torch.inference_mode():
@@ -49,7 +49,7 @@ def test_a_block_computed_again_has_the_model_s_attention_and_states(kind: str) 
 
 def test_a_block_can_be_run_again_on_other_states() -> None:
     of = tiny.classifier("albert")
-    batch = of.batch(of.encode(tiny.TEXTS))
+    batch = tiny.batch(of)
     with torch.inference_mode():
         calls = TracedPass.run(of.model, batch).calls
         close(calls[0](calls[0].hidden), calls[1].hidden)

@@ -24,16 +24,11 @@ from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order, is
 from explearn.predictors.encoding import Batch
 from explearn.predictors.transformer import TransformerPredictor
 
+TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 TOLERANCE = 1e-5
 """Of attention in float32: rounding of logits of a size of about 10, 10 x 2^-24, grows with the products' length."""
 
-CAUSAL = (*tiny.DECODERS, *tiny.MORE_DECODERS)
-KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", "eurobert", *CAUSAL)
-
-
-def batch_of(of: TransformerPredictor) -> Batch:
-    """Texts and pairs of several lengths: all but the longest are padded."""
-    return of.batch(of.encode([*tiny.TEXTS, *tiny.PAIRS]))
+KINDS = tiny.SEEN
 
 
 def run(
@@ -46,7 +41,7 @@ def row_and_column(kind: str, matrix: torch.Tensor) -> torch.Tensor:
     """Of one text's attention without padding, (heads, n, n), what is of the token that is read, (n, 2 heads)."""
     if kind in ("modernbert mean", "eurobert"):
         return torch.cat([matrix.mean(1), matrix.mean(2)]).T
-    position = -1 if kind in CAUSAL else 0
+    position = -1 if kind in (*tiny.DECODERS, *tiny.MORE_DECODERS) else 0
     return torch.cat([matrix[:, position], matrix[:, :, position]]).T
 
 
@@ -61,8 +56,8 @@ def test_every_entry_whose_attention_is_seen_is_tested_here() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 class TestAgainstEagerAttention:
     def test_rows_columns_and_means_over_heads(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        batch = batch_of(of)
+        of = tiny.classifier(kind)
+        batch = tiny.batch(of, TEXTS)
         padding = batch.attention_mask == 0
         assert padding.any()
         layers = run(of, batch, lambda layer: (layer.row_and_column(), layer.row(), layer.head_mean()))
@@ -76,8 +71,8 @@ class TestAgainstEagerAttention:
                 torch.testing.assert_close(mean[text, :n, :n], matrix.mean(0), atol=TOLERANCE, rtol=0)
 
     def test_a_model_loaded_with_eager_attention_gives_the_same(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        batch = batch_of(of)
+        of = tiny.classifier(kind)
+        batch = tiny.batch(of, TEXTS)
         real = batch.attention_mask.bool()
         expected = run(of, batch, Attention.row_and_column)
         with tiny.eager(of.model):
@@ -86,8 +81,8 @@ class TestAgainstEagerAttention:
             torch.testing.assert_close(a[real], b[real], atol=TOLERANCE, rtol=0)
 
     def test_the_model_gives_the_same_to_the_bit_and_is_left_as_it_was(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        batch = batch_of(of)
+        of = tiny.classifier(kind)
+        batch = tiny.batch(of, TEXTS)
         hooks = tiny.hooks(of.model)
         implementation = of.model.config._attn_implementation
         with torch.inference_mode():
@@ -102,22 +97,10 @@ class TestAgainstEagerAttention:
         assert tiny.hooks(of.model) == hooks and of.model.config._attn_implementation == implementation
 
 
-def test_a_float64_model_gives_float64() -> None:
-    of = tiny.make_classifier("bert")
-    of.model.double()
-    batch = batch_of(of)
-    actual = run(of, batch, Attention.row_and_column, layers=[1])[0]
-    assert actual.dtype == torch.float64
-    expected = tiny.eager_attentions(of, batch)[1]
-    for text, n in enumerate(batch.attention_mask.sum(1).tolist()):
-        wanted = row_and_column("bert", expected[text, :, :n, :n])
-        torch.testing.assert_close(actual[text, :n], wanted, atol=1e-12, rtol=0)
-
-
 @pytest.mark.parametrize("kind", ["bert", "llama"])
 def test_under_autocast_the_attention_is_that_of_what_the_model_computed(kind: str) -> None:
     of = tiny.make_classifier(kind, precision="bf16")
-    batch = batch_of(of)
+    batch = tiny.batch(of, TEXTS)
     actual = run(of, batch, Attention.row_and_column)
     exact = run(tiny.classifier(kind), batch, Attention.row_and_column)
     real = batch.attention_mask.bool()
@@ -129,7 +112,7 @@ def test_under_autocast_the_attention_is_that_of_what_the_model_computed(kind: s
 
 def test_layers_come_in_the_order_asked_for_and_a_second_pass_overwrites_the_first() -> None:
     of = tiny.classifier("albert")
-    first, second = (of.batch(of.encode([text])) for text in tiny.TEXTS[:2])
+    first, second = (tiny.batch(of, [text]) for text in tiny.TEXTS[:2])
     last, lowest = run(of, second, Attention.head_mean, layers=[2, 0])
     with capture_attention(of.model, Attention.head_mean, [2]) as kept, torch.inference_mode():
         of.model(**first.model_inputs())
@@ -141,7 +124,7 @@ def test_groups_of_several_layers_in_albert() -> None:
     """Its `num_hidden_layers` then counts groups; each layer of a group runs."""
     of = tiny.make_classifier("albert")
     of.model = tiny.model("albert", inner_group_num=2)
-    batch = batch_of(of)
+    batch = tiny.batch(of, TEXTS)
     expected = tiny.eager_attentions(of, batch)
     assert layer_count(of.model) == len(expected) == 2 * tiny.LAYERS
     actual = batch_features(of, batch, [3]).attention[..., : tiny.HEADS]
@@ -158,8 +141,8 @@ def test_the_last_token_is_the_last_that_is_not_the_padding_id() -> None:
 
 
 def test_local_layers_see_no_further_than_their_window() -> None:
-    of = tiny.any_classifier("modernbert")
-    first, second, _ = run(of, of.batch(of.encode([tiny.TEXTS[3]])), Attention.head_mean)
+    of = tiny.classifier("modernbert")
+    first, second, _ = run(of, tiny.batch(of, [tiny.TEXTS[3]]), Attention.head_mean)
     n = first.shape[1]
     distance = (torch.arange(n)[:, None] - torch.arange(n)).abs()
     assert n > 6 and (first > 0).all()
@@ -231,4 +214,4 @@ class TestRefusals:
         for block in blocks_in_order(of.model.base_model):
             block.self_attn.forward = lambda hidden_states, **_: (hidden_states, None)  # type: ignore[assignment]
         with pytest.raises(UnsupportedError, match="'llama' model has 3 layers, and 0 of them computed attention"):
-            run(of, batch_of(of), Attention.head_mean)
+            run(of, tiny.batch(of, TEXTS), Attention.head_mean)

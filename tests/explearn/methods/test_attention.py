@@ -38,17 +38,16 @@ def test_attributions_carry_the_reference_s_scores() -> None:
     np.testing.assert_array_equal(attribution.scores, attribution.token_scores)
 
 
-class TestRollout:
-    def test_two_layers_by_hand(self) -> None:
-        """Three tokens. With A1 and A2 below, B = (A + I) / 2 and row 0 of B2 B1:
+def test_rollout_of_two_layers_by_hand() -> None:
+    """Three tokens. With A1 and A2 below, B = (A + I) / 2 and row 0 of B2 B1:
 
-        B2[0] = (1/2 (1/2 + 1), 1/4, 0) = (3/4, 1/4, 0)
-        B1 = ((1/2, 1/2, 0), (0, 1, 0), (1/4, 1/4, 1/2))
-        (3/4) (1/2, 1/2, 0) + (1/4) (0, 1, 0) = (3/8, 5/8, 0)
-        """
-        first = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]])
-        second = torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])
-        assert rollout_row([first, second], torch.eye(3)[:1]).tolist() == [[0.375, 0.625, 0.0]]
+    B2[0] = (1/2 (1/2 + 1), 1/4, 0) = (3/4, 1/4, 0)
+    B1 = ((1/2, 1/2, 0), (0, 1, 0), (1/4, 1/4, 1/2))
+    (3/4) (1/2, 1/2, 0) + (1/4) (0, 1, 0) = (3/8, 5/8, 0)
+    """
+    first = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]])
+    second = torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])
+    assert rollout_row([first, second], torch.eye(3)[:1]).tolist() == [[0.375, 0.625, 0.0]]
 
 
 def random_attention(layers: int, tokens: int, seed: int = 0) -> Any:
@@ -87,4 +86,4 @@ class TestAttentionFlow:
         of = tiny.classifier("bert")
         method = explearn.get_explainer("attention_flow", max_tokens_per_text=12)
         with pytest.raises(UnsupportedError, match=r"a text has \d+ sub-tokens, more than max_tokens_per_text = 12; "):
-            list(method.explain(of, ["lazy dog", "lazy dog " * 8]))
+            method.explain(of, ["lazy dog", "lazy dog " * 8])

@@ -18,21 +18,6 @@ import explearn
 from explearn.methods.relevance.gae import gae_row, specialised
 
 
-def double(kind: str) -> explearn.TransformerPredictor:
-    """In float64, so that rounding hides nothing."""
-    of = tiny.make_classifier(kind, 3)
-    of.model.double()
-    return of
-
-
-def scores(name: str, of: explearn.TransformerPredictor, **options: Any) -> list[torch.Tensor]:
-    """Scores of each text's sub-tokens, special ones included, all texts in one padded batch."""
-    encodings = of.encode(tiny.TEXTS)
-    actual: Any = explearn.get_explainer(name, **options)
-    actual = actual.score_batch(of, of.batch(encodings), None)
-    return [row[: len(e)] for row, e in zip(actual.scores, encodings, strict=True)]
-
-
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
 @pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS], ids=["predicted", "other_class"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -48,25 +33,24 @@ def test_scores_equal_the_original_code_s(precision: str, file: str, together: b
     golden.assert_reproduces(explainer, "attention_gradcam", tolerance, precision, file, together)
 
 
-class TestGAE:
-    def test_two_layers_by_hand(self) -> None:
-        """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
+def test_gae_of_two_layers_by_hand() -> None:
+    """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
 
-        E_1 = mean((0 2; 0 0), (0 0; 4 0)) = (0 1; 2 0), E_2 = mean((0 2; 0 0), 0) = (0 1; 0 0)
-        row 0 of (I + E_2)(I + E_1) = (1 1)(1 1; 2 1) = (3, 2)
-        """
-        attention = torch.full((1, 2, 2, 2), 0.5)
-        first = torch.tensor([[[[0.0, 4.0], [-2.0, 0.0]], [[0.0, -8.0], [8.0, 0.0]]]])
-        second = torch.tensor([[[[0.0, 4.0], [0.0, 0.0]], [[0.0, -8.0], [0.0, -4.0]]]])
-        row = gae_row([attention] * 2, [first, second], torch.tensor([[1.0, 0.0]]))
-        assert row.tolist() == [[3.0, 2.0]]
+    E_1 = mean((0 2; 0 0), (0 0; 4 0)) = (0 1; 2 0), E_2 = mean((0 2; 0 0), 0) = (0 1; 0 0)
+    row 0 of (I + E_2)(I + E_1) = (1 1)(1 1; 2 1) = (3, 2)
+    """
+    attention = torch.full((1, 2, 2, 2), 0.5)
+    first = torch.tensor([[[[0.0, 4.0], [-2.0, 0.0]], [[0.0, -8.0], [8.0, 0.0]]]])
+    second = torch.tensor([[[[0.0, 4.0], [0.0, 0.0]], [[0.0, -8.0], [0.0, -4.0]]]])
+    row = gae_row([attention] * 2, [first, second], torch.tensor([[1.0, 0.0]]))
+    assert row.tolist() == [[3.0, 2.0]]
 
 
 class TestMaskedGAE:
     def test_with_all_heads_it_is_gae(self) -> None:
-        of = double("bert")
-        for actual, full in zip(scores("mgae", of, share=1), scores("gae", of), strict=True):
-            torch.testing.assert_close(actual, full, rtol=0, atol=0)
+        of = tiny.double("bert", 3)
+        masked = tiny.score("mgae", of, tiny.TEXTS, share=1)
+        torch.testing.assert_close(masked.scores, tiny.score("gae", of, tiny.TEXTS).scores, rtol=0, atol=0)
 
     def test_roles_of_heads_made_for_them(self) -> None:
         """Ten tokens, [CLS] first, [SEP] last. Even attention puts 1/10 on the next token and 2/10 on special ones, so
@@ -127,12 +111,11 @@ def batch_of_lengths(*lengths: int) -> Any:
     )
 
 
-class TestCAT:
-    @pytest.mark.parametrize("name", ["cat", "attcat"])
-    def test_masking_changes_neither_the_class_explained_nor_its_probability(self, name: str) -> None:
-        of = tiny.make_classifier("electra", 2)
-        (plain,) = explearn.get_explainer(name).explain(of, tiny.TEXTS[:1])
-        (masked,) = explearn.get_explainer(name, mask_special=True).explain(of, tiny.TEXTS[:1])
-        assert masked.target == masked.predicted == plain.predicted
-        assert masked.probability == pytest.approx(plain.probability, abs=1e-5)
-        assert not np.allclose(plain.scores, masked.scores, rtol=1e-2)
+@pytest.mark.parametrize("name", ["cat", "attcat"])
+def test_masking_changes_neither_the_class_explained_nor_its_probability(name: str) -> None:
+    of = tiny.make_classifier("electra", 2)
+    (plain,) = explearn.get_explainer(name).explain(of, tiny.TEXTS[:1])
+    (masked,) = explearn.get_explainer(name, mask_special=True).explain(of, tiny.TEXTS[:1])
+    assert masked.target == masked.predicted == plain.predicted
+    assert masked.probability == pytest.approx(plain.probability, abs=1e-5)
+    assert not np.allclose(plain.scores, masked.scores, rtol=1e-2)

@@ -29,13 +29,8 @@ GATED = {"modernbert": "mlp.Wo", **dict.fromkeys(("llama", "mistral", "qwen2", "
 """Where a block keeps the linear map behind the product of two maps in its feed-forward layer."""
 
 
-def score(of: TransformerPredictor, texts: Any, targets: Any = None) -> Any:
-    wanted = None if targets is None else torch.tensor(targets)
-    return explearn.get_explainer("attn_lrp").score_batch(of, of.batch(of.encode(texts)), wanted)
-
-
 def double_classifier(kind: str) -> TransformerPredictor:
-    of = tiny.any_classifier(kind, 3)
+    of = tiny.classifier(kind, 3)
     return of.with_model(copy.deepcopy(of.model).double())
 
 
@@ -96,7 +91,7 @@ def detached_rules(of: TransformerPredictor, text: Any, target: int, monkeypatch
         if gated := GATED.get(model.config.model_type):
             for block in blocks:
                 hooks.before(attrgetter(gated)(block), lambda _m, args, kwargs: ((half(args[0]),), kwargs))
-        logits = model(**of.batch(of.encode([text])).model_inputs()).logits
+        logits = model(**tiny.batch(of, [text]).model_inputs()).logits
         (gradient,) = torch.autograd.grad(logits[0, target], starts[0])
     monkeypatch.undo()
     return (gradient * starts[0]).sum(-1)[0].detach()
@@ -109,7 +104,7 @@ def test_scores_are_the_gradient_of_a_model_whose_parts_are_held_constant(
     """In a padded batch there, one by one here."""
     of = double_classifier(kind)
     targets = [i % 3 for i in range(len(TEXTS))]
-    actual = score(of, TEXTS, targets).scores
+    actual = tiny.score("attn_lrp", of, TEXTS, targets).scores
     tolerance = 1e-9 if kind in EXACT else 1e-4
     for row, text, target in zip(actual, TEXTS, targets, strict=True):
         expected = detached_rules(of, text, target, monkeypatch)
@@ -118,38 +113,28 @@ def test_scores_are_the_gradient_of_a_model_whose_parts_are_held_constant(
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-class TestEveryArchitecture:
-    def test_without_biases_and_mixing_relevance_adds_up_to_the_logit(self, kind: str) -> None:
-        of = double_classifier(kind)
-        anatomy = dissect(of.model)
-        embeddings = {id(p) for p in anatomy.embeddings.parameters()}
-        for name, parameter in of.model.named_parameters():
-            if name.endswith("bias") and id(parameter) not in embeddings:
-                parameter.zero_()
-        for block in anatomy.blocks:
-            block.output.weight.zero_()
-        scores = score(of, TEXTS)
-        np.testing.assert_allclose(scores.scores.sum(1), scores.logits.amax(1), atol=1e-9)
-        # Nothing comes to the head but by way of the first token.
-        assert not scores.scores[:, 1:].any()
-
-    def test_the_logits_are_the_classifier_s_and_nothing_is_left_on_the_model(self, kind: str) -> None:
-        of = tiny.make_classifier(kind, 3)
-        with torch.no_grad():
-            scores = score(of, TEXTS)
-        torch.testing.assert_close(scores.logits, of.logits(of.batch(of.encode(TEXTS))), atol=1e-5, rtol=1e-5)
-        assert not scores.scores.requires_grad and not scores.logits.requires_grad
-        assert tiny.hooks(of.model) == 0
-        assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
+def test_without_biases_and_mixing_relevance_adds_up_to_the_logit(kind: str) -> None:
+    of = double_classifier(kind)
+    anatomy = dissect(of.model)
+    embeddings = {id(p) for p in anatomy.embeddings.parameters()}
+    for name, parameter in of.model.named_parameters():
+        if name.endswith("bias") and id(parameter) not in embeddings:
+            parameter.zero_()
+    for block in anatomy.blocks:
+        block.output.weight.zero_()
+    scores = tiny.score("attn_lrp", of, TEXTS)
+    np.testing.assert_allclose(scores.scores.sum(1), scores.logits.amax(1), atol=1e-9)
+    # Nothing comes to the head but by way of the first token.
+    assert not scores.scores[:, 1:].any()
 
 
 @pytest.mark.parametrize("kind", [*tiny.ARCHITECTURES, "modernbert", "eurobert", *tiny.DECODERS, *tiny.MORE_DECODERS])
 def test_attention_that_is_written_out_gives_the_same(kind: str) -> None:
     """In inference mode, too."""
     of = tiny.make_classifier(kind)
-    fused = list(explearn.get_explainer("attn_lrp").explain(of, tiny.TEXTS))
+    fused = explearn.get_explainer("attn_lrp").explain(of, tiny.TEXTS)
     with tiny.eager(of.model), torch.inference_mode():
-        written = list(explearn.get_explainer("attn_lrp").explain(of, tiny.TEXTS))
+        written = explearn.get_explainer("attn_lrp").explain(of, tiny.TEXTS)
     for a, b in zip(fused, written, strict=True):
         np.testing.assert_allclose(a.scores, b.scores, atol=1e-4 * np.abs(a.scores).max())
 
@@ -174,33 +159,32 @@ class Parts(nn.Module):
         return result
 
 
-class TestRules:
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-    @pytest.mark.parametrize("part", ["module", "function", "norm", "product", "constant", "gate"])
-    def test_relevance_passes_each_part_as_its_rule_says(self, part: str, dtype: torch.dtype) -> None:
-        model = Parts().to(dtype).requires_grad_(False)
-        torch.manual_seed(0)
-        model.norm.weight.normal_(), model.norm.bias.normal_()
-        x, y = (torch.randn(3, 8, dtype=dtype, requires_grad=True) for _ in range(2))
-        x.data[:, 0] = 0
-        with changed_backward(model) as rules:
-            value = model(part, x, y)
-        torch.testing.assert_close(value, model(part, x, y), rtol=0, atol=0)
-        (gradient,) = torch.autograd.grad(value.sum(), x, retain_graph=True)
-        assert gradient.dtype == dtype and gradient.isfinite().all()
-        relevance, exact = (gradient * x).detach().double(), value.detach().double()
-        tolerance = {"rtol": 50 * torch.finfo(dtype).eps, "atol": 50 * torch.finfo(dtype).eps}
-        if part in ("module", "function"):
-            torch.testing.assert_close(relevance, exact, **tolerance)  # unchanged, and 0 at 0
-        elif part == "norm":
-            torch.testing.assert_close(relevance.sum(1), (exact - model.norm.bias.double()).sum(1), **tolerance)
-        else:
-            share = 1 if part == "constant" else 2
-            torch.testing.assert_close(relevance.sum(), exact.sum() / share, **tolerance)
-        rules.changed = False
-        (plain,) = torch.autograd.grad(value.sum(), x)
-        (expected,) = torch.autograd.grad(model(part, x, y).sum(), x)
-        torch.testing.assert_close(plain, expected, rtol=0, atol=0)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("part", ["module", "function", "norm", "product", "constant", "gate"])
+def test_attn_lrp_passes_each_part_as_its_rule_says(part: str, dtype: torch.dtype) -> None:
+    model = Parts().to(dtype).requires_grad_(False)
+    torch.manual_seed(0)
+    model.norm.weight.normal_(), model.norm.bias.normal_()
+    x, y = (torch.randn(3, 8, dtype=dtype, requires_grad=True) for _ in range(2))
+    x.data[:, 0] = 0
+    with changed_backward(model) as rules:
+        value = model(part, x, y)
+    torch.testing.assert_close(value, model(part, x, y), rtol=0, atol=0)
+    (gradient,) = torch.autograd.grad(value.sum(), x, retain_graph=True)
+    assert gradient.dtype == dtype and gradient.isfinite().all()
+    relevance, exact = (gradient * x).detach().double(), value.detach().double()
+    tolerance = {"rtol": 50 * torch.finfo(dtype).eps, "atol": 50 * torch.finfo(dtype).eps}
+    if part in ("module", "function"):
+        torch.testing.assert_close(relevance, exact, **tolerance)  # unchanged, and 0 at 0
+    elif part == "norm":
+        torch.testing.assert_close(relevance.sum(1), (exact - model.norm.bias.double()).sum(1), **tolerance)
+    else:
+        share = 1 if part == "constant" else 2
+        torch.testing.assert_close(relevance.sum(), exact.sum() / share, **tolerance)
+    rules.changed = False
+    (plain,) = torch.autograd.grad(value.sum(), x)
+    (expected,) = torch.autograd.grad(model(part, x, y).sum(), x)
+    torch.testing.assert_close(plain, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
@@ -208,8 +192,8 @@ def test_half_precision_stays_finite(kind: str) -> None:
     """On a CPU, where ComputeOptions would refuse fp16."""
     of = tiny.make_classifier(kind)
     of.dtype = torch.float16
-    scores = score(of, TEXTS)
+    scores = tiny.score("attn_lrp", of, TEXTS)
     assert scores.scores.dtype == torch.float32 and torch.isfinite(scores.scores).all()
-    expected = score(tiny.classifier(kind), TEXTS, scores.targets.tolist()).scores
+    expected = tiny.score("attn_lrp", tiny.classifier(kind), TEXTS, scores.targets.tolist()).scores
     gaps = (scores.scores - expected).abs().amax(1) / expected.abs().amax(1)
     assert gaps.median() < 0.05

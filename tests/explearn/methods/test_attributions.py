@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import tiny
 
-from explearn.core.attribution import Aggregation, Attribution
+from explearn.core.attribution import Attribution
 from explearn.core.errors import ExplearnError, ModelError
 from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
 from explearn.predictors.function import FunctionPredictor
 from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed, cut
-from explearn.text.alignment import aggregate
 
 OF = tiny.classifier("bert", 3)
 
@@ -26,25 +25,8 @@ def scores_of(tokens: int, row: int = 0) -> TextScores:
     return TextScores(draw.normal(size=tokens + 3), logits, row % 3, seconds=row, completeness_error=0.5, unread=row)
 
 
-def make(text: Windowed, scores: list[TextScores], how: Aggregation = "max") -> Attribution:
-    return attribution_of(OF, text, scores, "occlusion", how, signed=True)
-
-
-@pytest.mark.parametrize("how", ["max", "sum"])
-@pytest.mark.parametrize("text", ["lazy dog", "a \u200b castle", ("dog", "a lazy castle"), "castle " * 60])
-def test_its_parts_are_those_of_the_text(text: str | tuple[str, str], how: Aggregation) -> None:
-    (encoding,) = OF.encode([text])
-    one = scores_of(len(encoding), row=2)
-    attribution = make(Windowed.at_once(encoding), [one], how)
-    words = aggregate(one.scores, encoding.word_ids, len(encoding.words), how)
-    np.testing.assert_array_equal(attribution.scores, words)
-    assert attribution.unaligned == np.isnan(words).sum() + 2
-    np.testing.assert_array_equal(attribution.token_scores, np.float32(one.scores)[encoding.positions])
-    ids = [encoding.input_ids[i] for i in encoding.positions]
-    assert list(attribution.tokens) == OF.tokenizer.convert_ids_to_tokens(ids)
-    weights = np.exp(one.logits - one.logits.max())
-    assert attribution.probability == pytest.approx((weights / weights.sum())[2])
-    assert (attribution.target, attribution.predicted) == (OF.labels[2], OF.labels[int(one.logits.argmax())])
+def make(text: Windowed, scores: list[TextScores]) -> Attribution:
+    return attribution_of(OF, text, scores, "occlusion", "max", signed=True)
 
 
 def test_windows_are_joined() -> None:

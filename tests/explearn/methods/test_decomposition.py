@@ -18,7 +18,6 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import EncoderBlock, dissect
 from explearn.methods.decomposition.decompx import DecompX
 from explearn.methods.decomposition.mixing import normalise_rows
-from explearn.predictors.encoding import Batch
 from explearn.predictors.transformer import TransformerPredictor
 
 METHODS = ("alti", "globenc", "decompx")
@@ -56,15 +55,6 @@ def double_classifier(kind: str) -> TransformerPredictor:
     return of
 
 
-def batch_of(of: TransformerPredictor, *texts: Any) -> Batch:
-    return of.batch(of.encode(texts))
-
-
-def scores_of(explainer: Any, of: TransformerPredictor, text: Any, target: int) -> torch.Tensor:
-    """Scores of all sub-tokens of a text without padding, special tokens included."""
-    return explainer.score_batch(of, batch_of(of, text), torch.tensor([target])).scores[0]
-
-
 # ---- the formulas, one text at a time, in loops over tokens i, j (or k) and heads ------------------------------------
 
 
@@ -72,7 +62,7 @@ class Loops:
     """A text's states and attention as the model itself gives them, and what follows from them in loops."""
 
     def __init__(self, of: TransformerPredictor, text: Any) -> None:
-        batch = batch_of(of, text)
+        batch = tiny.batch(of, [text])
         self.anatomy = dissect(of.model)
         self.attention = [a[0] for a in tiny.eager_attentions(of, batch)]
         with torch.inference_mode():
@@ -186,7 +176,7 @@ def test_decompx_equals_the_formula_in_loops(kind: str, options: dict[str, Any])
     of = double_classifier(kind)
     expected = Loops(of, TEXTS[0]).decompx(**options)
     for target in range(3):
-        scores = scores_of(DecompX(**options), of, TEXTS[0], target)
+        scores = tiny.score("decompx", of, TEXTS[:1], [target], **options).scores[0]
         np.testing.assert_allclose(scores, expected[:, target], atol=1e-9 * float(expected.abs().max()))
 
 
@@ -198,20 +188,20 @@ class TestFormulas:
         for text in TEXTS:
             loops = Loops(of, text)
             expected = loops.rolled_out(getattr(loops, name))
-            scores = scores_of(explearn.get_explainer(name), of, text, 0)
+            scores = tiny.score(name, of, [text], [0]).scores[0]
             np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
 
     def test_globenc_s_original_rollout_keeps_the_sizes_of_rows(self, kind: str) -> None:
         of = double_classifier(kind)
         loops = Loops(of, TEXTS[0])
-        scores = scores_of(explearn.get_explainer("globenc", rows="original"), of, TEXTS[0], 0)
+        scores = tiny.score("globenc", of, TEXTS[:1], rows="original").scores[0]
         np.testing.assert_allclose(scores, loops.rolled_out(loops.globenc, shares=False), rtol=1e-9, atol=1e-12)
 
     @pytest.mark.parametrize("options", OPTIONS, ids=str)
     def test_decompx_adds_up_to_the_logit(self, kind: str, options: dict[str, Any]) -> None:
         of = double_classifier(kind)
-        batch = batch_of(of, *tiny.TEXTS)
-        scores = DecompX(**options).score_batch(of, batch, torch.tensor([1] * 5))
+        batch = tiny.batch(of)
+        scores = tiny.score("decompx", of, tiny.TEXTS, [1] * 5, **options)
         missed = (scores.scores.sum(1) - scores.logits[:, 1]).abs()
         assert (scores.scores[batch.attention_mask == 0] == 0).all()
         if options.get("bias") == "none":
@@ -256,11 +246,11 @@ class TestMemory:
         """Texts alone and in one piece, against a batch whose parts are made for 1, 2 or 5 tokens at a time."""
         method = explearn.get_explainer(name, **options)
         of = double_classifier("bert")
-        alone = [method.score_batch(of, batch_of(of, text), None).scores[0] for text in tiny.TEXTS]
+        alone = [method.score_batch(of, tiny.batch(of, [text]), None).scores[0] for text in tiny.TEXTS]
         for tokens in (1, 2, 5):
             most = 5 * max(map(len, alone)) * tokens
             sliced = TransformerPredictor(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=most))
-            scores = method.score_batch(sliced, batch_of(sliced, *tiny.TEXTS), None)
+            scores = method.score_batch(sliced, tiny.batch(sliced), None)
             for row, expected in zip(scores.scores, alone, strict=True):
                 torch.testing.assert_close(row[: len(expected)], expected, rtol=1e-9, atol=1e-12)
 

@@ -106,7 +106,7 @@ class TestReferences:
 
     def test_special_tokens_and_padding_keep_their_own(self) -> None:
         of = double_classifier("bert")
-        batch = of.batch(of.encode(TEXTS))
+        batch = tiny.batch(of, TEXTS)
         embeddings = of.model.get_input_embeddings()(batch.input_ids)
         for reference in reference_embeddings(of, batch, embeddings, 6, 13):
             for row, encoding in enumerate(batch.encodings):
@@ -149,7 +149,7 @@ class TestRefusals:
         """captum's scores of a text change with the other texts of the batch."""
         of = tiny.make_classifier("bert")
         of.model.classifier = nn.Sequential(of.model.classifier, nn.Softmax(-1))
-        batch = of.batch(of.encode(["lazy dog", "the fox"]))
+        batch = tiny.batch(of, ["lazy dog", "the fox"])
         embeddings = of.model.get_input_embeddings()(batch.input_ids)
         module = Module(of, lambda e: of.model(inputs_embeds=e).logits)
         with warnings.catch_warnings():

@@ -20,12 +20,9 @@ from explearn.lens.hooks import Hooks
 from explearn.lens.watch import LayerGradients
 from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import stand_in
 from explearn.methods.registry import get_info, list_explainers
 from explearn.methods.relevance.cam import head_states
 from explearn.predictors.architectures import architecture
-from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.transformer import TransformerPredictor
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
@@ -63,30 +60,31 @@ def untrained() -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_explains_or_says_why_not(kind: str) -> None:
-    of = tiny.any_classifier(kind)
+    of = tiny.classifier(kind)
     expected = refused(kind)
     for name in untrained():
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         if name not in expected:
-            attributions = list(method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0]))
+            attributions = method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0])
             assert [len(a.scores) for a in attributions] == [7, 4], name
             assert all(np.isfinite(a.scores).all() for a in attributions), name
             continue
         with pytest.raises(UnsupportedError, match=expected[name]) as refusal:
-            list(method.explain(of, []))
+            method.explain(of, [])
         words = str(refusal.value)
         assert words.startswith(name) and "\n" not in words and ". " not in words
         assert of.model.config.model_type in words
 
 
-@pytest.mark.parametrize("kind", ["distilbert", "deberta-v2", "modernbert mean", "gpt2", "llama", "longformer"])
+@pytest.mark.parametrize("kind", ["deberta-v2", "modernbert mean", "llama", "longformer"])
 def test_padding_and_order_change_no_score(kind: str) -> None:
-    of = tiny.any_classifier(kind)
-    for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys() - {"solvex"}):
+    of = tiny.classifier(kind)
+    for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys()):
         method = explearn.get_explainer(name)
-        alone = [next(iter(method.explain(of, [text], [TARGET]))) for text in (*tiny.TEXTS, tiny.PAIRS[0])]
-        together = list(method.explain(of, [*tiny.TEXTS, tiny.PAIRS[0]], [TARGET] * (len(tiny.TEXTS) + 1)))
-        for a, b in zip(alone, together, strict=True):
+        texts = [*tiny.TEXTS, tiny.PAIRS[0]]
+        together = method.explain(of, texts, [TARGET] * len(texts))
+        for text, b in zip(texts, together, strict=True):
+            (a,) = method.explain(of, [text], [TARGET])
             largest = max(0.1, float(np.abs(a.token_scores).max()))
             np.testing.assert_allclose(b.token_scores, a.token_scores, rtol=0, atol=2e-5 * largest, err_msg=name)
 
@@ -103,7 +101,7 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 
 @functools.cache
 def eager_of(kind: str) -> LayerGradients:
-    return tiny.eager_gradients(tiny.any_classifier(kind), TEXT, TARGET)
+    return tiny.eager_gradients(tiny.classifier(kind), TEXT, TARGET)
 
 
 def read_row(kind: str, n: int) -> torch.Tensor:
@@ -117,7 +115,7 @@ def read_row(kind: str, n: int) -> torch.Tensor:
 @pytest.mark.parametrize("kind", [*SEEN, *PROJECTED])
 class TestAgainstEagerAttention:
     def test_what_is_read_off_attention(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
+        of = tiny.classifier(kind)
         maps = [a[0].mean(0) for a in eager_of(kind).attentions]
         n = len(maps[0])
         row = read_row(kind, n)
@@ -131,7 +129,7 @@ class TestAgainstEagerAttention:
     def test_attention_flow_starts_at_the_token_that_is_read(self, kind: str) -> None:
         if kind == "modernbert mean":
             return  # refused
-        of, text = tiny.any_classifier(kind), "dog"
+        of, text = tiny.classifier(kind), "dog"
         maps = [a[0].mean(0).double().numpy() for a in tiny.eager_gradients(of, text, TARGET).attentions]
         (encoding,) = of.encode([text])
         start = int(read_row(kind, len(encoding)).argmax())
@@ -139,7 +137,7 @@ class TestAgainstEagerAttention:
         np.testing.assert_allclose(token_scores(of, "attention_flow", text)[encoding.positions], expected, atol=1e-5)
 
     def test_gradients_at_attention_and_states(self, kind: str) -> None:
-        of, layers = tiny.any_classifier(kind), eager_of(kind)
+        of, layers = tiny.classifier(kind), eager_of(kind)
         n = layers.attentions[0].shape[-1]
         row = read_row(kind, n)
 
@@ -157,11 +155,11 @@ class TestAgainstEagerAttention:
         assert_close(token_scores(of, "attcat"), torch.stack(weighted).sum(0))
 
     def test_cam_is_the_logit_that_a_token_s_state_gives_less_the_bias(self, kind: str) -> None:
-        of, layers = tiny.any_classifier(kind), eager_of(kind)
+        of, layers = tiny.classifier(kind), eager_of(kind)
         model: Any = of.model
         with torch.inference_mode(), Hooks() as hooks:
             encoder = hooks.record(model.base_model)
-            logits = model(**of.batch(of.encode([TEXT])).model_inputs()).logits[0]
+            logits = model(**tiny.batch(of, [TEXT]).model_inputs()).logits[0]
             activated, weight = head_states(of, encoder.output[0][0])
             activation = activated @ weight[TARGET]
         row = read_row(kind, len(activation))
@@ -175,21 +173,17 @@ class TestAgainstEagerAttention:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-class TestAtTheEmbeddings:
-    def test_gradients(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        words, gradient, _ = at_embeddings(of, 1.0)
-        assert_close(token_scores(of, "gradient"), gradient.norm(dim=-1))
-        assert_close(token_scores(of, "input_x_gradient"), (words * gradient).sum(-1))
-
-    def test_integrated_gradients_by_hand(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        points, weights = np.polynomial.legendre.leggauss(8)
-        total = torch.zeros(())
-        for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
-            words, gradient, start = at_embeddings(of, float(point))
-            total = total + weight * ((words - start) * gradient).sum(-1)
-        assert_close(token_scores(of, "integrated_gradients", steps=8), total)
+def test_gradients_and_their_integral_by_hand(kind: str) -> None:
+    of = tiny.classifier(kind)
+    words, gradient, _ = at_embeddings(of, 1.0)
+    assert_close(token_scores(of, "gradient"), gradient.norm(dim=-1))
+    assert_close(token_scores(of, "input_x_gradient"), (words * gradient).sum(-1))
+    points, weights = np.polynomial.legendre.leggauss(8)
+    total = torch.zeros(())
+    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        words, gradient, start = at_embeddings(of, float(point))
+        total = total + weight * ((words - start) * gradient).sum(-1)
+    assert_close(token_scores(of, "integrated_gradients", steps=8), total)
 
 
 def at_embeddings(of: TransformerPredictor, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -207,31 +201,3 @@ def at_embeddings(of: TransformerPredictor, share: float) -> tuple[torch.Tensor,
         logit = of.model(**batch.model_inputs()).logits[0, TARGET]
         (gradient,) = torch.autograd.grad(logit, point)
     return words, gradient, start
-
-
-@pytest.mark.parametrize("kind", KINDS)
-class TestPerturbation:
-    """All perturbation methods see the classifier through its answers to perturbed texts alone."""
-
-    def test_answers_are_those_of_the_model_to_one_text_at_a_time(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        (encoding,) = of.encode([TEXT])
-        text = PerturbedText(encoding, stand_in(of))
-        kept = np.random.default_rng(0).random((12, len(text))) < 0.6
-        kept[0] = True
-        for removal in ("delete", "mask"):
-            actual = CachedPredictions(of, of.predict_logits)(text.perturbed(kept, removal))  # type: ignore[arg-type]
-            for row, logits in zip(kept, actual, strict=True):
-                np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
-
-
-def logits_without(of: TransformerPredictor, encoding: Any, gone: Any, removal: str) -> Any:
-    """The model's logits, (C,), on a batch of one text without some words."""
-    chosen = np.flatnonzero(gone).tolist()
-    changed = encoding.delete(chosen) if removal == "delete" else encoding.mask(chosen, stand_in(of))
-    with torch.inference_mode():
-        ids = torch.tensor([changed.input_ids])
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        if changed.token_type_ids:
-            inputs["token_type_ids"] = torch.tensor([changed.token_type_ids])
-        return of.model(**inputs).logits[0].double().numpy()

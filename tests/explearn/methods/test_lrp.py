@@ -43,13 +43,6 @@ TOLERANCE = 1e-6
 """By how much a total of relevance may miss 1: the stabiliser of 1e-9 has its part at every division."""
 
 
-def score(name: str, of: explearn.TransformerPredictor, texts: Any, targets: Any = None, **options: Any) -> Any:
-    batch = of.batch(of.encode(texts))
-    return explearn.get_explainer(name, **options).score_batch(
-        of, batch, None if targets is None else torch.tensor(targets)
-    )
-
-
 def tensor(*values: Any) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
@@ -69,9 +62,9 @@ def test_scores_equal_the_original_code_s(variant: str, file: str, together: boo
 @pytest.mark.parametrize("name", METHODS)
 def test_a_model_loaded_with_eager_attention_gives_the_same(name: str) -> None:
     of = tiny.classifier("bert", 3)
-    expected = score(name, of, TEXTS).scores
+    expected = tiny.score(name, of, TEXTS).scores
     with tiny.eager(of.model):
-        actual = score(name, of, TEXTS).scores
+        actual = tiny.score(name, of, TEXTS).scores
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -113,9 +106,8 @@ class TestRules:
 class TestConservation:
     @torch.inference_mode()
     def test_relevance_adds_up_to_1_at_every_stage_and_is_0_at_padding(self, kind: str) -> None:
-        of = tiny.make_classifier(kind, 3)
-        of.model.double()
-        batch = of.batch(of.encode(TEXTS))
+        of = tiny.double(kind, 3)
+        batch = tiny.batch(of, TEXTS)
         run = TracedPass.run(of.model, batch)
         padding = batch.attention_mask == 0
         assert padding.any()
@@ -135,32 +127,30 @@ class TestConservation:
             relevance = to_input(CONSERVING, block, kept, reached)
             check(relevance)
             assert not relevance[padding].any()
-        scores = score("full_lrp", of, TEXTS)
+        scores = tiny.score("full_lrp", of, TEXTS)
         assert scores.completeness_error.max() < TOLERANCE
         np.testing.assert_allclose(scores.scores.sum(1), np.ones(len(TEXTS)), atol=TOLERANCE)
 
     def test_the_doubling_rules_make_no_such_promise(self, kind: str) -> None:
-        scores = score("full_lrp", tiny.classifier(kind, 3), TEXTS, rules="doubling")
+        scores = tiny.score("full_lrp", tiny.classifier(kind, 3), TEXTS, rules="doubling")
         assert scores.completeness_error is None
         assert scores.scores.sum(1).abs().max() > 100
 
     def test_the_rolled_out_row_adds_up_to_1(self, kind: str) -> None:
-        actual = score("transformer_attribution", tiny.classifier(kind, 3), TEXTS).scores
+        actual = tiny.score("transformer_attribution", tiny.classifier(kind, 3), TEXTS).scores
         np.testing.assert_allclose(actual.sum(1), np.ones(len(TEXTS)), rtol=1e-5)
 
     @pytest.mark.parametrize("name", METHODS)
     def test_a_float32_classifier_gets_the_scores_of_its_float64_copy_and_is_left_as_it_was(
         self, kind: str, name: str
     ) -> None:
-        wide, of = tiny.make_classifier(kind, 3), tiny.make_classifier(kind, 3)
-        wide.model.double()
-        before = [(id(p), p.dtype, p.requires_grad, p.grad) for p in of.model.parameters()]
-        actual, expected = score(name, of, TEXTS), score(name, wide, TEXTS)
-        assert before == [(id(p), p.dtype, p.requires_grad, p.grad) for p in of.model.parameters()]
-        assert tiny.hooks(of.model) == 0
+        of = tiny.make_classifier(kind, 3)
+        actual = tiny.score(name, of, TEXTS)
+        expected = tiny.score(name, tiny.double(kind, 3), TEXTS)
+        assert {p.dtype for p in of.model.parameters()} == {torch.float32}
         assert (actual.scores.dtype, expected.scores.dtype) == (torch.float32, torch.float64)
         torch.testing.assert_close(actual.scores, expected.scores.float(), atol=0, rtol=1e-6)
-        torch.testing.assert_close(actual.logits, of.logits(of.batch(of.encode(TEXTS))), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(actual.logits, of.logits(tiny.batch(of, TEXTS)), atol=1e-5, rtol=1e-5)
 
 
 def test_the_completeness_error_is_by_how_much_the_scores_miss_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,10 +166,9 @@ def test_full_lrp_passes_a_projection_of_the_embeddings_as_a_linear_map(
     """Seen under the doubling rules: a conserving map would change no token's sum."""
     reached: list[torch.Tensor] = []
     monkeypatch.setattr(lrp, "to_input", lambda *args: (reached.append(to_input(*args)), reached[-1])[1])
-    of = tiny.make_classifier(kind, 3)
-    of.model.double()
-    actual = score("full_lrp", of, TEXTS, rules="doubling").scores
-    run = TracedPass.run(of.model, of.batch(of.encode(TEXTS)))
+    of = tiny.double(kind, 3)
+    actual = tiny.score("full_lrp", of, TEXTS, rules="doubling").scores
+    run = TracedPass.run(of.model, tiny.batch(of, TEXTS))
     assert run.anatomy.projection is not None
     expected = DOUBLING.linear(reached[-1], run.embedded, run.anatomy.projection.weight)
     torch.testing.assert_close(actual, expected.sum(-1))

@@ -39,7 +39,6 @@ def test_the_command_line_lists_it(run: Run) -> None:
     listed = [line.strip() for line in run("-m", "explearn.cli.app", "methods").splitlines()]
     at = listed.index("word_length (one forward pass)")
     assert listed[at + 1] == "The longer a word, the higher its score." and listed.count("chance") == 1
-    assert "Defaults: power=1.0" in run("-m", "explearn.cli.app", "methods", "word_length")
 
 
 def test_its_own_tests_pass(run: Run, repository: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from pydantic import ValidationError
 from typer.testing import CliRunner
 
 import explearn
@@ -97,10 +96,6 @@ class TestRegister:
     def test_a_name_that_is_taken(self) -> None:
         with pytest.raises(ParamsError, match="the name 'rollout' is taken by a method of Explearn"):
             explearn.register(make("rollout"))
-
-    def test_a_declaration_that_cannot_be(self) -> None:
-        with pytest.raises(ValidationError, match="family"):
-            make(family="magic")
 
     @pytest.mark.parametrize(
         ("cls", "words"),

@@ -47,7 +47,7 @@ def signals_of(
     of: TransformerPredictor, examples: list[Example], targets: list[int] | None = None, names: Sequence[str] = SIGNALS
 ) -> list[WordSignals]:
     """The signals of some texts in one batch, for these classes."""
-    batch = of.batch(of.encode(examples))
+    batch = tiny.batch(of, examples)
     wanted = None if targets is None else torch.tensor(targets)
     return [*text_signals(of, batch.encodings, *batch_signals(of, batch, wanted, names))]
 
@@ -59,7 +59,7 @@ def test_each_signal_is_its_method_s_own_word_score(kind: str) -> None:
     targets = [n % 3 for n in range(len(EXAMPLES))]
     actual = signals_of(classifier, EXAMPLES, targets)
     for column, name in enumerate(SIGNALS):
-        expected = list(explearn.get_explainer(name).explain(classifier, EXAMPLES, targets))
+        expected = explearn.get_explainer(name).explain(classifier, EXAMPLES, targets)
         for signals, one in zip(actual, expected, strict=True):
             # Scores are kept in float32.
             np.testing.assert_allclose(signals.scores[:, column], one.scores, rtol=1e-5, atol=1e-9, err_msg=name)

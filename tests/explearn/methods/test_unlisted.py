@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 import explearn
 from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import UnsupportedError
 from explearn.lens.representations import aggregate_states
 from explearn.methods.aml.paml import PAML
 from explearn.methods.registry import get_info, list_explainers
@@ -30,15 +29,6 @@ from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS, TARGETS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"], [1, 0, 1]
-FEW: dict[str, dict[str, Any]] = {
-    "gradient_shap": {"samples": 3},
-    "integrated_gradients": {"steps": 4},
-    "sequential_ig": {"steps": 2},
-    "lime": {"samples": 10},
-    "kernel_shap": {"samples": 10},
-    "deep_shap": {"references": 4},
-    "shap": {"max_evals": 20},
-}
 AT_WORDS = {
     *("consensus", "gradient", "input_x_gradient", "integrated_gradients"),
     *("gradient_shap", "sequential_ig", "deep_lift", "deep_shap"),
@@ -119,7 +109,7 @@ def untrained() -> list[str]:
 
 
 def scores(of: TransformerPredictor, name: str, texts: list[str], targets: list[int]) -> list[Any]:
-    method = explearn.get_explainer(name, **FEW.get(name, {}))
+    method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
     return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
 
@@ -137,11 +127,9 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
             actual = scores(of, name, TEXTS, TARGETS)
             assert all(len(row) and np.isfinite(row).all() for row in actual), name
             continue
-        method = explearn.get_explainer(name, **FEW.get(name, {}))
-        with pytest.raises(UnsupportedError) as refusal:
-            list(method.explain(of, TEXTS))
-        said = str(refusal.value)
-        assert said.startswith(name) and "\n" not in said and f"'{kind}' model" in said
+        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        said = complaint(lambda method=method: method.explain(of, TEXTS), f"'{kind}' model")
+        assert said.startswith(name)
         assert name not in AT_WORDS - {"consensus"} or REFUSED[kind] in said
 
 
@@ -162,61 +150,41 @@ def test_only_models_that_see_padding_are_asked_without() -> None:
 
 
 @pytest.mark.parametrize("kind", SEES_PADDING)
-class TestTrainingWherePaddingShows:
+def test_no_batch_of_a_training_is_padded_where_padding_shows(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """AML's texts go through such a classifier without padding, too."""
+    of = classifier(kind)
+    lengths: list[set[int]] = []
 
-    def test_no_batch_of_a_training_is_padded(self, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        of = classifier(kind)
-        assert of.same_length
-        lengths: list[set[int]] = []
+    def batch(encodings: Any) -> Batch:
+        lengths.append({len(encoding) for encoding in encodings})
+        return TransformerPredictor.batch(of, encodings)
 
-        def batch(encodings: Any) -> Batch:
-            lengths.append({len(encoding) for encoding in encodings})
-            return TransformerPredictor.batch(of, encodings)
-
-        monkeypatch.setattr(of, "batch", batch)
-        texts = [(text, "no") for text in (*TEXTS, "slow fox")]
-        backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
-        PAML(epochs=1, batch_size=4, backbone=backbone).fit(of, texts, validation=texts)
-        assert lengths and all(len(actual) == 1 for actual in lengths)
+    monkeypatch.setattr(of, "batch", batch)
+    texts = [(text, "no") for text in (*TEXTS, "slow fox")]
+    backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
+    PAML(epochs=1, batch_size=4, backbone=backbone).fit(of, texts, validation=texts)
+    assert lengths and all(len(actual) == 1 for actual in lengths)
 
 
 NORMS = {"bloom": "transformer.word_embeddings_layernorm", "funnel": "funnel.embeddings.layer_norm"}
 
 
 @pytest.mark.parametrize("kind", EXPLAINED)
-class TestAgainstReferences:
-    def test_gradients(self, kind: str) -> None:
-        of = classifier(kind)
-        (encoding,) = of.encode(TEXTS[:1])
-        words, gradient, _ = at_embeddings(of, encoding, 1.0)
-        here = encoding.positions
-        assert_close(scores(of, "gradient", TEXTS[:1], [1])[0], gradient.norm(dim=-1)[here])
-        assert_close(scores(of, "input_x_gradient", TEXTS[:1], [1])[0], (words * gradient).sum(-1)[here])
-
-    def test_integrated_gradients_by_hand(self, kind: str) -> None:
-        of = classifier(kind)
-        (encoding,) = of.encode(TEXTS[:1])
-        points, weights = np.polynomial.legendre.leggauss(4)
-        total = torch.zeros(())
-        for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
-            words, gradient, start = at_embeddings(of, encoding, float(point))
-            total = total + weight * ((words - start) * gradient).sum(-1)
-        assert_close(scores(of, "integrated_gradients", TEXTS[:1], [1])[0], total[encoding.positions])
-
-    def test_occlusion_by_hand(self, kind: str) -> None:
-        of = classifier(kind)
-        (encoding,) = of.encode(TEXTS[:1])
-        (attribution,) = explearn.get_explainer("occlusion", removal="delete").explain(of, TEXTS[:1], [1])
-        whole = plain_probability(of, encoding)
-        left = [whole - plain_probability(of, encoding.delete([word])) for word in range(3)]
-        np.testing.assert_allclose(attribution.scores, left, atol=1e-5)
-
-
-def plain_probability(of: TransformerPredictor, encoding: Encoding) -> float:
-    with torch.inference_mode():
-        logits = of.model(**of.batch([encoding]).model_inputs()).logits[0].double()
-    return float(logits.softmax(-1)[1])
+def test_gradients_and_their_integral_by_hand(kind: str) -> None:
+    of = classifier(kind)
+    (encoding,) = of.encode(TEXTS[:1])
+    here = encoding.positions
+    words, gradient, _ = at_embeddings(of, encoding, 1.0)
+    assert_close(scores(of, "gradient", TEXTS[:1], [1])[0], gradient.norm(dim=-1)[here])
+    assert_close(scores(of, "input_x_gradient", TEXTS[:1], [1])[0], (words * gradient).sum(-1)[here])
+    points, weights = np.polynomial.legendre.leggauss(4)
+    total = torch.zeros(())
+    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        words, gradient, start = at_embeddings(of, encoding, float(point))
+        total = total + weight * ((words - start) * gradient).sum(-1)
+    assert_close(scores(of, "integrated_gradients", TEXTS[:1], [1])[0], total[here])
 
 
 def at_embeddings(
@@ -303,4 +271,4 @@ def test_a_model_that_cannot_read_texts(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(of.model, "forward", fail)
     said = complaint(lambda: of.predict(TEXTS), "mine: its model cannot read a text (Input language unknown)")
-    assert said == complaint(lambda: list(explearn.get_explainer("gradient").explain(of, TEXTS)))
+    assert said == complaint(lambda: explearn.get_explainer("gradient").explain(of, TEXTS))

@@ -13,12 +13,9 @@ from explearn.report.task_sections import BOARDS
 GROUPS = ("plausibility", "faithfulness", "behaviour", "cost")
 
 
-def test_every_metric_that_methods_are_compared_by_has_a_source():
-    assert all(metric.reference for metric in compared_metrics())
-
-
-def test_every_metric_that_methods_are_compared_by_has_a_direction():
-    assert all(metric.direction in ("higher", "lower") for metric in compared_metrics())
+def test_every_metric_that_methods_are_compared_by_has_a_source_and_a_direction():
+    for metric in compared_metrics():
+        assert metric.reference and metric.direction in ("higher", "lower")
 
 
 def test_every_measured_metric_has_one_column_in_the_tables():

@@ -7,7 +7,6 @@ import pytest
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 
-from explearn.core.errors import DataError
 from explearn.metrics import consistency as c
 
 
@@ -80,9 +79,3 @@ def test_what_has_no_spread_has_no_value():
     assert (flat.value, flat.low, flat.high) == (None, None, None) and np.isnan(flat.by_text).all()
     few = one(states[:2], [[1.0], [1.0, 3.0]])
     assert few.value is None and few.by_text.shape == (2,)
-
-
-def test_bad_input_is_named():
-    states, scores = world(4)
-    with pytest.raises(DataError, match="word 0 has score nan"):
-        one(states, [*scores[:3], [np.nan]])

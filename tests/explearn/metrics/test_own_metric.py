@@ -50,7 +50,7 @@ def test_a_metric_called_alone_gives_what_evaluate_gives() -> None:
     classifier = tiny.classifier("bert")
     methods = {}
     for name in ("random", "occlusion"):
-        methods[name] = list(explearn.get_explainer(name).explain(classifier, tiny.TEXTS))
+        methods[name] = explearn.get_explainer(name).explain(classifier, tiny.TEXTS)
     masks = [[number == 0 for number, _ in enumerate(text.words)] for text in methods["random"]]
     evaluation = explearn.evaluate(classifier, methods, masks)
     for name in ("f1_topk", "auroc", "comprehensiveness", "infidelity", "stability_lexical", "consistency"):

@@ -101,5 +101,3 @@ def test_a_method_that_fails_on_a_copy_is_noted_and_the_others_go_on():
 def test_bad_input_is_named():
     with pytest.raises(DataError, match="no text to explain"):
         s.check_methods([], tiny.classifier(), [], SanityParams(), 0)
-    with pytest.raises(DataError, match="word 0 has score nan"):
-        s.max_sensitivity([[np.nan]], [[[1]]])

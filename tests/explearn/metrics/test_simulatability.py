@@ -70,7 +70,6 @@ def test_shares_by_hand():
 def test_bad_input_is_named():
     embeddings, classes, telling = world(4)
     for arguments, message in (
-        ((embeddings, classes, {"m": [*telling[:3], telling[3] * np.nan]}), "has score nan"),
         ((embeddings[:1], classes[:1], {"m": telling[:1]}), "at least one for each of 2 folds"),
         (([np.full((3, 2), np.nan)] * 2, [0, 1], {"m": [[1, 2, 3]] * 2}), "no word has an embedding"),
     ):

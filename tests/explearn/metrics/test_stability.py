@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
-from explearn.core.errors import DataError
 from explearn.metrics import stability as s
-
-finite = st.lists(st.floats(-5, 5, width=32) | st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=20)
 
 
 def test_levels_cut_at_the_mean_of_each_sign():
@@ -72,8 +68,3 @@ def test_pairs_without_any_chosen_word_are_left_out():
     assert actual == pytest.approx([0, 0, 0])
     assert np.isnan(s.stability([[0], [0], [0]], texts, neighbours)).all()
     assert np.isnan(s.stability([[1]], [["one"]], s.nearest([[1.0]], 3))).all()
-
-
-def test_bad_input_is_named():
-    with pytest.raises(DataError, match="word 0 has score nan"):
-        s.levels([float("nan")], True)

@@ -127,7 +127,7 @@ def test_only_the_words_of_the_text_are_scored_and_masked(prompted):
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
 def test_every_method_of_decoders_explains_or_refuses_by_name(kind, prompted):
     of = prompted(kind)
-    headed = tiny.any_classifier(kind)
+    headed = tiny.classifier(kind)
     for name in [name for name in list_explainers() if not get_info(name).learned]:
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         try:

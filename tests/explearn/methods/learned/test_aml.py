@@ -36,14 +36,14 @@ from explearn.methods.aml.target_metric import MapEvaluator
 class TestLearning:
     def test_it_finds_the_word_that_decides(self) -> None:
         classifier, paml = one_word_classifier(), trained()
-        attributions = list(paml.explain(classifier, examples(40, seed=9, split="test")))
+        attributions = paml.explain(classifier, examples(40, seed=9, split="test"))
         right = [a.words[int(a.scores.argmax())] in DECISIVE for a in attributions]
         assert np.mean(right) > 0.8  # by chance one of five to nine
         assert all(((a.scores > 0) & (a.scores < 1)).all() for a in attributions)
 
     def test_the_checkpoint_is_that_of_the_best_epoch(self) -> None:
         classifier, paml = one_word_classifier(), trained()
-        assert [epoch["epoch"] for epoch in paml.history] == list(range(21))
+        assert [epoch["epoch"] for epoch in paml.history] == list(range(15))
         best = max(epoch["metric"] for epoch in paml.history)
         assert best > paml.history[0]["metric"] + 0.2
         validation = classifier.encode(examples(16, seed=2, split="validation"))
@@ -51,33 +51,12 @@ class TestLearning:
         assert paml.model is not None
         assert mean_metric(paml.model, validation, evaluator, 0) == pytest.approx(best, abs=1e-5)
 
-    def test_the_seed_decides_whatever_the_global_generator(self) -> None:
-        classifier = one_word_classifier()
-        scores = []
-        for seed in (5, 5, 6):
-            torch.randn(3)
-            paml = PAML(**QUICK, seed=seed).learn(task_of(classifier, 16))
-            scores.append(next(iter(paml.explain(classifier, ["the warm fox sleeps"]))).scores)
-        assert np.array_equal(scores[0], scores[1])
-        assert not np.array_equal(scores[0], scores[2])
-
-    def test_the_classifier_stays_as_it_is(self) -> None:
-        classifier = tiny.make_classifier("bert")
-        before = classifier.fingerprint
-        paml = PAML(**QUICK).learn(task_of(classifier, 16))
-        list(refiner(paml).explain(classifier, tiny.TEXTS))
-        classifier.weights_changed()
-        assert classifier.fingerprint == before
-        assert tiny.hooks(classifier.model) == 0
-        assert not classifier.model.training
-        assert not any(p.requires_grad or p.grad is not None for p in classifier.model.parameters())
-
     def test_training_that_diverges_is_said_to(self) -> None:
         paml = PAML(**{**QUICK, "head_learning_rate": 1e30})
         with pytest.raises(DivergedError, match=r"pAML: training diverged in epoch 1: .* not finite; a smaller"):
             paml.learn(task_of(one_word_classifier(), 32))
         with pytest.raises(ModelError, match="not trained"):
-            list(paml.explain(one_word_classifier(), tiny.TEXTS))
+            paml.explain(one_word_classifier(), tiny.TEXTS)
 
     def test_what_cannot_be_trained_with_is_refused(self) -> None:
         classifier = tiny.classifier("bert")
@@ -94,7 +73,7 @@ class TestModel:
         classifier = one_word_classifier()
         model = untrained(classifier).model
         assert isinstance(model, StatesModel)
-        inputs = model.prepare(classifier, classifier.batch(classifier.encode(tiny.TEXTS[:3])))
+        inputs = model.prepare(classifier, tiny.batch(classifier, tiny.TEXTS[:3]))
         torch.testing.assert_close(inputs.logits, classifier.logits(inputs.batch))
         no, yes, mixed = (
             model(classifier, inputs, torch.tensor([row] * 3)) for row in ([1.0, 0.0], [0.0, 1.0], [0.25, 0.75])
@@ -119,7 +98,7 @@ class TestModel:
         classifier = tiny.classifier(kind, 3)
         model = untrained(classifier, backbone=encoder(tmp_path / "encoder", kind)).model
         assert isinstance(model, EncoderModel)
-        batch = classifier.batch(classifier.encode(TEXTS))
+        batch = tiny.batch(classifier, TEXTS)
         y = torch.rand(len(TEXTS), 3).softmax(-1)
         inputs = model.backbone_inputs(batch, y)
         for row, encoding in enumerate(batch.encodings):
@@ -146,7 +125,7 @@ class TestModel:
             (attribution,) = method.explain(classifier, [text])
             assert np.isnan(attribution.scores).tolist() == [False] * read + [True] * (100 - read)
 
-    @pytest.mark.parametrize("kind", ["bert", "albert", *tiny.DECODERS])
+    @pytest.mark.parametrize("kind", ["bert", "albert", "gpt2", "gemma"])
     def test_scores_depend_on_the_target_and_not_on_the_batch(self, kind: str) -> None:
         classifier = tiny.classifier(kind, 3)
         paml = untrained(classifier)
@@ -159,15 +138,14 @@ class TestModel:
 
 
 class TestBackbones:
-    @pytest.mark.parametrize("kind", ["roberta", "albert"])
-    def test_another_tokenizer_learns_too(self, tmp_path: Path, kind: str) -> None:
+    def test_another_tokenizer_learns_too(self, tmp_path: Path) -> None:
         classifier = one_word_classifier()
-        other = tiny.model(kind)
+        other = tiny.model("roberta")
         for parameter in other.parameters():
             if parameter.dim() == 2:
                 parameter.data.mul_(0.2)
-        getattr(other, other.base_model_prefix).save_pretrained(tmp_path / "backbone")
-        tiny.tokenizer(kind).save_pretrained(tmp_path / "backbone")
+        other.base_model.save_pretrained(tmp_path / "backbone")
+        tiny.tokenizer("roberta").save_pretrained(tmp_path / "backbone")
         paml = PAML(backbone=str(tmp_path / "backbone"), **LEARNING, epochs=3).learn(task_of(classifier, 40))
         assert loss(paml.history[-1], paml.weights) < loss(paml.history[1], paml.weights) - 0.05
         paml.save_pretrained(tmp_path / "it")
@@ -176,14 +154,18 @@ class TestBackbones:
         for method, again in ((paml, loaded), (refiner(paml), refiner(loaded))):
             for a, b in zip(method.explain(classifier, TEXTS), again.explain(classifier, TEXTS), strict=True):
                 np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
-        for file in (tmp_path / "it" / "backbone").glob("*token*"):
+        config = tmp_path / "it" / "backbone" / "config.json"
+        whole = config.read_text()
+        config.write_text(whole[:20])
+        with pytest.raises(ModelError, match="not a trained paml"):
+            PAML.from_pretrained(tmp_path / "it")
+        config.write_text(whole)
+        for file in config.parent.glob("*token*"):
             file.unlink()
         with pytest.raises(ModelError, match="not a trained paml"):
             PAML.from_pretrained(tmp_path / "it")
 
-    @pytest.mark.parametrize(
-        ("kind", "config"), [("distilbert", {}), ("bert", {"type_vocab_size": 1}), ("electra", {})]
-    )
+    @pytest.mark.parametrize(("kind", "config"), [("distilbert", {}), ("bert", {"type_vocab_size": 1})])
     def test_another_encoder_of_the_same_vocabulary(self, tmp_path: Path, kind: str, config: dict[str, Any]) -> None:
         """Encoders that do not tell segments apart among them."""
         classifier = one_word_classifier()
@@ -194,10 +176,9 @@ class TestBackbones:
         attributions = refiner(paml, steps=1, samples=2).explain(classifier, TEXTS)
         assert all(np.isfinite(a.token_scores).all() for a in attributions)
 
-    @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-    def test_a_decoder_is_refused(self, tmp_path: Path, kind: str) -> None:
-        with pytest.raises(ModelError, match=f"'{kind}' model reads from left to right; expected an encoder"):
-            PAML(backbone=encoder(tmp_path / "decoder", kind)).learn(task_of(tiny.classifier("bert")))
+    def test_a_decoder_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match="'llama' model reads from left to right; expected an encoder"):
+            PAML(backbone=encoder(tmp_path, "llama")).learn(task_of(tiny.classifier("bert")))
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path: Path) -> None:
         classifier = tiny.classifier("bert")
@@ -213,53 +194,22 @@ class TestBackbones:
             assert len(set(long.scores[-long.unaligned :].tolist())) == 1
 
 
-class TestFiles:
-    def test_what_is_loaded_scores_the_same(self, tmp_path: Path) -> None:
-        classifier, paml = one_word_classifier(), trained()
-        paml.save_pretrained(tmp_path / "it")
-        names = sorted(p.name for p in (tmp_path / "it").iterdir())
-        assert names == ["aml.safetensors", "config.json"]
-        loaded = explearn.load(tmp_path / "it")
-        assert isinstance(loaded, PAML)
-        for a, b in zip(paml.explain(classifier, TEXTS), loaded.explain(classifier, TEXTS), strict=True):
-            np.testing.assert_array_equal(a.scores, b.scores)
-        assert (loaded.options, loaded.history, loaded.weights) == (paml.options, paml.history, paml.weights)
-
-    def test_faml_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path: Path) -> None:
-        trained().save_pretrained(tmp_path / "it")
-        faml = explearn.load(tmp_path / "it", "faml", steps=1)
+class TestFilesOfFAML:
+    def test_it_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path: Path) -> None:
+        trained().save_pretrained(tmp_path)
+        faml = explearn.load(tmp_path, "faml", steps=1)
         assert isinstance(faml, FAML)
         assert (faml.options.steps, faml.metrics[0]) == (1, "aopc_difference")
-        assert len(list(faml.explain(one_word_classifier(), tiny.TEXTS))) == len(tiny.TEXTS)
+        other = tiny.make_classifier("bert", seed=8)
+        with pytest.raises(UnsupportedError, match="trained for another classifier; train one"):
+            faml.explain(other, tiny.TEXTS)
+        assert len(faml.explain(other, tiny.TEXTS, other_models=True)) == len(tiny.TEXTS)
         with pytest.raises(ParamsError, match=r"faml: step: no such parameter; did you mean steps\?"):
-            explearn.load(tmp_path / "it", "faml", step=1)
+            explearn.load(tmp_path, "faml", step=1)
+        (tmp_path / "aml.safetensors").unlink()
+        with pytest.raises(ModelError, match="not a trained paml"):
+            FAML.from_pretrained(tmp_path)
 
-    @pytest.mark.parametrize("name", ["config.json", "aml.safetensors", "backbone/config.json"])
-    def test_a_file_that_is_missing_or_cut_short(self, tmp_path: Path, name: str) -> None:
-        classifier = one_word_classifier()
-        paml = (
-            untrained(classifier, backbone=encoder(tmp_path / "encoder")) if name.startswith("backbone") else trained()
-        )
-        paml.save_pretrained(tmp_path / "it")
-        file = tmp_path / "it" / name
-        content = file.read_bytes()
-        file.write_bytes(content[: len(content) // 2])
-        for _ in range(2):
-            for load in (PAML.from_pretrained, FAML.from_pretrained):
-                with pytest.raises(ModelError, match="not a trained paml") as caught:
-                    load(tmp_path / "it")
-                assert "\n" not in str(caught.value)
-            file.unlink(missing_ok=True)
-
-    def test_faml_without_a_trained_paml(self) -> None:
+    def test_without_a_trained_paml(self) -> None:
         with pytest.raises(ModelError, match="fAML starts from a trained pAML"):
-            list(explearn.get_explainer("faml").explain(tiny.classifier("bert"), tiny.TEXTS))
-
-    def test_another_classifier_is_refused(self, tmp_path: Path) -> None:
-        trained().save_pretrained(tmp_path)
-        classifier = tiny.make_classifier("bert", seed=8)
-        for method in (PAML.from_pretrained(tmp_path), FAML.from_pretrained(tmp_path, steps=0)):
-            with pytest.raises(UnsupportedError, match="trained for another classifier; train one"):
-                list(method.explain(classifier, tiny.TEXTS))
-            # The check of what explanations depend on asks for it.
-            assert len(method.explain(classifier, tiny.TEXTS, other_models=True)) == len(tiny.TEXTS)
+            explearn.get_explainer("faml").explain(tiny.classifier("bert"), tiny.TEXTS)

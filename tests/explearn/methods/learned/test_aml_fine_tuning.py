@@ -58,7 +58,7 @@ def reference(paml: PAML, classifier: TransformerPredictor, text: Any, steps: in
     for parameter in changed:
         parameter.requires_grad_(True)
     optimizer = torch.optim.AdamW(changed, lr=lr, weight_decay=0.0, eps=ADAM_EPSILON)
-    inputs = model.prepare(classifier, classifier.batch(classifier.encode([text])))
+    inputs = model.prepare(classifier, tiny.batch(classifier, [text]))
     y = inputs.logits.softmax(-1)
     for _ in range(steps):
         terms = loss_terms(classifier, inputs.batch, model(classifier, inputs, y), y, paml.weights)
@@ -74,7 +74,7 @@ class TestTuning:
         classifier = one_word_classifier()
         paml = untrained(classifier)
         assert isinstance(paml.model, StatesModel)
-        inputs = paml.model.prepare(classifier, classifier.batch(classifier.encode(TEXTS)))
+        inputs = paml.model.prepare(classifier, tiny.batch(classifier, TEXTS))
         y = inputs.logits.softmax(-1)
         with torch.enable_grad():
             tuning = LowRankTuning(paml.model, len(TEXTS), seed=3)
@@ -99,7 +99,7 @@ class TestTuning:
         classifier, paml = one_word_classifier(), start(backbone, tmp_path)
         assert paml.model is not None
         before = {name: value.clone() for name, value in paml.model.state_dict().items()}
-        list(refiner(paml, steps=2).explain(classifier, TEXTS))
+        refiner(paml, steps=2).explain(classifier, TEXTS)
         assert all(torch.equal(value, before[name]) for name, value in paml.model.state_dict().items())
         assert tiny.hooks(paml.model) == 0
 
@@ -114,7 +114,7 @@ class TestSearch:
         texts = [*examples(4, seed=7), *TEXTS, TEXTS[0], TEXTS[0]]
         targets = [number % 2 for number in range(len(texts))]
         faml = refiner(untrained(classifier), samples=samples, steps=8)
-        together = list(faml.explain(classifier, texts, targets))
+        together = faml.explain(classifier, texts, targets)
         assert len({one.steps for one in faml._searches}) > 1  # some are done before others
         for text, target, attribution in zip(texts, targets, together, strict=True):
             (alone,) = faml.explain(classifier, [text], [target])
@@ -152,7 +152,7 @@ class TestNotes:
     def test_each_metric_s_best_map_is_judged_by_all_metrics(self) -> None:
         classifier, paml = one_word_classifier(), untrained(one_word_classifier())
         faml = refiner(paml, metric="comprehensiveness")
-        attributions = list(faml.explain(classifier, examples(6, seed=5)))
+        attributions = faml.explain(classifier, examples(6, seed=5))
         notes = faml.notes()
         judged = notes["judged"]
         assert notes["optimised_for"] == "comprehensiveness" and set(judged) == set(get_args(Metric))
@@ -166,7 +166,7 @@ class TestNotes:
     def test_passes_are_counted(self) -> None:
         classifier = one_word_classifier()
         with count_passes(classifier.model) as passes:
-            list(refiner(trained(), steps=3).explain(classifier, ["the warm fox sleeps"]))
+            refiner(trained(), steps=3).explain(classifier, ["the warm fox sleeps"])
         # The text itself twice, six masked texts, and at least one map's parts.
         assert passes.forward > 2 + 6
         assert passes.backward == 6

@@ -22,22 +22,16 @@ from explearn.methods.info import About
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import FaithfulnessProtocol
-from explearn.predictors.encoding import Batch
-from explearn.predictors.transformer import TransformerPredictor
 
 ALL = Weights(1, 1, 1)
 PROTOCOLS = ("default", "aml")
-
-
-def batch_of(classifier: TransformerPredictor, texts: Any = tiny.TEXTS) -> Batch:
-    return classifier.batch(classifier.encode(texts))
 
 
 class TestLoss:
     def test_terms_by_hand(self) -> None:
         """Every a is 1/2: both masked texts are the same half-masked one, and -log(1 - a) is log 2."""
         classifier = tiny.classifier("bert", 3)
-        batch = batch_of(classifier)
+        batch = tiny.batch(classifier)
         y = classifier.logits(batch).softmax(-1)
         prediction, size, inverse = terms = loss_terms(classifier, batch, torch.zeros(batch.input_ids.shape), y, ALL)
         words, mask = (
@@ -54,7 +48,7 @@ class TestLoss:
     @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_gradients_reach_every_sub_token_and_no_special_one(self, kind: str) -> None:
         classifier = tiny.make_classifier(kind)
-        batch = batch_of(classifier, [*tiny.PAIRS])
+        batch = tiny.batch(classifier, [*tiny.PAIRS])
         scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
         weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
         assert scores.grad is not None
@@ -67,7 +61,7 @@ class TestLoss:
         classifier = tiny.make_classifier("bert")
         with torch.no_grad():
             classifier.model.classifier.weight.mul_(1e3)
-        batch = batch_of(classifier)
+        batch = tiny.batch(classifier)
         scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
         weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
         assert scores.grad is not None and torch.isfinite(scores.grad).all()
@@ -168,7 +162,7 @@ class TestAnotherTokenizer:
     def test_a_piece_gets_the_largest_of_its_sources_or_the_lowest_of_its_text(
         self, scores: list[float], links: list[list[int]], expected: list[float]
     ) -> None:
-        batch = batch_of(tiny.classifier("bert"))
+        batch = tiny.batch(tiny.classifier("bert"))
         inputs = ModelInput(batch, torch.zeros(len(batch), 2), batch, links=torch.tensor([links]).bool())
         assert inputs.to_target(torch.tensor([scores])).tolist() == [expected]
 
@@ -176,5 +170,5 @@ class TestAnotherTokenizer:
         model = EncoderModel(tiny.model("roberta").base_model, 2, tiny.tokenizer("roberta"))
         texts = [tiny.TEXTS[0], *tiny.PAIRS]
         expected = tiny.classifier("roberta").encode(texts)
-        inputs = model.prepare(tiny.classifier("bert"), batch_of(tiny.classifier("bert"), texts))
+        inputs = model.prepare(tiny.classifier("bert"), tiny.batch(tiny.classifier("bert"), texts))
         assert [e.input_ids for e in inputs.source.encodings] == [e.input_ids for e in expected]

@@ -112,6 +112,10 @@ class TestTrainingTokens:
         np.testing.assert_array_equal(tokens.features, expected)
 
 
+def sized(**config: int) -> TransformerPredictor:
+    return TransformerPredictor(tiny.model("bert", **config), tiny.tokenizer("bert"), ComputeOptions())
+
+
 class TestProtocols:
     def test_the_held_out_task_changes_nothing(self) -> None:
         others = [task(name="a"), task(14, name="b")]
@@ -126,15 +130,9 @@ class TestProtocols:
             ExpNetPaper().learn(task(name="a"))
 
     def test_tasks_of_two_architectures_do_not_mix(self) -> None:
-        fewer = TransformerPredictor(
-            tiny.model("bert", num_attention_heads=2), tiny.tokenizer("bert"), ComputeOptions()
-        )
+        fewer = sized(num_attention_heads=2)
         with pytest.raises(ParamsError, match=r"classifiers of 'a' .*heads 4.* and 'b' .*heads 2.* differ"):
             ExpNetPaper().learn(task(others=[task(name="a"), task(of=fewer, name="b")]))
-
-
-def trained(of: TransformerPredictor, **options: Any) -> ExpNetPaper:
-    return ExpNetPaper(**{"protocol": "in_domain", "epochs": 2, **options}).learn(task(of=of))
 
 
 class TestExplaining:
@@ -162,13 +160,9 @@ class TestExplaining:
                 assert score == attribution.token_scores[owners == word].max()
 
     def test_it_explains_classifiers_it_has_never_seen_of_the_same_shape(self) -> None:
-        expnet = trained(tiny.classifier("bert", 2))
+        expnet = ExpNetPaper(protocol="in_domain", epochs=2).learn(task())
         for attribution in expnet.explain(tiny.make_classifier("bert", 3, seed=7), tiny.TEXTS):
             assert ((attribution.scores > 0) & (attribution.scores < 1)).all()
-        narrow = TransformerPredictor(tiny.model("bert", hidden_size=16), tiny.tokenizer("bert"), ComputeOptions())
-        assert len(list(expnet.explain(narrow, tiny.TEXTS))) == len(tiny.TEXTS)
-        shallow = TransformerPredictor(
-            tiny.model("bert", num_hidden_layers=2), tiny.tokenizer("bert"), ComputeOptions()
-        )
+        assert len(expnet.explain(sized(hidden_size=16), tiny.TEXTS)) == len(tiny.TEXTS)
         with pytest.raises(UnsupportedError, match="with 3 layers, the classifier has 2"):
-            list(expnet.explain(shallow, tiny.TEXTS))
+            expnet.explain(sized(num_hidden_layers=2), tiny.TEXTS)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from ivra_cases import batch_of, examples, simulatability_of
+from ivra_cases import examples, simulatability_of
 from scipy.spatial.distance import pdist
 from scipy.stats import pearsonr, spearmanr
 
@@ -47,60 +47,55 @@ class TestLosses:
         assert float(objectives.rank_correlation_loss(torch.ones(3, 4), states[:3])) == pytest.approx(1.0, abs=1e-5)
 
 
-class TestPilotUpdate:
-    @pytest.mark.parametrize("steps", [1, 3])
-    def test_its_gradient_is_that_of_finite_differences(self, steps: int) -> None:
-        """Of the student's loss after its steps, with respect to the explanations that it was shown."""
-        classifier = tiny.make_classifier("bert")
-        classifier.model.double()
-        shown, asked = batch_of(classifier, tiny.TEXTS[:2]), batch_of(classifier, tiny.TEXTS[2:4])
-        table = classifier.model.get_input_embeddings().weight.detach()
-        student: Any = BagStudent(table, shown.input_ids.flatten(), 2, 6).double()
-        generator = torch.Generator().manual_seed(3)
-        learned = {
-            name: (p + 0.1 * torch.randn(p.shape, generator=generator, dtype=p.dtype)).detach().requires_grad_()
-            for name, p in student.named_parameters()
-        }
-        content = content_mask(shown)
-        free = torch.randn(content.shape, generator=generator, dtype=torch.float64, requires_grad=True)
-        other = content_mask(asked).double() / content_mask(asked).sum(1, keepdim=True)
-        classes = torch.tensor([0, 1])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_gradient_of_pilot_steps_is_that_of_finite_differences(steps: int) -> None:
+    """Of the student's loss after its steps, with respect to the explanations that it was shown."""
+    classifier = tiny.double("bert")
+    shown, asked = tiny.batch(classifier, tiny.TEXTS[:2]), tiny.batch(classifier, tiny.TEXTS[2:4])
+    table = classifier.model.get_input_embeddings().weight.detach()
+    student: Any = BagStudent(table, shown.input_ids.flatten(), 2, 6).double()
+    generator = torch.Generator().manual_seed(3)
+    learned = {
+        name: (p + 0.1 * torch.randn(p.shape, generator=generator, dtype=p.dtype)).detach().requires_grad_()
+        for name, p in student.named_parameters()
+    }
+    content = content_mask(shown)
+    free = torch.randn(content.shape, generator=generator, dtype=torch.float64, requires_grad=True)
+    other = content_mask(asked).double() / content_mask(asked).sum(1, keepdim=True)
+    classes = torch.tensor([0, 1])
 
-        def explanation(logits: torch.Tensor) -> torch.Tensor:
-            return logits.masked_fill(~content, -math.inf).softmax(-1)
+    def explanation(logits: torch.Tensor) -> torch.Tensor:
+        return logits.masked_fill(~content, -math.inf).softmax(-1)
 
-        def after(logits: torch.Tensor) -> torch.Tensor:
-            ahead = pilot(
-                lambda p: simulation_loss(student, p, shown, classes, explanation(logits), 1.0), learned, 0.3, steps
-            )
-            return simulation_loss(student, ahead, asked, classes.flip(0), other, 1.0)
-
-        assert torch.autograd.gradcheck(after, free)
-        (gradient,) = torch.autograd.grad(after(free), free)
-        assert (gradient[content] != 0).all()
-
-
-class TestSimulatabilityLoss:
-    @pytest.mark.parametrize("count", [2, 13])
-    def test_the_student_never_sees_the_explanations_it_is_asked_about(
-        self, count: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(simulatability, "STUDENT_BATCH", 4)
-        loss = simulatability_of(tiny.make_classifier(), examples("validation", count))
-        calls: list[set[str]] = []
-        explained = loss.explained
-        monkeypatch.setattr(
-            loss, "explained", lambda texts: calls.append({e.example_id for e in texts}) or explained(texts)
+    def after(logits: torch.Tensor) -> torch.Tensor:
+        ahead = pilot(
+            lambda p: simulation_loss(student, p, shown, classes, explanation(logits), 1.0), learned, 0.3, steps
         )
-        halves = []
-        for _ in range(2):
-            loss.begin_epoch()
-            calls.clear()
-            for _ in range(10):
-                loss()
-            shown, asked = (set[str]().union(*calls[part::2]) for part in (0, 1))
-            assert not shown & asked and shown | asked == {f"validation{n}" for n in range(count)}
-            # Halves of 7 and 6 texts: of at most 4 each, and none with a text or two.
-            assert count == 2 or {len(texts) for texts in calls} <= {3, 4}
-            halves.append(shown)
-        assert count == 2 or halves[0] != halves[1]
+        return simulation_loss(student, ahead, asked, classes.flip(0), other, 1.0)
+
+    assert torch.autograd.gradcheck(after, free)
+    (gradient,) = torch.autograd.grad(after(free), free)
+    assert (gradient[content] != 0).all()
+
+
+@pytest.mark.parametrize("count", [2, 13])
+def test_the_student_never_sees_the_explanations_it_is_asked_about(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulatability, "STUDENT_BATCH", 4)
+    loss = simulatability_of(tiny.make_classifier(), examples("validation", count))
+    calls: list[set[str]] = []
+    explained = loss.explained
+    monkeypatch.setattr(
+        loss, "explained", lambda texts: calls.append({e.example_id for e in texts}) or explained(texts)
+    )
+    halves = []
+    for _ in range(2):
+        loss.begin_epoch()
+        calls.clear()
+        for _ in range(10):
+            loss()
+        shown, asked = (set[str]().union(*calls[part::2]) for part in (0, 1))
+        assert not shown & asked and shown | asked == {f"validation{n}" for n in range(count)}
+        # Halves of 7 and 6 texts: of at most 4 each, and none with a text or two.
+        assert count == 2 or {len(texts) for texts in calls} <= {3, 4}
+        halves.append(shown)
+    assert count == 2 or halves[0] != halves[1]

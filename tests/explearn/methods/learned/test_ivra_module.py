@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from ivra_cases import MODULES, NORMS, batch_of, module_of
+from ivra_cases import MODULES, NORMS, module_of
 
 from explearn.core.attribution import filled
+from explearn.lens.representations import aggregate_states
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import InterpretableAttention, explain_batch
@@ -88,8 +89,6 @@ class TestModule:
         assert learned == {"feature": {"query", "key"}, "head": {"head"}, "layer": {"layer"}}[level]
 
     def test_states_are_those_of_the_metric(self) -> None:
-        from explearn.lens.representations import aggregate_states
-
         classifier = tiny.classifier()
         encodings = classifier.encode(list(tiny.TEXTS))
         states = explain_batch(classifier, module_of(classifier), classifier.batch(encodings), states=True).states
@@ -121,7 +120,7 @@ class TestTopWords:
 
     def test_the_choice_is_drawn_to_the_words_that_speak_for_the_class(self) -> None:
         classifier = tiny.classifier()
-        batch = batch_of(classifier, ["the quick brown fox"] * 2)
+        batch = tiny.batch(classifier, ["the quick brown fox"] * 2)
         words = objectives.WordIndex.of(batch)
         slope = torch.tensor([[9.0, 3.0, -2.0, 1.0, 0.0, 9.0], [9.0, -1.0, -1.0, -1.0, -1.0, 9.0]])
         logits = torch.zeros(2, 4, requires_grad=True)
@@ -154,9 +153,8 @@ class TestGates:
     @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_a_gate_s_slope_is_that_of_the_output(self, kind: str) -> None:
         """Also half open, and where layers share their weights."""
-        classifier = tiny.make_classifier(kind)
-        classifier.model.double()
-        batch = batch_of(classifier, ["the quick brown fox sleeps"])
+        classifier = tiny.double(kind)
+        batch = tiny.batch(classifier, ["the quick brown fox sleeps"])
         gate = torch.linspace(0.2, 1.0, batch.input_ids.shape[1], dtype=torch.float64)[None].requires_grad_()
 
         def output(gate: torch.Tensor) -> torch.Tensor:

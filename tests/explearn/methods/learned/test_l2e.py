@@ -102,10 +102,8 @@ class TestCertificate:
         units = np.random.default_rng(0).normal(size=(300, 8))
         certifier = Certifier(8)
         certifier.fit_distance(units)
-        near, far = (
-            certifier.distance(torch.tensor(units[:1]).float()).item(),
-            certifier.distance(torch.full((1, 8), 9.0)).item(),
-        )
+        near = certifier.distance(torch.tensor(units[:1]).float())
+        far = certifier.distance(torch.full((1, 8), 9.0))
         assert near < 30 < far
         unfamiliar = Certificate(agreement=0.99, bound=0.01, familiar=False)
         assert unfamiliar.verdict == "do not rely" and "unlike" in str(unfamiliar)
@@ -152,11 +150,11 @@ class TestRepair:
 
 
 def explained(method: Explainer, of: TransformerPredictor, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
-    return list(method.explain(of, given, *targets))
+    return method.explain(of, given, *targets)
 
 
 class TestExplaining:
-    def test_it_is_kept_with_its_certificate(self, trained: L2E, tmp_path: Path) -> None:
+    def test_it_comes_back_with_its_certificate(self, trained: L2E, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
         trained.save_pretrained(tmp_path / "l2e")
         again = explearn.load(tmp_path / "l2e")
@@ -192,12 +190,10 @@ class TestExplaining:
             (one,) = explained(method, tiny.classifier("bert"), [text])
             assert np.isfinite(one.filled()).all()
 
-    @pytest.mark.parametrize("kind", ["roberta", "distilbert", "modernbert", "gpt2"])
-    def test_other_architectures(self, kind: str) -> None:
-        of = tiny.classifier(kind)
+    def test_few_validation_texts_give_no_certificate(self) -> None:
+        of = tiny.classifier("roberta")
         attributions = explained(L2E(**QUICK).learn(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
-        assert all(np.isfinite(one.scores).all() and np.ptp(one.scores) > 0 for one in attributions)
-        assert all(one.certificate is None for one in attributions)
+        assert all(np.ptp(one.scores) > 0 and one.certificate is None for one in attributions)
 
     def test_another_method_s_scores_are_learned(self) -> None:
         of = tiny.classifier("bert")
@@ -273,9 +269,9 @@ class TestAFunction:
         with pytest.raises(UnsupportedError, match="trained for another classifier"):
             explained(read, counting_foxes("foxes, version 2"))
 
-    def test_what_needs_a_model_refuses(self) -> None:
-        with pytest.raises(ModelError, match="this l2e is not trained"):
-            explained(L2E(), counting_foxes())
+    def test_what_needs_a_model_refuses(self, trained: L2E) -> None:
+        with pytest.raises(UnsupportedError, match="has no model to look into"):
+            explained(trained, counting_foxes())
         with pytest.raises(UnsupportedError, match="foxes has no model to look into"):
             L2E(**QUICK, people="universal").learn(task(counting_foxes()))
 
@@ -285,16 +281,14 @@ class TestMistakes:
         of = tiny.classifier("bert")
         with pytest.raises(DataError, match="has 2 training texts of two words or more; expected 5 at least"):
             L2E(**QUICK).learn(task(of, 2, 0))
-        with pytest.raises(DataError, match="has 0 training texts of two words or more"):
-            L2E(**QUICK).fit(of, [("fox", of.labels[0])] * 30)
-        broken = tiny.make_classifier("bert")
-        broken.model.classifier.weight.data.fill_(torch.nan)
-        with pytest.raises(ModelError, match="finite"):
-            L2E(**QUICK).learn(task(broken))
-        silent = tiny.make_classifier("bert")
-        silent.model.classifier.weight.data.zero_()
-        with pytest.raises(DataError, match="is the same whichever words are left out"):
-            L2E(**QUICK).learn(task(silent))
+        for weight, error, message in (
+            (torch.nan, ModelError, "finite"),
+            (0.0, DataError, "is the same whichever words are left out"),
+        ):
+            broken = tiny.make_classifier("bert")
+            broken.model.classifier.weight.data.fill_(weight)
+            with pytest.raises(error, match=message):
+                L2E(**QUICK).learn(task(broken))
         with pytest.raises(ParamsError, match="budget: got 5 with teacher 'lime'"):
             L2E(teacher="lime", budget=5)
 
@@ -314,12 +308,6 @@ class TestMistakes:
         config.write_text(json.dumps({**json.loads(config.read_text()), "layers": []}))
         with pytest.raises(ModelError, match=r"layers: got none, for a network of \d+ inputs"):
             L2E.from_pretrained(tmp_path / "l2e")
-
-    def test_a_classifier_that_it_cannot_read(self, trained: L2E) -> None:
-        with pytest.raises(UnsupportedError, match="trained for another classifier"):
-            explained(trained, tiny.make_classifier("bert", seed=5))
-        with pytest.raises(UnsupportedError, match="has no model to look into"):
-            explained(trained, counting_foxes())
 
 
 def test_top_words_are_the_three_largest() -> None:

@@ -10,7 +10,6 @@ import pytest
 import tiny
 import torch
 
-from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.l2e import student_training as module
@@ -207,18 +206,6 @@ class TestLearning:
         scores, _ = l2e.read_words(tiny.classifier("bert").encode(["the warm fox"]), [0])[0]
         assert np.isfinite(scores).all()
 
-    def test_the_seed_decides(self) -> None:
-        rows = examples(16)
-
-        def scores(seed: int) -> list[float]:
-            l2e = L2EPaper(epochs=2, seed=seed, **SMALL).fit_lessons(tiny.classifier("bert"), rows, lessons_of(rows))
-            return l2e.read_words(tiny.classifier("bert").encode(["the warm fox"]), [0])[0][0].tolist()
-
-        torch.manual_seed(1)
-        first = scores(5)
-        torch.manual_seed(2)
-        assert scores(5) == first != scores(6)
-
 
 def quick(classifier: TransformerPredictor, **options: Any) -> L2EPaper:
     """Trained for an epoch on made-up scores of the shared texts."""
@@ -232,21 +219,18 @@ def quick(classifier: TransformerPredictor, **options: Any) -> L2EPaper:
 
 
 class TestExplaining:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_every_architecture_single_texts_and_pairs(self, kind: str) -> None:
+    @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
+    def test_single_texts_and_pairs_are_scored_as_alone(self, kind: str) -> None:
         classifier = tiny.classifier(kind, 3)
-        # Other tests share this model, and transformers leaves its own on one whose attention was computed.
-        before = tiny.hooks(classifier.model)
         l2e = quick(classifier)
         for texts in (tiny.TEXTS, tiny.PAIRS):
-            attributions = list(l2e.explain(classifier, texts))
+            attributions = l2e.explain(classifier, texts)
             targets = [classifier.labels.index(attribution.predicted) for attribution in attributions]
             alone = l2e.read_words(classifier.encode(list(texts)), targets)
             for attribution, (scores, _) in zip(attributions, alone, strict=True):
                 assert attribution.target == attribution.predicted and attribution.signed
                 np.testing.assert_allclose(attribution.scores, scores, atol=1e-5)
                 assert np.abs(attribution.scores).max() <= 2
-        assert tiny.hooks(classifier.model) == before
 
     def test_the_student_is_given_the_class_to_explain(self) -> None:
         classifier, l2e = tiny.classifier("bert"), quick(tiny.classifier("bert"))
@@ -263,9 +247,3 @@ class TestExplaining:
         here = [a.scores for a in l2e.explain(tiny.classifier("bert"), tiny.TEXTS)]
         for a, b in zip(there, here, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-3)
-
-    def test_another_classifier_is_refused_even_for_checks(self) -> None:
-        classifier, other = tiny.classifier("bert"), tiny.make_classifier("bert", seed=1)
-        l2e = quick(classifier)
-        with pytest.raises(UnsupportedError, match="trained for another classifier"):
-            l2e.explain(other, ["fox"], other_models=True)
