@@ -82,10 +82,13 @@ class Labelled:
             if target not in self.labels:
                 raise UnknownNameError("label", target, self.labels)
             return self.labels.index(target)
+        refusal = ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
+        if isinstance(target, bool) or str(getattr(target, "dtype", "")) == "torch.bool":
+            raise refusal
         try:
             number = operator.index(target)  # of Python, numpy or torch
         except (TypeError, ValueError):
-            raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number") from None
+            raise refusal from None
         if not 0 <= number < len(self.labels):
             raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))
         return number

@@ -42,7 +42,7 @@ def of_words() -> explearn.FunctionPredictor:
 def compare(tmp_path: Path, texts: Any, **options: Any) -> explearn.Comparison:
     settings = {"methods": "occlusion", "out": tmp_path / "page.html", **options}
     further = {name: settings.pop(name) for name in ("unit", "scores", "tell") if name in settings}
-    classifier = settings.pop("classifier", None) or token_scores()
+    classifier = settings.pop("classifier", None) or of_words()
     return explearn.compare(classifier, texts, options=explearn.CompareOptions(**further), **settings)
 
 
