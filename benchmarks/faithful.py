@@ -1,9 +1,9 @@
-"""L2E against the methods that ask the classifier itself: faithfulness, certificate and repair.
+"""Reader against the methods that ask the classifier itself: faithfulness, certificate and repair.
 
     python benchmarks/faithful.py --task reviews [--root .] [--texts 100] [--exact 100] [--seeds 5]
         [--complete] [--curve] [--function]
 
-After `make repro`. Trains L2E on the task's training texts, once a seed, and explains test texts. Prints, means over
+After `make repro`. Trains Reader on the task's training texts, once a seed, and explains test texts. Prints, means over
 the seeds where there are several:
 
 * AOPC comprehensiveness and sufficiency (shares 1 to 50 %) of one pass, of budgets 16, 32 and 64, and of baselines,
@@ -38,10 +38,10 @@ from sklearn.pipeline import make_pipeline
 
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
-from explearn.methods.l2e.answers import Answered, ask
-from explearn.methods.l2e.certificate import top_words
-from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.reader.answers import Answered, ask
+from explearn.methods.reader.certificate import top_words
+from explearn.methods.reader.explainer import Reader
 from explearn.methods.registry import get_explainer, known_infos
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SanityParams
@@ -86,7 +86,7 @@ def main() -> None:
     else:
         classifier = load_classifier(data / "classifiers" / options.task, device="cpu")
     task = ListedTask(classifier, train, validation, name=options.task)
-    trained = [train_l2e(task, seed) for seed in range(options.seeds)]
+    trained = [train_reader(task, seed) for seed in range(options.seeds)]
     seeds = [explain_by_budgets(explainer, classifier, test) for explainer in trained]
     baselines = explain_by_baselines(classifier, test, options.complete)
     encodings = classifier.encode(test)
@@ -95,32 +95,32 @@ def main() -> None:
     print_faithfulness(classifier, encodings, seeds, baselines, asked)
     few = test[: options.exact]
     exact = list(get_explainer("kernel_shap", samples=5000, removal="delete").explain(classifier, few))
-    for label, attributions in (("l2e", seeds[0]["l2e"]), ("kernel_shap 200", baselines["kernel_shap 200"])):
+    for label, attributions in (("reader", seeds[0]["reader"]), ("kernel_shap 200", baselines["kernel_shap 200"])):
         print_likeness(label, attributions, exact)
-    agreement(classifier, [results["l2e"] for results in seeds], asked)
+    agreement(classifier, [results["reader"] for results in seeds], asked)
     for other in sorted(folder.name for folder in (data / "examples").iterdir() if folder.is_dir()):
         texts = read(data, other, "test")
         coverage(classifier, texts, [list(explainer.explain(classifier, texts)) for explainer in trained], other)
     if classifier.has_model:
-        checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["l2e"]
+        checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["reader"]
         print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     if options.curve:
         print_curve(task, encodings, test)
 
 
-def train_l2e(task: ListedTask, seed: int) -> L2E:
+def train_reader(task: ListedTask, seed: int) -> Reader:
     start = time.perf_counter()
-    explainer = L2E(seed=seed).learn(task)
+    explainer = Reader(seed=seed).learn(task)
     print(f"seed {seed}: trained in {time.perf_counter() - start:.0f} s on {explainer.texts}", flush=True)
     return explainer
 
 
-def explain_by_budgets(explainer: L2E, classifier: Predictor, texts: Sequence[Example]) -> dict[str, Explained]:
+def explain_by_budgets(explainer: Reader, classifier: Predictor, texts: Sequence[Example]) -> dict[str, Explained]:
     """Explain by one pass and with each budget of calls."""
-    results = {"l2e": list(explainer.explain(classifier, texts))}
+    results = {"reader": list(explainer.explain(classifier, texts))}
     for budget in BUDGETS:
         explainer.options = explainer.options.model_copy(update={"budget": budget})
-        results[f"l2e, budget {budget}"] = list(explainer.explain(classifier, texts))
+        results[f"reader, budget {budget}"] = list(explainer.explain(classifier, texts))
     explainer.options = explainer.options.model_copy(update={"budget": 0})
     return results
 
@@ -151,13 +151,13 @@ def print_faithfulness(
     baselines: dict[str, Explained],
     asked: Sequence[Answered],
 ) -> None:
-    """Print a line for each method, with p-values of its difference from one pass of L2E."""
+    """Print a line for each method, with p-values of its difference from one pass of Reader."""
     figures = measure(classifier, encodings, baselines)
     by_seed = [measure(classifier, encodings, results) for results in seeds]
     for name in seeds[0]:
         figures[name] = np.mean([measured[name] for measured in by_seed], axis=0)
-    p_compr = holm([p_value(values[0], figures["l2e"][0]) for values in figures.values()])
-    p_suff = holm([p_value(values[1], figures["l2e"][1]) for values in figures.values()])
+    p_compr = holm([p_value(values[0], figures["reader"][0]) for values in figures.values()])
+    p_suff = holm([p_value(values[1], figures["reader"][1]) for values in figures.values()])
     for number, (name, (compr, suff)) in enumerate(figures.items()):
         versions = [results[name] for results in seeds] if name in seeds[0] else [baselines[name]]
         error = np.mean([answer_error(classifier, rows, asked) for rows in versions])
@@ -177,7 +177,7 @@ def print_likeness(label: str, attributions: Explained, exact: Explained) -> Non
 def print_curve(task: ListedTask, encodings: Sequence[Encoding], texts: Sequence[Example]) -> None:
     """Print faithfulness after training on ever more texts."""
     for count in (50, 100, 200, 400):
-        explained = list(L2E(max_texts=count).learn(task).explain(task.classifier, texts))
+        explained = list(Reader(max_texts=count).learn(task).explain(task.classifier, texts))
         compr, suff = measure(task.classifier, encodings, {"few": explained})["few"]
         print(f"trained on {count} texts: compr. {compr.mean():.3f}, suff. {suff.mean():+.3f}", flush=True)
 

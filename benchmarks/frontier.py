@@ -1,4 +1,4 @@
-"""Between agreement with people and faithfulness to the model: L2E at several values of `aim`.
+"""Between agreement with people and faithfulness to the model: Reader at several values of `aim`.
 
     python benchmarks/frontier.py [--root .] [--tasks reviews,topics] [--texts 60] [--lime 100]
         [--aims 0,0.25,0.5,0.75,1] [--baselines gae,attcat,attn_lrp,integrated_gradients,lime]
@@ -6,11 +6,11 @@
 
 `--root` is a workspace whose parameters name several tasks, after the stages prepare, rationalise, finetune and
 features. All texts are test texts with marks that the classifier gets right. Of the task's own marks none is learned
-from: consensus learns from the other tasks' marks, expnet and l2e (`people: universal`) from that consensus.
+from: consensus learns from the other tasks' marks, marker and reader (`people: universal`) from that consensus.
 
 Prints, as means over the tasks: AOPC comprehensiveness and sufficiency over 10, 20 and 50 % of the words (deleted),
 F1 with the top K words (K: mean number of words marked in training) and AUROC. `people` are the marks themselves.
-Then how much L2E differs from GAE and AttnLRP in comprehensiveness and sufficiency, means over the tasks
+Then how much Reader differs from GAE and AttnLRP in comprehensiveness and sufficiency, means over the tasks
 and of each, with 95 % intervals over the texts, paired (drawn anew within each task, 10,000 draws).
 
 `--folder` keeps one JSON file a task; a task with a file there is not run again.
@@ -34,8 +34,8 @@ from explearn.core.documents import read_json
 from explearn.core.examples import Example
 from explearn.core.writing import write_json
 from explearn.methods.consensus.explainer import Consensus
-from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.l2e.explainer import L2E
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.reader.explainer import Reader
 from explearn.methods.registry import get_explainer
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
@@ -74,12 +74,12 @@ def explained(
     found = {
         name: list(get_explainer(name, **given[name]).explain(task.classifier, texts)) for name in options.baselines
     }
-    for learned in (Consensus(seed=task.params.seed), ExpNet(seed=task.params.seed)):
+    for learned in (Consensus(seed=task.params.seed), Marker(seed=task.params.seed)):
         found[learned.name] = list(learned.learn(task).explain(task.classifier, texts))
-    l2e = L2E(people="universal", seed=task.params.seed).learn(task)
+    reader = Reader(people="universal", seed=task.params.seed).learn(task)
     for aim in options.aims:
-        l2e.options = l2e.options.model_copy(update={"aim": aim})
-        found[f"l2e {aim:g}"] = list(l2e.explain(task.classifier, texts))
+        reader.options = reader.options.model_copy(update={"aim": aim})
+        found[f"reader {aim:g}"] = list(reader.explain(task.classifier, texts))
     return found
 
 
@@ -129,7 +129,7 @@ def show(found: Found) -> None:
 def show_differences(results: Mapping[str, Found]) -> None:
     methods = next(iter(results.values()))
     for other in (name for name in COMPARED if name in methods):
-        for method in (name for name in methods if name.startswith("l2e")):
+        for method in (name for name in methods if name.startswith("reader")):
             said = []
             for what in FAITHFUL:
                 samples = {name: differences(found, method, other, what) for name, found in results.items()}
@@ -162,14 +162,14 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), dpi=100)
-    rows = [found[f"l2e {aim:g}"] for aim in aims]
+    rows = [found[f"reader {aim:g}"] for aim in aims]
     x, y = [row["comprehensiveness"] for row in rows], [row["f1_top_k"] for row in rows]
-    axes.plot(x, y, "o-", color="tab:blue", label=f"l2e, aim {aims[0]:g} to {aims[-1]:g}")
+    axes.plot(x, y, "o-", color="tab:blue", label=f"reader, aim {aims[0]:g} to {aims[-1]:g}")
     for aim, *point in zip(aims, x, y, strict=True):
         axes.annotate(
             f"{aim:g}", (point[0], point[1]), textcoords="offset points", xytext=(4, 5), fontsize=8, color="tab:blue"
         )
-    for name in (name for name in ("consensus", "expnet", *BASELINES) if name in found):
+    for name in (name for name in ("consensus", "marker", *BASELINES) if name in found):
         at = (found[name]["comprehensiveness"], found[name]["f1_top_k"])
         axes.plot(*at, "s", color="grey")
         axes.annotate(name, at, textcoords="offset points", xytext=(5, -10), fontsize=8, color="dimgrey")

@@ -4,7 +4,7 @@
 
 All explain the same texts through the same classifier. Runs alternate, so that a drift of the machine's speed touches
 both sides; ratios are taken pair by pair. A student's weights play no part in its speed, so an untrained one of the
-default size serves. `L2EPaper.read_words` is given tokenised texts; teachers, and the student with the classifier,
+default size serves. `L2E.read_words` is given tokenised texts; teachers, and the student with the classifier,
 start from strings. Exits with 1 where a ratio with the class given is below its limit.
 """
 
@@ -20,7 +20,7 @@ import transformers
 from _timing import CORPUS, load_classifier, load_texts, paired
 from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
-from explearn.methods.l2e.paper import L2EPaper
+from explearn.methods.l2e.explainer import L2E
 from explearn.methods.registry import get_explainer
 from explearn.predictors.predictor import Predictor
 
@@ -28,11 +28,11 @@ LIMITS = {"input_x_gradient": 5.0, "lime": 500.0}
 """Teacher -> least ratio with the class given."""
 
 
-def untrained_student(classifier: Predictor, texts: list[str]) -> L2EPaper:
+def untrained_student(classifier: Predictor, texts: list[str]) -> L2E:
     """One epoch on made-up scores of a few texts."""
     rows = [Example(str(i), tuple(text.split()), "x", "train", "x") for i, text in enumerate(texts[:4])]
     lessons = [Lesson(row.id, classifier.labels[0], torch.linspace(-1, 1, len(row.words)).numpy()) for row in rows]
-    return L2EPaper(epochs=1).fit_lessons(classifier, rows, Lessons({"train": lessons}, signed=True))
+    return L2E(epochs=1).fit_lessons(classifier, rows, Lessons({"train": lessons}, signed=True))
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
-"""What ExpNet and L2E add to classification: the time of classify + explain over the time of classify alone.
+"""What Marker and Reader add to classification: the time of classify + explain over the time of classify alone.
 
     python benchmarks/one_pass_overhead.py [--classifier FOLDER] [--texts 16] [--runs 15]
 
 Both run the same texts of exactly 128 (then 512) sub-tokens through the same classifier, from strings to results:
 `Classifier.predict` against `explain`, which classifies too. Runs alternate, so that a drift of the machine's
-speed touches both; the ratio is taken pair by pair and its median printed. For ExpNet, which reads the attention of
-all layers, the paper's ExpNet, which reads the last one, and L2E, which reads hidden states. Weights play no part in
-the speed, so barely trained ones serve. Exits with 1 where a ratio of ExpNet or L2E is above its limit.
+speed touches both; the ratio is taken pair by pair and its median printed. For Marker, which reads the attention of
+all layers, the paper's Marker, which reads the last one, and Reader, which reads hidden states. Weights play no part in
+the speed, so barely trained ones serve. Exits with 1 where a ratio of Marker or Reader is above its limit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import transformers
 from _timing import load_classifier, seconds
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.paper import ExpNetPaper
-from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.reader.explainer import Reader
 from explearn.predictors.predictor import Predictor
 
-LIMITS = {128: {"expnet": 1.10, "l2e": 1.15}, 512: {"expnet": 1.15, "l2e": 1.15}}
+LIMITS = {128: {"marker": 1.10, "reader": 1.15}, 512: {"marker": 1.15, "reader": 1.15}}
 """Sub-tokens a text -> method -> largest ratio allowed."""
 
 
@@ -62,9 +62,9 @@ def main() -> None:
     options = parser.parse_args()
     classifier = load_classifier(options.classifier, options.device)
     explainers: dict[str, Explainer] = {
+        "marker": Marker(protocol="in_domain", epochs=1).learn(marked_task(classifier)),
         "expnet": ExpNet(protocol="in_domain", epochs=1).learn(marked_task(classifier)),
-        "expnet_paper": ExpNetPaper(protocol="in_domain", epochs=1).learn(marked_task(classifier)),
-        "l2e": L2E(epochs=1, samples=4).learn(marked_task(classifier)),
+        "reader": Reader(epochs=1, samples=4).learn(marked_task(classifier)),
     }
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, {classifier.device}, "

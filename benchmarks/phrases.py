@@ -1,6 +1,6 @@
 """Phrases against single words: IOU F1 with what people marked.
 
-    python benchmarks/phrases.py [--root .] [--tasks reviews,civility,topics] [--methods expnet,consensus]
+    python benchmarks/phrases.py [--root .] [--tasks reviews,civility,topics] [--methods marker,consensus]
         [--levels .4,.5,.6] [--costs 0,.1,.2]
 
 After `make repro`. Of the test texts that plausibility is judged on, chosen by each method's words of the largest
@@ -39,7 +39,7 @@ def expected_f1(scores: NDArray[np.float32], pair_start: int | None) -> list[Spa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path())
-    for name, default in (("tasks", "reviews,civility,topics"), ("methods", "expnet,consensus")):
+    for name, default in (("tasks", "reviews,civility,topics"), ("methods", "marker,consensus")):
         parser.add_argument(f"--{name}", type=lambda given: given.split(","), default=default)
     for name, default in (("levels", ".4,.5,.6"), ("costs", "0,.1,.2")):
         parser.add_argument(f"--{name}", type=lambda given: [float(one) for one in given.split(",")], default=default)

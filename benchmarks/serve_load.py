@@ -1,8 +1,8 @@
-"""Load on `explearn serve`: short texts through ExpNet at a steady rate, on loopback.
+"""Load on `explearn serve`: short texts through Marker at a steady rate, on loopback.
 
     python benchmarks/serve_load.py [--rate 50] [--seconds 30] [--threads 2] [--method NAME] [--bundle FOLDER]
 
-Trains the demo's classifier and an ExpNet for it (on the marked words of data/corpus/topics.jsonl), exports both as a
+Trains the demo's classifier and an Marker for it (on the marked words of data/corpus/topics.jsonl), exports both as a
 bundle, and serves that in a process of its own. This process sends texts at times fixed beforehand, `rate` a second,
 whether or not earlier answers have come, and takes the time from when a request was due to its answer. Then it sends as
 fast as answers come, from 16 connections, for the throughput. The service's CPU time is read from /proc.
@@ -32,7 +32,7 @@ import explearn
 from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
-from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.marker.explainer import Marker
 
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "topics.jsonl"
 MOST_SECONDS = 0.4
@@ -40,7 +40,7 @@ MOST_SECONDS = 0.4
 
 
 def make_bundle(folder: Path) -> Path:
-    """The demo's classifier with an ExpNet that is trained on the corpus's marks of its task."""
+    """The demo's classifier with an Marker that is trained on the corpus's marks of its task."""
     classifier = demo_classifier(ComputeOptions("cpu"), 13)
     classifier.transformer.model.save_pretrained(folder / "classifier")
     classifier.transformer.tokenizer.save_pretrained(folder / "classifier")
@@ -53,9 +53,9 @@ def make_bundle(folder: Path) -> Path:
             examples[row["split"]].append(example)
             gold[row["id"]] = tuple(map(bool, row["annotations"][0]["rationale"]))
     marks = {example.id: gold[example.id] for example in examples["train"]}
-    ExpNet(protocol="in_domain").fit(classifier, examples["train"], marks).save_pretrained(folder / "expnet")
+    Marker(protocol="in_domain").fit(classifier, examples["train"], marks).save_pretrained(folder / "marker")
     return explearn.export(
-        folder / "bundle", explainer=folder / "expnet", classifier=str(folder / "classifier"), with_classifier=True
+        folder / "bundle", explainer=folder / "marker", classifier=str(folder / "classifier"), with_classifier=True
     )
 
 
@@ -158,12 +158,12 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--method", default="expnet_in_domain", help="expnet_in_domain, or one that needs no training")
+    parser.add_argument("--method", default="marker_in_domain", help="marker_in_domain, or one that needs no training")
     parser.add_argument("--bundle", type=Path, help="serve this one, with its classifier, instead")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bundle = options.bundle or make_bundle(Path(folder))
-        service = Service(bundle, options.threads, None if options.method == "expnet_in_domain" else options.method)
+        service = Service(bundle, options.threads, None if options.method == "marker_in_domain" else options.method)
         try:
             print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
             fine = asyncio.run(load(service, options.method, options.rate, options.seconds))

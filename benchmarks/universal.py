@@ -11,13 +11,13 @@ right; K is the mean number of words marked in training. Methods:
 consensus         learned from the other tasks' marks alone
 consensus, signals alone  the same without the features of the word itself
 words alone       the same without any signal: no model plays a part
-expnet            universal: no mark of the task
-expnet n          few_shot with n marked texts, a new draw for each seed
-expnet in domain  all of the task's marks; all three with the options that the parameters give them
+marker            universal: no mark of the task
+marker n          few_shot with n marked texts, a new draw for each seed
+marker in domain  all of the task's marks; all three with the options that the parameters give them
 and the baselines of a roster; those that it calls costly on the first `--costly-texts` texts alone.
 
 Prints F1 with the top K, AUROC, and F1 by a method's own rule, a column a task, means over the seeds; then, for
-consensus and expnet against each baseline, the differences of the mean F1 and of the mean AUROC over the tasks, with
+consensus and marker against each baseline, the differences of the mean F1 and of the mean AUROC over the tasks, with
 their p-values; then each task's best baseline by F1, and what is significantly ahead there. Tests draw the texts anew
 within each task (paired, two-sided, 10,000 draws, the texts that both explained), Holm over the baselines. Tasks under
 `--beside` are reported and left out of the means.
@@ -47,7 +47,7 @@ from explearn.lens.word_signals import WordSignals
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, marked_texts, source_weights
 from explearn.methods.consensus.signals import compute_signals
-from explearn.methods.expnet.targets import read_sources
+from explearn.methods.marker.targets import read_sources
 from explearn.methods.registry import get_explainer
 from explearn.metrics.plausibility import binarise, rationale_counts, rationale_k, select_top_k
 from explearn.metrics.significance import holm
@@ -64,7 +64,7 @@ Results = Mapping[str, Mapping[str, list["Judged"]]]
 """Task -> method -> what each seed gave."""
 
 DRAWS = 10_000
-LEARNED = ("consensus", "expnet")
+LEARNED = ("consensus", "marker")
 MEASURES = ("F1 top-K", "AUROC")
 
 
@@ -159,7 +159,7 @@ def blank(text: WordSignals) -> WordSignals:
 class Learned:
     """The methods that learn, on one task. What the seeds have in common is read or computed once.
 
-    ExpNet scores test texts from the features that the stage attend stored, consensus from signals computed here.
+    Marker scores test texts from the features that the stage attend stored, consensus from signals computed here.
     """
 
     def __init__(self, task: CachedTask, params: Params, texts: Sequence[Example]) -> None:
@@ -174,17 +174,17 @@ class Learned:
 
     def methods(self, seed: int, marks: Sequence[int]) -> dict[str, Callable[[], Scores]]:
         """Name -> a function that trains the method and explains the texts."""
-        found: dict[str, Callable[[], Scores]] = {"expnet": lambda: self.expnet("universal", 0, seed)}
+        found: dict[str, Callable[[], Scores]] = {"marker": lambda: self.marker("universal", 0, seed)}
         for count in marks:
-            found[f"expnet {count}"] = partial(self.expnet, "few_shot", count, seed)
-        found["expnet in domain"] = lambda: self.expnet("in_domain", 0, seed)
+            found[f"marker {count}"] = partial(self.marker, "few_shot", count, seed)
+        found["marker in domain"] = lambda: self.marker("in_domain", 0, seed)
         found["consensus"] = lambda: self.consensus(seed)
         if seed == 0:  # no draw changes these two by much
             found["consensus, signals alone"] = lambda: self.consensus(seed, word_features=False)
             found["words alone"] = lambda: self.words_alone(seed)
         return found
 
-    def expnet(self, protocol: str, marks: int, seed: int) -> Scores:
+    def marker(self, protocol: str, marks: int, seed: int) -> Scores:
         """With the run's options."""
         explainer = trained(self.task, self.params, protocol, marks, seed, self.sources)
         _, rows = self.task.features("test")

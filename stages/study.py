@@ -18,7 +18,7 @@ StudyOption = Annotated[str, typer.Option(help="A name under `studies`.", envvar
 def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Run a study on all of its tasks.
 
-    marks_curve: ExpNet trained with none, some and all of a task's marked texts, evaluated on the run's test texts;
+    marks_curve: Marker trained with none, some and all of a task's marked texts, evaluated on the run's test texts;
     writes reports/studies/marks_curve/TASK.json. students: students compared with their teachers, as in L2E's tables;
     writes reports/studies/students/TASK/TEACHER.json, and times to data/costs, outside DVC's outputs.
     """

@@ -13,8 +13,8 @@ import yaml
 TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
 LEARNED = {
-    "from_texts": ["paml", "ivra", "l2e"],
-    "from_features": ["expnet_in_domain", "expnet", "cls_row", "expnet_paper", "consensus", "l2e_paper", "word_list"],
+    "from_texts": ["paml", "ivra", "reader"],
+    "from_features": ["marker_in_domain", "marker", "cls_row", "expnet", "consensus", "l2e", "word_list"],
 }
 """Methods of the project that are trained: every one of ours."""
 
@@ -111,16 +111,16 @@ def _params() -> dict[str, Any]:
         "sources": dict.fromkeys(TASKS, source),
         "finetune": {"epochs": 2, "learning_rate": 3e-3, "batch_size": 8},
         "methods": {
+            "marker": {"options": {"epochs": 2}},
+            "cls_row": {"of": "marker", "options": {"epochs": 3}},
+            "marker_in_domain": {"options": {"epochs": 2}},
             "expnet": {"options": {"epochs": 2}},
-            "cls_row": {"of": "expnet", "options": {"epochs": 3}},
-            "expnet_in_domain": {"options": {"epochs": 2}},
-            "expnet_paper": {"options": {"epochs": 2}},
             "consensus": {"options": {"copies": 1}},
             "word_list": {},
             "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
             "faml": {"options": {"steps": 1, "samples": 0}},
-            "l2e": {"options": {"samples": 4, "width": 16, "epochs": 2}},
-            "l2e_paper": {"options": {"teacher": "input_x_gradient", "layers": 1, "width": 16, "epochs": 2}},
+            "reader": {"options": {"samples": 4, "width": 16, "epochs": 2}},
+            "l2e": {"options": {"teacher": "input_x_gradient", "layers": 1, "width": 16, "epochs": 2}},
             "ivra": {
                 "options": {
                     "criteria": ["cons"],

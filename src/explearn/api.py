@@ -195,7 +195,7 @@ def load(
             that was trained.
         device: device for a bundle's classifier, such as `cuda`, or `ComputeOptions`.
         revision: branch, tag or commit of a hub name. None: main.
-        options: options of a trained explainer that can be chosen after training, such as `aim` of `l2e`.
+        options: options of a trained explainer that can be chosen after training, such as `aim` of `reader`.
 
     Returns:
         The explainer, or the bundle, which also explains.

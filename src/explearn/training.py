@@ -44,7 +44,7 @@ def train(
 ) -> LearnedExplainer:
     """Train a learned method for a classifier on some texts.
 
-    `l2e` and `paml` learn from the classifier's predictions for the texts. `expnet` learns from marked words if the
+    `reader` and `paml` learn from the classifier's predictions for the texts. `marker` learns from marked words if the
     texts have some, else from the consensus that comes with the package. `ivra` and `smat` need labels, because they
     add their criteria to the task's loss.
 
@@ -77,8 +77,8 @@ def train(
         >>> from explearn import train
         >>> from explearn.testing import make_classifier
         >>> texts = ["a warm funny sequel", "slow delivery and a broken box", "the lazy dog sleeps"] * 4
-        >>> l2e = train("l2e", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
-        >>> l2e.texts
+        >>> reader = train("reader", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
+        >>> reader.texts
         {'training': 8, 'held_out': 0}
     """
     info = _trainable(method)
@@ -198,8 +198,8 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
             "rationales: got marks without labels (--labels COLUMN); marks are only used for texts whose label the "
             "classifier predicts"
         )
-    if info.name == "expnet" and "protocol" not in options:
-        return get_info("expnet_in_domain")
+    if info.name == "marker" and "protocol" not in options:
+        return get_info("marker_in_domain")
     return info
 
 

@@ -21,7 +21,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
-from explearn.methods.l2e.paper import L2EPaper
+from explearn.methods.l2e.explainer import L2E
 from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.sanity import rank_correlations, top_overlaps
@@ -76,7 +76,7 @@ def compare_with_students(
         workspace: the files of the run.
         params: the run's parameters.
         task: name of the task.
-        name: the teacher, as l2e_paper's option `teacher` names it.
+        name: the teacher, as l2e's option `teacher` names it.
         compute: where to compute.
         seed: the run's seed.
 
@@ -108,7 +108,7 @@ def compare_with_students(
     texts = _compared_texts(workspace, params, task, classifier, examples, predicted)
 
     predictions = CachedPredictions(classifier)
-    options = params.method("l2e_paper").all_options
+    options = params.method("l2e").all_options
     students: list[dict[str, Any]] = []
     formulations: dict[str, Any] = {}
     training_seconds: list[float] = []
@@ -117,8 +117,8 @@ def compare_with_students(
         teacher_side = _teacher_side(weights, lessons, formulation)
         by_seed = []
         for draw in range(seed, seed + study.seeds):
-            student = L2EPaper(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
-            student.name = "l2e_paper"
+            student = L2E(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
+            student.name = "l2e"
             description = f"{task}: {formulation} student {draw - seed + 1}, {name}"
             start = time.perf_counter()
             student.fit_lessons(classifier, training, lessons, description=description)
@@ -222,7 +222,7 @@ def _teacher_side(weights: Sequence[NDArray[np.float64]], lessons: Lessons, form
     return SideScores([np.abs(scores) for scores in weights])
 
 
-def _student_side(student: L2EPaper, classifier: Predictor, texts: ComparedTexts, formulation: str) -> SideScores:
+def _student_side(student: L2E, classifier: Predictor, texts: ComparedTexts, formulation: str) -> SideScores:
     read = student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device)
     scores = [np.asarray(filled(words), dtype=np.float64) for words, _ in read]
     if formulation == "labelling":
@@ -230,7 +230,7 @@ def _student_side(student: L2EPaper, classifier: Predictor, texts: ComparedTexts
     return SideScores(scores)
 
 
-def _times(student: L2EPaper, classifier: Predictor, texts: ComparedTexts) -> dict[str, float]:
+def _times(student: L2E, classifier: Predictor, texts: ComparedTexts) -> dict[str, float]:
     """Return the seconds that all texts take: of the student, with and without classifying, and of the classifier."""
 
     def read() -> object:

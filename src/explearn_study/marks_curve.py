@@ -1,4 +1,4 @@
-"""ExpNet trained with none of a task's marked texts, with some, and with all of them."""
+"""Marker trained with none of a task's marked texts, with some, and with all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.lens.features import ExampleFeatures
-from explearn.methods.expnet.explainer import ExpNet, check_source
-from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_targets, read_sources
+from explearn.methods.base.task import check_source
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.marker.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_targets, read_sources
 from explearn.metrics.plausibility import rationale_k
 from explearn.text.sampling import texts_to_explain
 from explearn_study.curve_figures import judge_draws
@@ -23,7 +24,7 @@ from explearn_study.params import Params
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
 
-SECTIONS = {"universal": "expnet", "few_shot": "expnet_few_shot", "in_domain": "expnet_in_domain"}
+SECTIONS = {"universal": "marker", "few_shot": "marker_few_shot", "in_domain": "marker_in_domain"}
 """Protocol -> the method whose options of the run are used."""
 
 
@@ -53,7 +54,7 @@ class CachedTask(WorkspaceTask):
 
 
 def marks_curve(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
-    """Train ExpNet with each number of marked texts in the study, and evaluate it on the run's test texts.
+    """Train Marker with each number of marked texts in the study, and evaluate it on the run's test texts.
 
     0 is universal, all marked texts are in_domain, numbers in between few_shot. Each draw has its own seed; the first
     is the run's. The other tasks' marks are read once. Test texts are those with marks that the classifier gets right,
@@ -105,15 +106,15 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
                     scores.append(explainer.score_features(row, len(task.gold[row.example_id])))
                 draws.append(scores)
                 bar.update()
-            figures = judge_draws(draws, marked, k, ExpNet.about.binarisation, params.evaluate.confidence)
+            figures = judge_draws(draws, marked, k, Marker.about.binarisation, params.evaluate.confidence)
             points.append({"marks": count, "protocol": protocol, **figures})
     return {"task": name, "texts": len(tested), "k": k, "draws": study.draws, "points": points}
 
 
-def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed: int, sources: Sources) -> ExpNet:
-    """Return ExpNet with the run's options for a protocol and a number of marked texts."""
+def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed: int, sources: Sources) -> Marker:
+    """Return Marker with the run's options for a protocol and a number of marked texts."""
     options = {**params.method(SECTIONS[protocol]).all_options, "protocol": protocol}
-    explainer = ExpNet(**{**options, "marks": marks or options["marks"]}, seed=seed)
+    explainer = Marker(**{**options, "marks": marks or options["marks"]}, seed=seed)
     curriculum = curriculum_for(task, explainer.options, sources)
     splits = dict.fromkeys((*PSEUDO_SPLITS, task.rationale_split))
     by_split = [task.features(split) for split in splits]

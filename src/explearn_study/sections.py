@@ -110,7 +110,7 @@ class SignalsParams(Section):
     max_texts: PositiveInt | None = 400
     """Most texts per split; those with a rationale come first, then others by seed."""
     unmarked_texts: Annotated[int, Field(ge=0, le=MOST)] = 2000
-    """Most additional texts per split without a rationale, by seed: the consensus marks them for expnet."""
+    """Most additional texts per split without a rationale, by seed: the consensus marks them for marker."""
 
 
 class LearnedParams(Section):
@@ -138,10 +138,10 @@ class StudentsParams(Section):
     """The comparison of teachers with their students, as in L2E's tables."""
 
     teachers: Annotated[list[str], Field(min_length=1)]
-    """Teachers to compare with their students: names as of l2e_paper's option `teacher`."""
+    """Teachers to compare with their students: names as of l2e's option `teacher`."""
     formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
     seeds: Rounds = 3
-    """Students a teacher and formulation; the other options are those of the run's `l2e_paper`."""
+    """Students a teacher and formulation; the other options are those of the run's `l2e`."""
     percent: Annotated[int, Field(ge=1, le=100)] = 30
     """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
     max_texts: PositiveInt | None = 100

@@ -31,15 +31,15 @@ onnx = pytest.importorskip("onnx")
 
 CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     # Name -> architecture, method, its options, the classifier's configuration.
-    "bert expnet": ("bert", "expnet_in_domain", {}, {}),
-    "roberta paper": ("roberta", "expnet_paper", {}, {"num_hidden_layers": 1}),
-    "bert l2e": (
+    "bert marker": ("bert", "marker_in_domain", {}, {}),
+    "roberta paper": ("roberta", "expnet", {}, {"num_hidden_layers": 1}),
+    "bert reader": (
         "bert",
-        "l2e",
+        "reader",
         {},
         {"classes": 3, "problem_type": "multi_label_classification", "num_hidden_layers": 1},
     ),
-    "bert l2e, people": ("bert", "l2e", {"people": "in_domain", "aim": 0.3}, {"num_hidden_layers": 1}),
+    "bert reader, people": ("bert", "reader", {"people": "in_domain", "aim": 0.3}, {"num_hidden_layers": 1}),
 }
 BATCHES = (
     ["lazy"],
@@ -111,20 +111,20 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
 
 @pytest.mark.slow
 def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
-    path, of, explainer = made("bert l2e, people")
+    path, of, explainer = made("bert reader, people")
     explainer.save_pretrained(path.parent / "trained")
     for aim in (0.0, 0.3, 1.0):
         other = explearn.load(path.parent / "trained", aim=aim)
         found = list(OnnxExplainer(path, threads=1, aim=aim).explain(tiny.TEXTS))
         same(found, other.explain(of, tiny.TEXTS))
         assert all((one.certificate is not None) == (aim == 1) for one in found)
-    plain = made("bert expnet")[0]
+    plain = made("bert marker")[0]
     with pytest.raises(ParamsError, match="has not learned what people would mark; expected no `aim`"):
         OnnxExplainer(plain, aim=0)
 
 
 def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
-    path, of, _ = made("bert expnet")
+    path, of, _ = made("bert marker")
     model = onnx.load(path)
     values = {value.name: value for value in (*model.graph.input, *model.graph.output)}
     assert list(values) == ["input_ids", "attention_mask", "token_type_ids", "word_ids", "logits", "token_scores"]
@@ -132,7 +132,7 @@ def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
     for value in values.values():
         assert [size.dim_param for size in value.type.tensor_type.shape.dim] == ["batch", "tokens"]
     facts = json.loads({entry.key: entry.value for entry in model.metadata_props}["explearn"])
-    assert facts["method"] == "expnet_in_domain" and facts["labels"] == of.labels
+    assert facts["method"] == "marker_in_domain" and facts["labels"] == of.labels
     assert facts["classifier"]["fingerprint"] == of.fingerprint and "white space" in facts["words"]
     # Nothing of the machine that wrote it.
     assert b"/src/explearn" not in path.read_bytes() and b"site-packages" not in path.read_bytes()
@@ -160,12 +160,12 @@ def test_the_page_and_a_bundle(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """docs/apps/onnx.md as it stands there; the graph is not traced again."""
-    path, of, explainer = made("bert expnet")
+    path, of, explainer = made("bert marker")
     monkeypatch.setattr(writing, "model_proto", lambda *_: _without_metadata(path))
     monkeypatch.chdir(tmp_path)
     of.model.save_pretrained("my-classifier")
     of.tokenizer.save_pretrained("my-classifier")
-    explainer.save_pretrained("my-expnet")
+    explainer.save_pretrained("my-marker")
     page = (repository / "docs/apps/onnx.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^explearn .*$", page, re.M)
     done = CliRunner().invoke(app, shlex.split(command)[1:])
@@ -176,7 +176,7 @@ def test_the_page_and_a_bundle(
     exec(code, {})
     assert "funny" in capsys.readouterr().out
 
-    explearn.export("bundle", explainer="my-expnet", classifier="my-classifier", with_classifier=True)
+    explearn.export("bundle", explainer="my-marker", classifier="my-classifier", with_classifier=True)
     done = CliRunner().invoke(app, ["export-onnx", "--explainer", "bundle", "--out", "again.onnx"])
     assert done.exit_code == 0, done.output
     same(OnnxExplainer("again.onnx").explain(tiny.TEXTS), explainer.explain(of, tiny.TEXTS))
@@ -186,7 +186,7 @@ def test_what_cannot_be_exported_is_refused_by_name(tmp_path: Path) -> None:
     gpt = tiny.classifier("gpt2")
     refused: list[tuple[Any, Any, str]] = [
         (explearn.get_explainer("attcat"), tiny.classifier("bert"), "attcat: cannot be exported to ONNX"),
-        (onnx_cases.explainer("expnet_in_domain", gpt), gpt, "the last token"),
+        (onnx_cases.explainer("marker_in_domain", gpt), gpt, "the last token"),
         (explearn.get_explainer("occlusion"), tiny.make_answerer(), "answers questions"),
         (explearn.get_explainer("rollout"), tiny.make_tagger(), "classifies tokens"),
         (explearn.get_explainer("attcat"), None, "got no classifier"),
@@ -200,9 +200,9 @@ def test_what_cannot_be_exported_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_graph_that_gives_other_scores_is_not_written(
     made: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, of, explainer = made("bert expnet")
+    path, of, explainer = made("bert marker")
     monkeypatch.setattr(writing, "model_proto", lambda *_: _without_metadata(path))
-    wrong = onnx_cases.explainer("expnet_in_domain", of, seed=5)
+    wrong = onnx_cases.explainer("marker_in_domain", of, seed=5)
     with pytest.raises(UnsupportedError, match=r"differ by .* from PyTorch's; expected at most 0.0001"):
         export_onnx(tmp_path / "a.onnx", explainer=wrong, classifier=of)
     assert not list(tmp_path.iterdir())
@@ -222,7 +222,7 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
     file = tmp_path / "a.onnx"
     file.write_text("no graph")
     complaint(lambda: OnnxExplainer(file), f"{file}: is not an ONNX graph")
-    path, _, _ = made("bert expnet")
+    path, _, _ = made("bert marker")
     onnx.save(_without_metadata(path), file)
     complaint(lambda: OnnxExplainer(file), "holds no explainer")
     changes: dict[str, dict[str, Any]] = {

@@ -107,22 +107,22 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
 def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(
     model: Path, trained: dict[str, Path], tmp_path: Path
 ) -> None:
-    explearn.export(tmp_path / "b", explainer=trained["l2e"])
-    explainer = explearn.load(trained["l2e"])
+    explearn.export(tmp_path / "b", explainer=trained["reader"])
+    explainer = explearn.load(trained["reader"])
     of = explearn.load_classifier(model, device="cpu")
     wanted = list(explainer.explain(of, TEXTS))
-    for given in (trained["l2e"], tmp_path / "b", explainer):
+    for given in (trained["reader"], tmp_path / "b", explainer):
         same(pipe(model, explainer=given, batch_size=3)(TEXTS), wanted)
 
 
 def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
     other = tiny.save(tmp_path / "other", seed=5)
     explearn.export(tmp_path / "b", method="rollout", classifier=model)
-    explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
+    explearn.export(tmp_path / "reader", explainer=trained["reader"])
     complaint(lambda: pipe(model, explainer="atcat"), "unknown explainer 'atcat'; did you mean")
     complaint(lambda: pipe(model, stepz=3), "attn_lrp: stepz: no such parameter")
-    complaint(lambda: pipe(other, explainer=trained["l2e"]), "other")
-    for name in ("b", "l2e"):
+    complaint(lambda: pipe(other, explainer=trained["reader"]), "other")
+    for name in ("b", "reader"):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]
         complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")  # type: ignore[misc]
     run = pipe(model)

@@ -12,16 +12,16 @@ import tiny
 
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.reader.explainer import Reader
 
 TEXTS = ["the quick brown fox", "unbelievably slow delivery and no refund"]
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 LEARNED: dict[str, LearnedExplainer] = {
-    "expnet_in_domain": ExpNet(epochs=2, protocol="in_domain"),
-    "l2e": L2E(samples=4, width=16, epochs=2),
+    "marker_in_domain": Marker(epochs=2, protocol="in_domain"),
+    "reader": Reader(samples=4, width=16, epochs=2),
     "ivra": IvRA(criteria=["comp"], schedule={**QUICK, "learning_rate": 1e-4}),
     "paml": PAML(epochs=1, batch_size=4),
 }
@@ -61,5 +61,5 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def metrics(tmp_path: Path) -> Path:
     """A run's metrics of two tasks."""
     path = tmp_path / "metrics.json"
-    path.write_text(json.dumps({"headline": {}, "tasks": {"reviews": {"l2e": FIGURES}, "topics": {"rollout": {}}}}))
+    path.write_text(json.dumps({"headline": {}, "tasks": {"reviews": {"reader": FIGURES}, "topics": {"rollout": {}}}}))
     return path

@@ -9,10 +9,10 @@ import tiny
 
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.reader.explainer import Reader
 from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS = [*tiny.TEXTS, *tiny.CORPUS[:5]]
@@ -29,15 +29,15 @@ def short_task(of: TransformerPredictor) -> ListedTask:
 
 def trained_for_attention(task: ListedTask) -> list[Any]:
     """The two that learn from the classifier's attention and hidden states, without changing the classifier."""
-    return [ExpNet(protocol="in_domain", epochs=1).learn(task), L2E(epochs=1, samples=4, width=8).learn(task)]
+    return [Marker(protocol="in_domain", epochs=1).learn(task), Reader(epochs=1, samples=4, width=8).learn(task)]
 
 
 def all_trained(task: ListedTask, folder: Path, **paml: Any) -> dict[str, tuple[Any, TransformerPredictor]]:
     """Each method with the classifier that it explains; pAML, with these options, is saved to the folder."""
-    expnet, l2e = trained_for_attention(task)
+    marker, reader = trained_for_attention(task)
     start = PAML(epochs=1, batch_size=4, **paml).learn(task)
     start.save_pretrained(folder)
-    methods = {"expnet": expnet, "l2e": l2e, "paml": start}
+    methods = {"marker": marker, "reader": reader, "paml": start}
     methods["faml"] = FAML.from_pretrained(folder, steps=1, samples=2)
     explained = {name: (method, task.classifier) for name, method in methods.items()}
     for made in (IvRA, SMaT):

@@ -15,14 +15,14 @@ LIMIT = 24
 """Most sub-tokens of a text."""
 
 MORE = 4
-"""Times that L2E is given the texts, of which it holds some out."""
+"""Times that Reader is given the texts, of which it holds some out."""
 
 TEXTS = [f"{one} the {other} sleeps" for one in ("fox", "unbelievably") for other in ("tide", "castle", "beautiful")]
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "expnet_in_domain": {"epochs": 2},
-    "expnet_paper": {"epochs": 2, "protocol": "in_domain"},
-    "l2e": {"samples": 4, "width": 16, "epochs": 2},
+    "marker_in_domain": {"epochs": 2},
+    "expnet": {"epochs": 2, "protocol": "in_domain"},
+    "reader": {"samples": 4, "width": 16, "epochs": 2},
 }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-EXPNETS: dict[str, Any] = {
-    "methods": {"expnet": {}, "expnet_in_domain": {}, "expnet_paper": {}},
-    "learned": {"from_features": ["expnet", "expnet_in_domain", "expnet_paper"]},
-    "explainer": "expnet",
+MARKERS: dict[str, Any] = {
+    "methods": {"marker": {}, "marker_in_domain": {}, "expnet": {}},
+    "learned": {"from_features": ["marker", "marker_in_domain", "expnet"]},
+    "explainer": "marker",
 }
-"""Methods of a run that studies ExpNet."""
+"""Methods of a run that studies Marker."""

@@ -27,16 +27,16 @@ STAGES = (
     "report",
 )
 
-FROM_TEXTS = ("ivra", "ivra_sparse", "l2e", "paml")
-FROM_FEATURES = ("cls_row", "expnet", "expnet_in_domain", "expnet_paper", "l2e_paper")
+FROM_TEXTS = ("ivra", "ivra_sparse", "reader", "paml")
+FROM_FEATURES = ("cls_row", "marker", "marker_in_domain", "expnet", "l2e")
 BASELINES = ("random", "raw_attention", "first_layer", "rollout", "input_x_gradient", "occlusion")
 METHODS: dict[str, dict[str, Any]] = {
+    "marker": {"options": {"epochs": 3}},
+    "marker_in_domain": {"options": {"epochs": 3}},
     "expnet": {"options": {"epochs": 3}},
-    "expnet_in_domain": {"options": {"epochs": 3}},
-    "expnet_paper": {"options": {"epochs": 3}},
-    "cls_row": {"of": "expnet_paper", "options": {"epochs": 3, "features": "task_to_token"}},
-    "l2e": {"options": {"samples": 4, "width": 16, "epochs": 3}},
-    "l2e_paper": {"options": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3}},
+    "cls_row": {"of": "expnet", "options": {"epochs": 3, "features": "task_to_token"}},
+    "reader": {"options": {"samples": 4, "width": 16, "epochs": 3}},
+    "l2e": {"options": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3}},
     # On so few validation texts, chance decides whether an epoch is better than none; of this many one is.
     "ivra": {
         "options": {
@@ -122,6 +122,6 @@ def change_params(folder: Path, **change: Any) -> None:
 
 def required(stage: str, task: str = "films") -> list[str]:
     """The options that a stage cannot do without."""
-    more = {"fit": ["--method", "expnet"], "teach": ["--teacher", "occlusion"], "study": ["--study", "students"]}
+    more = {"fit": ["--method", "marker"], "teach": ["--teacher", "occlusion"], "study": ["--study", "students"]}
     of_task = [] if stage in ("code", "study", "report") else ["--task", task]
     return [*of_task, *more.get(stage, [])]

@@ -15,13 +15,13 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def run(*methods: str, **changes) -> RunFacts:
-    """The facts of a run of these methods; by default the one under study is expnet, which the run trained."""
+    """The facts of a run of these methods; by default the one under study is marker, which the run trained."""
     fields = {
         "title": "Which explanations to use",
         "subtitle": "Profile test.",
-        "methods": in_table_order(map(get_info, methods or ("expnet", "rollout", "random", "cam", "lime", "ivra"))),
-        "study": "expnet",
-        "trained": ["expnet"],
+        "methods": in_table_order(map(get_info, methods or ("marker", "rollout", "random", "cam", "lime", "ivra"))),
+        "study": "marker",
+        "trained": ["marker"],
     }
     return RunFacts(**{**fields, **changes})
 
@@ -40,7 +40,7 @@ def task(name="films", methods=None, **changes) -> TaskReport:
         "split_counts": {"train": 1200, "validation": 90, "test": 4},
         "agreement": {"alpha": 0.75, "alpha_texts": 4, "mean_length": 2.5, "kinds": {"author": 1234}},
         "classifier": {"test": {"accuracy": 0.9, "macro_f1": 0.8, "mcc": 0.7, "majority_rate": 0.5, "texts": 4}},
-        "methods": methods if methods is not None else {"expnet": metrics(), "rollout": metrics(0.25)},
+        "methods": methods if methods is not None else {"marker": metrics(), "rollout": metrics(0.25)},
         "k": 2,
         "positive_rate": 0.2,
     }
@@ -93,7 +93,7 @@ def attributed(example: Example, scores, method: str, predicted: str = "good") -
 
 
 def shown(
-    words="not a good film", gold=(0, 0, 1, 0), methods=("expnet", "rollout"), predicted="good", number=0, label="good"
+    words="not a good film", gold=(0, 0, 1, 0), methods=("marker", "rollout"), predicted="good", number=0, label="good"
 ) -> ExampleReport:
     """A text that every method chooses the second half of."""
     example = Example(f"films-{number}", tuple(words.split()), label, "test", "films")

@@ -35,7 +35,7 @@ def explains(name: str, of: TransformerPredictor) -> bool:
 
 
 def row(kind: str) -> str:
-    """| token read | columns | ExpNet, IvRA with cons or sim, SMaT | IvRA with comp or suff |"""
+    """| token read | columns | Marker, IvRA with cons or sim, SMaT | IvRA with comp or suff |"""
     of = tiny.classifier(kind)
     cells = []
     for names in COLUMNS:

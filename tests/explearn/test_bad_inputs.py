@@ -186,7 +186,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("lime", {"samples": 10**12}),
     ("lime", {"kernel_width": float("nan")}),
     ("solvex", {"metric": "accuracy"}),
-    ("l2e", {"heads": 3, "width": 128}),
+    ("reader", {"heads": 3, "width": 128}),
     ("consensus", {"signals": ["nobody"]}),
 ]
 

@@ -13,7 +13,7 @@ from typer.main import get_command
 
 import explearn
 from explearn.cli.app import app
-from explearn.methods.expnet.paper import ExpNetPaper
+from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.listed_task import ListedTask
 from explearn.predictors.pretrained import load_classifier
 
@@ -28,7 +28,7 @@ class TestMethods:
 
     def test_begins_with_what_works_at_once(self) -> None:
         said = run("methods").stdout
-        parts = [said.index(part) for part in ("consensus", "lime", "needs training (explearn train)", "l2e (")]
+        parts = [said.index(part) for part in ("consensus", "lime", "needs training (explearn train)", "reader (")]
         assert parts == sorted(parts)
 
     def test_says_what_cannot_explain_a_classifier(self, tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ class TestExplain:
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
         of = load_classifier(str(tiny_folder))
         marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
-        ExpNetPaper(epochs=1, protocol="in_domain").learn(marked).save_pretrained(tmp_path / "expnet")
+        ExpNet(epochs=1, protocol="in_domain").learn(marked).save_pretrained(tmp_path / "marker")
         # Its folder says which method it is of.
-        for options in ((), ("--method", "expnet_paper")):
-            (line,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "expnet", *options, "lazy dog"))
-            assert line["method"] == "expnet_paper" and all(0 < score < 1 for score in line["scores"])
+        for options in ((), ("--method", "expnet")):
+            (line,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "marker", *options, "lazy dog"))
+            assert line["method"] == "expnet" and all(0 < score < 1 for score in line["scores"])
 
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
         result = explain(tiny_folder, "lazy dog")

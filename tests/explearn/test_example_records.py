@@ -53,7 +53,7 @@ def test_a_rationale_needs_an_annotator_and_a_kind(kind: Any, annotator: str) ->
 
 class TestNearNames:
     def test_the_nearest_are_suggested(self) -> None:
-        message = str(UnknownNameError("explainer", "rolout", ["rollout", "random", "expnet"]))
+        message = str(UnknownNameError("explainer", "rolout", ["rollout", "random", "marker"]))
         assert message == "unknown explainer 'rolout'; did you mean rollout?"
 
     def test_without_a_near_one_all_are_told(self) -> None:

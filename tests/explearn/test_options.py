@@ -25,13 +25,13 @@ def folders(root: Path, *names: str) -> list[Path]:
 @pytest.mark.parametrize(
     ("methods", "trained", "expected"),
     [
-        (["expnet", "lime", "l2e"], ["l2e", "expnet"], ["expnet", None, "l2e"]),
-        (["consensus", "expnet"], ["expnet"], [None, "expnet"]),  # consensus has weights of its own
-        (["expnet", "lime", "consensus"], ["consensus", "expnet"], ["expnet", None, "consensus"]),
-        (["expnet_in_domain", "expnet"], ["expnet", "expnet_in_domain"], ["expnet_in_domain", "expnet"]),
-        (["expnet"], ["expnet_in_domain"], ["expnet_in_domain"]),  # another variant of the same method
+        (["marker", "lime", "reader"], ["reader", "marker"], ["marker", None, "reader"]),
+        (["consensus", "marker"], ["marker"], [None, "marker"]),  # consensus has weights of its own
+        (["marker", "lime", "consensus"], ["consensus", "marker"], ["marker", None, "consensus"]),
+        (["marker_in_domain", "marker"], ["marker", "marker_in_domain"], ["marker_in_domain", "marker"]),
+        (["marker"], ["marker_in_domain"], ["marker_in_domain"]),  # another variant of the same method
         (["faml"], ["paml"], ["paml"]),  # which faml refines
-        ([], ["l2e", "expnet"], ["l2e", "expnet"]),
+        ([], ["reader", "marker"], ["reader", "marker"]),
         ([], [], [None]),
     ],
 )
@@ -45,9 +45,9 @@ def test_a_folder_goes_to_the_method_whose_training_it_holds(
 @pytest.mark.parametrize(
     ("methods", "trained", "said"),
     [
-        (["gae", "lime"], ["expnet"], "which holds 'expnet'; expected one of gae or lime"),
-        (["consensus", "expnet"], ["expnet", "l2e"], "which holds 'l2e'; expected one of consensus or expnet"),
-        (["expnet", "lime"], [], "--explainer: got none; expected the folder of a trained 'expnet'"),
+        (["gae", "lime"], ["marker"], "which holds 'marker'; expected one of gae or lime"),
+        (["consensus", "marker"], ["marker", "reader"], "which holds 'reader'; expected one of consensus or marker"),
+        (["marker", "lime"], [], "--explainer: got none; expected the folder of a trained 'marker'"),
         (["lime", "lime"], [], "--method: got 'lime' twice"),
     ],
 )

@@ -37,11 +37,11 @@ def test_the_command_trains_what_explain_and_compare_take(folder: Path, tmp_path
     (tmp_path / "all.txt").write_text("\n".join([*TEXTS, *OTHERS]), encoding="utf-8")
     options = [part for name, value in FAST.items() for part in ("-o", f"{name}={value}")]
     given = ("--classifier", folder, "--texts")
-    trained = run("train", "l2e", *given, tmp_path / "texts.txt", "--out", tmp_path / "l2e", *options)
+    trained = run("train", "reader", *given, tmp_path / "texts.txt", "--out", tmp_path / "reader", *options)
     assert trained.exit_code == 0, trained.output
-    explained = run("explain", "--classifier", folder, "--explainer", tmp_path / "l2e", "--json", OTHERS[0])
-    assert json.loads(explained.stdout)["method"] == "l2e"
-    beside = ("--method", "random", "--explainer", tmp_path / "l2e", "--out", tmp_path / "report.html")
+    explained = run("explain", "--classifier", folder, "--explainer", tmp_path / "reader", "--json", OTHERS[0])
+    assert json.loads(explained.stdout)["method"] == "reader"
+    beside = ("--method", "random", "--explainer", tmp_path / "reader", "--out", tmp_path / "report.html")
     compared = run("compare", *given, tmp_path / "all.txt", *beside)
     assert compared.exit_code == 0, compared.output
     assert f"{len(TEXTS)} texts left out, from which a trained explainer has learned" in compared.output
@@ -50,15 +50,15 @@ def test_the_command_trains_what_explain_and_compare_take(folder: Path, tmp_path
     assert refused.exit_code == 2 and "has learned from all" in refused.output
 
 
-def test_expnet_without_marks_learns_what_the_shipped_consensus_says() -> None:
+def test_marker_without_marks_learns_what_the_shipped_consensus_says() -> None:
     classifier = tiny.classifier("bert")
-    trained: Any = explearn.train("expnet", classifier, TEXTS, epochs=1)
+    trained: Any = explearn.train("marker", classifier, TEXTS, epochs=1)
     assert trained.trained_on == Consensus().trained_on
     (attribution,) = trained.explain(classifier, OTHERS[:1])
     assert all(0 <= score <= 1 for score in attribution.scores)
 
 
-def test_expnet_with_marks_learns_from_them(tmp_path: Path) -> None:
+def test_marker_with_marks_learns_from_them(tmp_path: Path) -> None:
     classifier = tiny.classifier("bert")
     labels = classifier.predict(TEXTS)
     with (tmp_path / "marked.csv").open("w", newline="", encoding="utf-8") as file:
@@ -69,8 +69,8 @@ def test_expnet_with_marks_learns_from_them(tmp_path: Path) -> None:
             ]
         )
     columns = TextColumns(label="label", rationales="mask:marks")
-    trained = explearn.train("expnet", classifier, tmp_path / "marked.csv", columns=columns, epochs=1)
-    assert (trained.name, trained.options.protocol) == ("expnet_in_domain", "in_domain")
+    trained = explearn.train("marker", classifier, tmp_path / "marked.csv", columns=columns, epochs=1)
+    assert (trained.name, trained.options.protocol) == ("marker_in_domain", "in_domain")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,12 @@ def test_expnet_with_marks_learns_from_them(tmp_path: Path) -> None:
         ("faml", {}, "it starts from a trained paml"),
         ("consensus", {}, "learns from the marks of other tasks"),
         ("ivra", {}, "'ivra' adds its criteria to the task's loss"),
-        ("l2ee", {}, "did you mean l2e"),
-        ("l2e", {"texts": [{"text": "a b", "m": "[1,0]"}], "columns": TextColumns(rationales="mask:m")}, "leave them"),
+        ("readere", {}, "did you mean reader"),
+        (
+            "reader",
+            {"texts": [{"text": "a b", "m": "[1,0]"}], "columns": TextColumns(rationales="mask:m")},
+            "leave them",
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_one_sentence(method: str, given: dict[str, Any], sentence: str) -> None:
@@ -92,16 +96,16 @@ def test_what_cannot_be_trained_is_one_sentence(method: str, given: dict[str, An
 def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ExplearnError, match="no trained explainer"):
-        explearn.train("l2e", tiny.classifier("bert"), TEXTS, out=tmp_path)
+        explearn.train("reader", tiny.classifier("bert"), TEXTS, out=tmp_path)
 
 
 def test_a_list_of_methods_holds_trained_ones(tmp_path: Path) -> None:
     classifier = tiny.classifier("bert")
-    trained = explearn.train("l2e", classifier, TEXTS, **FAST)
+    trained = explearn.train("reader", classifier, TEXTS, **FAST)
     out, work = tmp_path / "report.html", tmp_path / "work"
     first = explearn.compare(classifier, OTHERS, methods=["random", trained], out=out, work=work)
-    assert set(first.methods) == {"random", "l2e"}
-    other = explearn.train("l2e", classifier, TEXTS, **{**FAST, "seed": 14})
+    assert set(first.methods) == {"random", "reader"}
+    other = explearn.train("reader", classifier, TEXTS, **{**FAST, "seed": 14})
     lines: list[str] = []
     options = explearn.CompareOptions(tell=lines.append)
     explearn.compare(classifier, OTHERS, ["random", other], out=out, work=work, options=options)

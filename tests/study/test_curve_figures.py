@@ -1,4 +1,4 @@
-"""Figures of ExpNet by the number of marked texts."""
+"""Figures of Marker by the number of marked texts."""
 
 from __future__ import annotations
 

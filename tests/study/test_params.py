@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.methods.expnet.params import ExpNetPaperParams
+from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.registry import known_infos
 from explearn_study.explaining import trained_folder
 from explearn_study.params import Params, load_params
@@ -22,8 +22,8 @@ LEAST = {
     "profile": "mine",
     "tasks": ["a", "b"],
     "sources": {"a": SOURCE, "b": SOURCE},
-    "methods": {"expnet": {}, "random": None, "lime": {"options": {"samples": 5}}},
-    "learned": {"from_features": ["expnet"]},
+    "methods": {"marker": {}, "random": None, "lime": {"options": {"samples": 5}}},
+    "learned": {"from_features": ["marker"]},
 }
 
 
@@ -81,7 +81,7 @@ class TestConf:
 
     def test_a_learned_method_keeps_the_paper_s_defaults(self):
         """ExpNet section 3.4."""
-        paper = ExpNetPaperParams()
+        paper = ExpNetParams()
         assert (paper.learning_rate, paper.epochs, paper.features) == (1e-3, 50, "full")
 
 
@@ -90,23 +90,23 @@ class TestMethods:
         methods = {
             "lime_1000": {"of": "lime", "options": {"samples": 1000}},
             "lime": {},
-            "cls_row": {"of": "expnet", "options": {"epochs": 8}},
+            "cls_row": {"of": "marker", "options": {"epochs": 8}},
             "random": {},
-            "expnet": {},
+            "marker": {},
         }
-        run = Params.model_validate({**LEAST, "methods": methods, "learned": {"from_features": ["expnet", "cls_row"]}})
-        assert list(run.methods) == ["expnet", "cls_row", "random", "lime", "lime_1000"]
-        assert [method.name for method in run.trained] == ["expnet", "cls_row"]
+        run = Params.model_validate({**LEAST, "methods": methods, "learned": {"from_features": ["marker", "cls_row"]}})
+        assert list(run.methods) == ["marker", "cls_row", "random", "lime", "lime_1000"]
+        assert [method.name for method in run.trained] == ["marker", "cls_row"]
         assert run.baseline_names == ["random", "lime", "lime_1000"]
         assert run.methods["lime_1000"].info.costly and run.methods["lime_1000"].info.name == "lime_1000"
         assert "Here with samples 1000" in run.methods["lime_1000"].info.summary
 
     def test_options_that_are_not_named_keep_their_defaults(self):
-        run = Params.model_validate({**LEAST, **with_methods("expnet_in_domain", expnet_in_domain={})})
-        options = run.methods["expnet_in_domain"].all_options
+        run = Params.model_validate({**LEAST, **with_methods("marker_in_domain", marker_in_domain={})})
+        options = run.methods["marker_in_domain"].all_options
         assert options["protocol"] == "in_domain" and "seed" not in options
-        assert run.method("expnet_in_domain") == run.methods["expnet_in_domain"]
-        assert run.method("expnet").all_options["protocol"] == "universal"
+        assert run.method("marker_in_domain") == run.methods["marker_in_domain"]
+        assert run.method("marker").all_options["protocol"] == "universal"
         assert run.method("lime").all_options["samples"] == 500
 
     def test_a_trained_method_is_trained_by_a_stage_that_dvc_has(self, repository):
@@ -137,8 +137,8 @@ class TestMethods:
         assert run.trained == [] and "consensus" in run.baseline_names
 
     def test_one_task_is_enough_for_what_learns_in_domain(self):
-        run = Params.model_validate({**LEAST, "tasks": ["a"], **with_methods("expnet_in_domain", expnet_in_domain={})})
-        assert list(run.methods) == ["expnet_in_domain", "random"]
+        run = Params.model_validate({**LEAST, "tasks": ["a"], **with_methods("marker_in_domain", marker_in_domain={})})
+        assert list(run.methods) == ["marker_in_domain", "random"]
 
 
 class TestEncoders:
@@ -179,23 +179,23 @@ STUDENTS = {"teachers": ["lime"]}
         ({"methods": {"lmie": {}}}, "methods.lmie: unknown explainer 'lmie'; did you mean lime"),
         ({"methods": {"shap": {"of": "lime"}}}, "methods.shap: variant 'shap': a method has that name"),
         ({"methods": {"lime": {"samples": 3}}}, "methods.lime.samples: no such parameter; expected one of"),
-        (with_methods("expnet", expnet={"options": {"hidden": "many"}}), "methods.expnet: options.hidden: got 'many'"),
-        (with_methods("expnte", expnet={}), "unknown method under 'learned' 'expnte'"),
+        (with_methods("marker", marker={"options": {"hidden": "many"}}), "methods.marker: options.hidden: got 'many'"),
+        (with_methods("expnte", marker={}), "unknown method under 'learned' 'expnte'"),
         (with_methods("random"), "learned: 'random' needs no training; leave it out there"),
         (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; name it under learned.from_texts, too"),
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
         (
-            with_methods("l2e_paper", l2e_paper={"options": {"teacher": "lime"}}),
-            "unknown teacher under methods.l2e_paper.options",
+            with_methods("l2e", l2e={"options": {"teacher": "lime"}}),
+            "unknown teacher under methods.l2e.options",
         ),
-        (with_methods("l2e_paper", l2e_paper={"options": {"teacher": "ensemble:lime"}}), "expected ensemble:NAME,NAME"),
+        (with_methods("l2e", l2e={"options": {"teacher": "ensemble:lime"}}), "expected ensemble:NAME,NAME"),
         (
-            {**with_methods("expnet_paper", expnet_paper={}), "tasks": ["a"]},
-            "methods.expnet_paper learns from the other tasks' rationales, but there is one task",
+            {**with_methods("expnet", expnet={}), "tasks": ["a"]},
+            "methods.expnet learns from the other tasks' rationales, but there is one task",
         ),
-        ({"teachers": {"expnet": {}}}, "teachers.expnet: expected the name of a method that needs no training"),
+        ({"teachers": {"marker": {}}}, "teachers.marker: expected the name of a method that needs no training"),
         (with_methods(lime={"path": "x"}), "methods.lime.path: only for a method that is trained, and not in this run"),
-        ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean expnet"),
+        ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean marker"),
         ({"studies": {"marks_curve": {"marks": [10, 5]}}}, "marks: got [10, 5]; expected increasing numbers"),
         ({"studies": {"students": STUDENTS}}, "unknown teacher under studies.students.teachers 'lime'"),
     ],

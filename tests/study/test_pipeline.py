@@ -21,7 +21,7 @@ from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-METHODS = {"random", "gae", "attcat", "attn_lrp", "occlusion", "expnet_in_domain", "paml", "faml", "ivra"}
+METHODS = {"random", "gae", "attcat", "attn_lrp", "occlusion", "marker_in_domain", "paml", "faml", "ivra"}
 
 
 @dataclass
@@ -52,18 +52,18 @@ class Checkout:
         """Of the smoke profile, one task and a few methods. test_outputs.py runs more of each in one process."""
         few = [
             "tasks=[reviews]",
+            "~methods.marker",
             "~methods.expnet",
-            "~methods.expnet_paper",
+            "~methods.reader",
             "~methods.l2e",
-            "~methods.l2e_paper",
             "~studies.students",
             "~teachers.input_x_gradient",
-            "explainer=expnet_in_domain",
+            "explainer=marker_in_domain",
             "+methods.occlusion={}",
             "+methods.paml={options: {epochs: 1, max_texts: 16, validation_texts: 8}}",
             "+methods.faml={options: {steps: 2}}",
             "+methods.ivra={options: {schedule: {epochs: 1, validation_texts: 8}}}",
-            "learned={from_texts: [ivra, paml], from_features: [expnet_in_domain]}",
+            "learned={from_texts: [ivra, paml], from_features: [marker_in_domain]}",
         ]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *few, *more]
 
@@ -169,13 +169,13 @@ def test_what_a_stage_loads_stands_in_its_fingerprint(ran):
 
 
 def test_an_experiment_with_another_option_runs_what_depends_on_it(ran):
-    changed = "+methods.expnet_in_domain.options.hidden=8"
+    changed = "+methods.marker_in_domain.options.hidden=8"
     output = ran.run("dvc", "exp", "run", *(f"--set-param={override}" for override in ran.overrides(changed)))
     assert stages(output) == {"code", "fit-features", "explain", "judge", "report"}
-    assert output.count("are kept") == 0 or "expnet_in_domain are kept" not in output
-    config = ran.root / "data" / "explainers" / "reviews" / "expnet_in_domain" / "config.json"
+    assert output.count("are kept") == 0 or "marker_in_domain are kept" not in output
+    config = ran.root / "data" / "explainers" / "reviews" / "marker_in_domain" / "config.json"
     assert read_json(config)["options"]["hidden"] == 8
-    assert "methods.expnet_in_domain.options.hidden" in ran.run("dvc", "exp", "show", "--csv")
+    assert "methods.marker_in_domain.options.hidden" in ran.run("dvc", "exp", "show", "--csv")
 
 
 @pytest.mark.parametrize(

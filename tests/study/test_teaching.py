@@ -15,7 +15,7 @@ from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
-from explearn.methods.l2e.paper import L2EPaper
+from explearn.methods.l2e.explainer import L2E
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
@@ -134,17 +134,17 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path):
             "profile": "mine",
             "tasks": [TASK],
             "sources": {TASK: {"kind": "embedded", "adapter": "corpus"}},
-            "explainer": "l2e_paper",
-            "methods": {"l2e_paper": {"options": {"teacher": teacher}}},
-            "learned": {"from_features": ["l2e_paper"]},
+            "explainer": "l2e",
+            "methods": {"l2e": {"options": {"teacher": teacher}}},
+            "learned": {"from_features": ["l2e"]},
             "teachers": {"occlusion": {}, "random": {}},
         }
     )
     task = WorkspaceTask(workspace, params, TASK, ComputeOptions(device="cpu"))
-    l2e = L2EPaper(teacher=teacher, epochs=1, layers=1, width=16)
+    reader = L2E(teacher=teacher, epochs=1, layers=1, width=16)
     with pytest.raises(DataError, match="run the stage teach"):
-        l2e.learn(task)
+        reader.learn(task)
     for name in params.teachers:
         teach(workspace.teacher(TASK, name), explearn.get_explainer(name), {}, classifier, splits)
-    l2e.learn(task)
-    assert l2e.trained_on == {"train": 12, "validation": 4} and not l2e.signed
+    reader.learn(task)
+    assert reader.trained_on == {"train": 12, "validation": 4} and not reader.signed

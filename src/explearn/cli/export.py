@@ -49,7 +49,7 @@ def export(
 
     `explearn.load` and `explearn explain --explainer` accept it. It holds safetensors, JSON and a README.md.
 
-    explearn export --explainer my-l2e --classifier my-model --out my-bundle
+    explearn export --explainer my-reader --classifier my-model --out my-bundle
     """
     options = parse_options(option)
     # Loads torch, which --help need not wait for.

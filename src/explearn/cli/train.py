@@ -19,7 +19,7 @@ def train(
     method: Annotated[
         str,
         typer.Argument(
-            help="l2e or paml, which learn from the classifier's predictions; expnet, which learns from marked "
+            help="reader or paml, which learn from the classifier's predictions; marker, which learns from marked "
             "words or, without any, from the consensus; ivra or smat, which weigh attention and need labels.",
             show_default=False,
         ),
@@ -35,9 +35,9 @@ def train(
 ) -> None:
     """Train an explainer for your classifier on your texts.
 
-    l2e needs only texts, some hundreds of them:
+    reader needs only texts, some hundreds of them:
 
-    explearn train l2e --classifier FOLDER_OR_HUB_NAME --texts my-texts.csv --out my-l2e
+    explearn train reader --classifier FOLDER_OR_HUB_NAME --texts my-texts.csv --out my-reader
     """
     options = parse_options(option)
     from explearn.training import train as run

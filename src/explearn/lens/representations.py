@@ -131,7 +131,7 @@ def _run(classifier: TransformerPredictor, batch: Batch) -> tuple[Tensor, list[l
     if not parts or not fits:
         raise UnsupportedError(
             f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one for each "
-            "sub-token and layer; l2e, stability by meaning and consistency need them"
+            "sub-token and layer; reader, stability by meaning and consistency need them"
         )
     return at_least_float32(output.logits), parts
 

@@ -113,7 +113,7 @@ class FunctionEncoding(Encoding):
 class FunctionPredictor(Predictor):
     """A function from texts to probabilities: a scikit-learn pipeline, a service, ...
 
-    Perturbation methods explain it, as does an `l2e` trained for it, and faithfulness metrics evaluate the
+    Perturbation methods explain it, as does an `reader` trained for it, and faithfulness metrics evaluate the
     explanations. Methods that look inside a model refuse it. The function gets the words of a text, separated by single
     blanks. A word that is left out is deleted, or replaced by the mask word. The "logits" are log p, or for
     `multi_label` log p / (1 - p) of each label.

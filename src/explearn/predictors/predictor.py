@@ -144,7 +144,7 @@ class Predictor(Labelled, ABC):
         """
         raise UnsupportedError(
             f"{self.name} has no model to look into; use a method that needs only predictions, such as occlusion, "
-            "lime, shap, kernel_shap or solvex, or train l2e for it"
+            "lime, shap, kernel_shap or solvex, or train reader for it"
         )
 
     def inside(self, encodings: Sequence[Encoding], targets: Sequence[int] | None = None) -> Inside:

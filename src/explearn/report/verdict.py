@@ -39,7 +39,7 @@ _FIGURES = {PEOPLE: "F1 ", MODEL: "without them its probability falls by "}
 
 _WORDS = {PEOPLE: "the {unit}s that people would mark", MODEL: "the {unit}s that the classifier depends on"}
 
-BEST_ELSEWHERE = {PEOPLE: ("expnet", "consensus"), MODEL: ("l2e", "attn_lrp", "lime")}
+BEST_ELSEWHERE = {PEOPLE: ("marker", "consensus"), MODEL: ("reader", "attn_lrp", "lime")}
 """Methods that are among the best in reports/report.md, by figure; a comparison lists those that it did not try."""
 
 LEADING = (*BEST_ELSEWHERE[PEOPLE], *BEST_ELSEWHERE[MODEL])

@@ -2,7 +2,7 @@
 
 from explearn_apps.onnx import OnnxExplainer
 
-explainer = OnnxExplainer("expnet.onnx")
+explainer = OnnxExplainer("marker.onnx")
 for attribution in explainer.explain(["A warm and funny film."]):
     attribution.print()
 

@@ -13,7 +13,7 @@ from explearn.core.escape import printable
 
 @command
 def export_onnx(
-    explainer: Annotated[Path, typer.Option(help="Folder of a trained ExpNet or L2E, or a bundle.")],
+    explainer: Annotated[Path, typer.Option(help="Folder of a trained Marker or Reader, or a bundle.")],
     out: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     classifier: Annotated[
         str | None,
@@ -25,7 +25,7 @@ def export_onnx(
 ) -> None:
     """Write a classifier and its trained explainer as one ONNX graph, for explearn_apps.onnx.OnnxExplainer.
 
-    explearn export-onnx --explainer my-l2e --classifier my-model --out my-l2e.onnx
+    explearn export-onnx --explainer my-reader --classifier my-model --out my-reader.onnx
     """
     from explearn_apps.onnx.writing import export_onnx as write  # brings torch
 

@@ -1,7 +1,7 @@
 """A classifier and its explainer as one module, in operations that ONNX has.
 
-Each returns `logits`, (batch, C), and `token_scores`, (batch, tokens), as the explainer's `score_batch` does; L2E also
-returns `certificate`, (batch, 3).
+Each returns `logits`, (batch, C), and `token_scores`, (batch, tokens), as the explainer's `score_batch` does; Reader
+also returns `certificate`, (batch, 3).
 b = batch, n = tokens, h = heads.
 """
 
@@ -19,9 +19,9 @@ from explearn.lens.attention import layer_count
 from explearn.lens.features import TokenFeatures
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.network import log_attention
-from explearn.methods.expnet.paper import ExpNetPaper
-from explearn.methods.l2e.explainer import L2E, aimed
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.marker.network import log_attention
+from explearn.methods.reader.explainer import Reader, aimed
 from explearn.predictors.architectures import reads
 from explearn.predictors.labelled import Problem
 from explearn.predictors.transformer import TransformerPredictor
@@ -79,12 +79,12 @@ class _Attending(Graph):
         return output.logits, states[0], torch.cat(parts, 1).transpose(1, 2)
 
 
-class ExpNetGraph(_Attending):
-    """ExpNet, which joins the sub-tokens of a word before its network and so needs to know the words."""
+class MarkerGraph(_Attending):
+    """Marker, which joins the sub-tokens of a word before its network and so needs to know the words."""
 
     more = ("word_ids",)
 
-    def __init__(self, classifier: TransformerPredictor, explainer: ExpNet) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: Marker) -> None:
         super().__init__(classifier)
         assert explainer.network is not None
         self.network = explainer.network
@@ -144,10 +144,10 @@ def word_ranks(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.where(in_word, before.long().sum(-1), tokens), begins.long().sum(-1)
 
 
-class ExpNetPaperGraph(_Attending):
-    """ExpNet as published, which scores each sub-token by itself."""
+class ExpNetGraph(_Attending):
+    """Marker as published, which scores each sub-token by itself."""
 
-    def __init__(self, classifier: TransformerPredictor, explainer: ExpNetPaper) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: ExpNet) -> None:
         super().__init__(classifier)
         self.explainer = explainer
         self.network = explainer.network
@@ -160,12 +160,12 @@ class ExpNetPaperGraph(_Attending):
         return logits, self.explainer.score(TokenFeatures(attention, hidden, logits))
 
 
-class L2EGraph(Graph):
-    """L2E, which reads the classifier's hidden states, with its certificate."""
+class ReaderGraph(Graph):
+    """Reader, which reads the classifier's hidden states, with its certificate."""
 
     more: tuple[Input, ...] = ("word_ids", "target")
 
-    def __init__(self, classifier: TransformerPredictor, explainer: L2E) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: Reader) -> None:
         super().__init__(classifier)
         assert explainer.network is not None and explainer.certifier is not None
         self.explainer = explainer
@@ -215,12 +215,12 @@ def graph_of(classifier: TransformerPredictor, explainer: Explainer) -> Graph:
     Raises:
         UnsupportedError: the method or the classifier has none.
     """
+    if isinstance(explainer, Marker):
+        return MarkerGraph(classifier, explainer)
     if isinstance(explainer, ExpNet):
         return ExpNetGraph(classifier, explainer)
-    if isinstance(explainer, ExpNetPaper):
-        return ExpNetPaperGraph(classifier, explainer)
-    if isinstance(explainer, L2E):
-        return L2EGraph(classifier, explainer)
+    if isinstance(explainer, Reader):
+        return ReaderGraph(classifier, explainer)
     raise UnsupportedError(
-        f"{explainer.name}: cannot be exported to ONNX; expected a trained ExpNet or L2E (explearn methods lists them)"
+        f"{explainer.name}: cannot be exported to ONNX; expected a trained Marker or Reader (see explearn methods)"
     )

@@ -20,13 +20,13 @@ OUTPUTS = ("logits", "token_scores")
 """Names of the graph's outputs: float32, (batch, classes) and (batch, tokens)."""
 
 CERTIFICATE = "certificate"
-"""A further output of L2E: predicted agreement, the bound, and 1 for a familiar text, else 0; float32, (batch, 3)."""
+"""A further output of Reader: predicted agreement, bound, and 1 for a familiar text, else 0; float32, (batch, 3)."""
 
 Input = Literal["input_ids", "attention_mask", "token_type_ids", "word_ids", "target", "aim"]
 """Names of the graph's inputs, int64. All are (batch, tokens), padded on the right, but `target` and `aim`, (batch,).
 
 word_ids: the word of each sub-token, from 0, -1 for none and at padding; the words of a second segment follow those of
-the first. target: the class to explain, -1 for the most probable one. aim: L2E's option, float32.
+the first. target: the class to explain, -1 for the most probable one. aim: Reader's option, float32.
 """
 
 WORDS = (

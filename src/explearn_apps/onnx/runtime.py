@@ -45,7 +45,7 @@ class OnnxExplainer(Labelled):
         path: the file.
         metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
         max_tokens: most padded sub-tokens in a batch.
-        aim: which of L2E's two questions the scores answer.
+        aim: which of Reader's two questions the scores answer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class OnnxExplainer(Labelled):
             providers: onnxruntime's providers, the preferred one first.
             threads: threads per computation. 0: as many as onnxruntime finds cores.
             max_tokens: most padded sub-tokens in a batch.
-            aim: which of L2E's two questions to answer, if it was trained with `people`. None: as exported.
+            aim: which of Reader's two questions to answer, if it was trained with `people`. None: as exported.
 
         Raises:
             ModelError: the file is not such a graph.

@@ -60,12 +60,12 @@ def export_onnx(
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
     Inputs, int64: see `explearn_apps.onnx.metadata.Input`; batch size and length are dynamic. Outputs, float32:
-    `logits`, (batch, C), and `token_scores`, (batch, tokens); for L2E also `certificate`, (batch, 3). `OnnxExplainer`
-    reads the file.
+    `logits`, (batch, C), and `token_scores`, (batch, tokens); for Reader also `certificate`, (batch, 3).
+    `OnnxExplainer` reads the file.
 
     Args:
         path: the file; an existing ONNX file is replaced.
-        explainer: a trained ExpNet or L2E: its folder, a bundle (folder or hub name), or an `Explainer`.
+        explainer: a trained Marker or Reader: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32. None: the bundle's.
 
     Returns:

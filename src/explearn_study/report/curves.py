@@ -1,4 +1,4 @@
-"""The section on how ExpNet improves with marked texts of a task: a plot, and a table of the figures."""
+"""The section on how Marker improves with marked texts of a task: a plot, and a table of the figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINEAR_TO = 5
 """Marked texts up to which the axis is linear, so that 0 has a place; from there on it is logarithmic."""
 
 INTRODUCTION = (
-    "ExpNet is trained on none of a task's marked texts (universal: the other tasks' consensus marks the task's "
+    "Marker is trained on none of a task's marked texts (universal: the other tasks' consensus marks the task's "
     "texts for it), on some (few_shot), and on all that the classifier gets right (in_domain). Points are means over "
     "draws of the texts; the dashed lines are baselines on the same test texts."
 )
@@ -111,7 +111,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
             ]  # fmt: skip
             axes.legend(handles=lines, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7.5, frameon=False)
     figure.supxlabel(
-        f"marked texts of the task used to train ExpNet (band: {100 * run.evaluate.confidence:g} % interval over "
+        f"marked texts of the task used to train Marker (band: {100 * run.evaluate.confidence:g} % interval over "
         "draws and texts)",
         fontsize=9,
     )

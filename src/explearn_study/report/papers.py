@@ -39,7 +39,7 @@ class Papers(Section):
     notes: dict[str, str]
     left_out: dict[str, str]
     tables: list[PaperTable]
-    l2e: dict[str, dict[str, dict[str, dict[str, list[float]]]]]
+    reader: dict[str, dict[str, dict[str, dict[str, list[float]]]]]
 
 
 @functools.cache

@@ -230,6 +230,6 @@ class TestAround:
     def test_what_cannot_be_served(self) -> None:
         complaint(lambda: app_of("occlusion", "occlusion"), "got 'occlusion' twice")
         complaint(lambda: make_app(tiny.classifier("bert", 3), []), "got none")
-        complaint(lambda: app_of("expnet"), "not trained")
+        complaint(lambda: app_of("marker"), "not trained")
         complaint(lambda: app_of(classifier=tiny.make_answerer()), "expected a classifier of texts")
         complaint(lambda: app_of(classifier=tiny.make_tagger()), "expected a classifier of texts")

@@ -21,20 +21,20 @@ from cli_cases import run
 from saying import command_complaint
 
 import explearn
-from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.marker.explainer import Marker
 from explearn_apps.serve.server import bind, hosts_of
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An ExpNet with its classifier."""
+    """An Marker with its classifier."""
     place = tmp_path_factory.mktemp("served")
     of = tiny.classifier("bert", 2)
     folder = tiny.save(place / "classifier", "bert", 2)
     pairs = [(f"{one} the {other} sleeps", of.labels[0]) for one in ("fox", "dog") for other in ("tide", "castle")]
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(pairs) + 1)}
-    ExpNet(epochs=2, protocol="in_domain").fit(of, pairs, gold).save_pretrained(place / "expnet")
-    return explearn.export(place / "bundle", explainer=place / "expnet", classifier=str(folder), with_classifier=True)
+    Marker(epochs=2, protocol="in_domain").fit(of, pairs, gold).save_pretrained(place / "marker")
+    return explearn.export(place / "bundle", explainer=place / "marker", classifier=str(folder), with_classifier=True)
 
 
 def threads_of(process: subprocess.Popen[str]) -> int:
@@ -42,7 +42,7 @@ def threads_of(process: subprocess.Popen[str]) -> int:
 
 
 def post(address: str, text: str, actual: list[httpx2.Response]) -> None:
-    wanted = {"texts": [text] * 8, "methods": ["expnet_in_domain", "occlusion"], "probabilities": True}
+    wanted = {"texts": [text] * 8, "methods": ["marker_in_domain", "occlusion"], "probabilities": True}
     actual.append(httpx2.post(f"{address}/explain", json=wanted, timeout=120))
 
 
@@ -70,7 +70,7 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
         try:
-            told = re.search(r"with expnet_in_domain, occlusion: (http://127\.0\.0\.1:\d+) ", line)
+            told = re.search(r"with marker_in_domain, occlusion: (http://127\.0\.0\.1:\d+) ", line)
             assert told, line
             address = told[1]
             answers: list[httpx2.Response] = []

@@ -83,7 +83,7 @@ def test_weights_of_another_classifier_under_the_same_hashes(bundle: Path) -> No
     refused(bundle, "made for the classifier with fingerprint 000000000000 (my-classifier)")
 
 
-@pytest.mark.parametrize("name", ["rollout", "l2e"])
+@pytest.mark.parametrize("name", ["rollout", "reader"])
 def test_another_classifier_than_it_was_made_for(
     model: Path, trained: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
@@ -108,8 +108,8 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
     [
         (lambda m, t: (), "got neither a method nor a trained explainer"),
         (
-            lambda m, t: ("--method", "l2e"),
-            "'l2e' is trained; expected the folder of a trained explainer (--explainer)",
+            lambda m, t: ("--method", "reader"),
+            "'reader' is trained; expected the folder of a trained explainer (--explainer)",
         ),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
         (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
@@ -119,9 +119,9 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         ),
         (lambda m, t: ("--explainer", "none"), "none: no such folder; expected the folder of a trained explainer"),
         (lambda m, t: ("--explainer", str(m)), "holds no trained explainer"),
-        (lambda m, t: ("--explainer", str(t["l2e"]), "--method", "paml"), "not a trained paml (holds a L2E)"),
+        (lambda m, t: ("--explainer", str(t["reader"]), "--method", "paml"), "not a trained paml (holds a Reader)"),
         (
-            lambda m, t: ("--explainer", str(t["l2e"]), "--classifier", "other"),
+            lambda m, t: ("--explainer", str(t["reader"]), "--classifier", "other"),
             "trained for another classifier",
         ),
     ],
@@ -148,7 +148,7 @@ def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(
     trained: dict[str, Path], tmp_path: Path
 ) -> None:
-    folder = shutil.copytree(trained["l2e"], tmp_path / "l2e")
+    folder = shutil.copytree(trained["reader"], tmp_path / "reader")
     (folder / "model.pkl").write_text("{}")
     words = (str(folder), "cannot go into a bundle", "'explainer/model.pkl'")
     command_complaint("export", "--explainer", str(folder), "--out", str(tmp_path / "b"), words=words)
@@ -158,7 +158,7 @@ def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_link_in_a_trained_explainer_is_not_followed(trained: dict[str, Path], tmp_path: Path, kind: str) -> None:
     """It may lead to any file of the machine, and a bundle is given away."""
-    folder = Path(shutil.copytree(trained["l2e"], tmp_path / "l2e"))
+    folder = Path(shutil.copytree(trained["reader"], tmp_path / "reader"))
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/passwords.json").write_text("{}")
     link = folder / ("more.json" if kind == "file" else "more")
@@ -169,15 +169,15 @@ def test_a_link_in_a_trained_explainer_is_not_followed(trained: dict[str, Path],
 
 
 def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: dict[str, Path], tmp_path: Path) -> None:
-    explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
+    explearn.export(tmp_path / "reader", explainer=trained["reader"])
     explain = ("explain", "--device", "cpu", "--explainer")
     command_complaint(
         *explain,
-        str(tmp_path / "l2e"),
+        str(tmp_path / "reader"),
         "--method",
         "paml",
         "a",
-        words=("which holds 'l2e'; expected the folder of a trained 'paml'",),
+        words=("which holds 'reader'; expected the folder of a trained 'paml'",),
     )
     command_complaint(
         *explain, str(bundle), "--method", "attcat", "a", words=("which holds 'consensus'; expected one of attcat",)

@@ -97,14 +97,14 @@ def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(mode
 def test_the_card_tells_what_it_is_and_renders(
     model: Path, trained: dict[str, Path], metrics: Path, tmp_path: Path
 ) -> None:
-    explearn.export(tmp_path / "b", explainer=trained["l2e"], classifier=model, metrics=metrics, task="reviews")
+    explearn.export(tmp_path / "b", explainer=trained["reader"], classifier=model, metrics=metrics, task="reviews")
     text = (tmp_path / "b/README.md").read_text()
     _, head, body = text.split("---\n", 2)
     assert yaml.safe_load(head)["library_name"] == "explearn"
     results = ModelCard(text).data.eval_results
     assert {(of.dataset_name, of.metric_type): of.metric_value for of in results}["reviews", "f1"] == 0.25
     for part in (
-        explearn.get_info("l2e").summary,
+        explearn.get_info("reader").summary,
         "trained on the classifier's own predictions",
         "| F1 | 0.250 | 0.200 to 0.300 | higher |",
     ):
@@ -114,7 +114,7 @@ def test_the_card_tells_what_it_is_and_renders(
     page = MarkdownIt("commonmark").enable("table").render(body)
     assert page.count("<table>") == 3 and "<th>Metric</th>" in page
     actual = explearn.load(tmp_path / "b").metrics
-    assert actual == {"task": "reviews", "method": "l2e", "figures": FIGURES}
+    assert actual == {"task": "reviews", "method": "reader", "figures": FIGURES}
 
 
 def test_names_in_the_card_are_shown_not_read(tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ def folder(model: Path, trained: dict[str, Path], tmp_path_factory: pytest.TempP
     """What the page supposes: a classifier, a trained explainer and a run's metrics; its bundles are made there."""
     place = tmp_path_factory.mktemp("page")
     shutil.copytree(model, place / "my-classifier")
-    shutil.copytree(trained["l2e"], place / "my-l2e")
+    shutil.copytree(trained["reader"], place / "my-reader")
     (place / "reports").mkdir()
-    (place / "reports/metrics.json").write_text(json.dumps({"tasks": {"reviews": {"l2e": FIGURES}, "topics": {}}}))
+    (place / "reports/metrics.json").write_text(json.dumps({"tasks": {"reviews": {"reader": FIGURES}, "topics": {}}}))
     return place
 
 
@@ -52,7 +52,7 @@ def test_the_examples_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """After the commands above, whose bundles they read."""
     names: dict[str, Any] = {}
     exec(USE, names)
-    assert "dishwasher" in capsys.readouterr().out and names["attribution"].method == "l2e"
+    assert "dishwasher" in capsys.readouterr().out and names["attribution"].method == "reader"
     exec(PIPELINE.replace("pipe([", "found = pipe(["), names)
     assert [row["words"] for row in names["found"]] == [["A", "warm", "and", "funny", "film."], ["A", "slow", "one."]]
     assert PIPELINE.count('"', PIPELINE.index("# [{")) and all(f'"{key}"' in PIPELINE for key in names["found"][0])
@@ -64,4 +64,4 @@ def test_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explearn.bundle.loading.fetch", lambda name, revision: Path("whole-bundle"))
     names: dict[str, Any] = {"explearn": explearn, "bundle": explearn.load("whole-bundle")}
     exec(HUB, names)
-    assert names["bundle"].manifest.method == "l2e"
+    assert names["bundle"].manifest.method == "reader"

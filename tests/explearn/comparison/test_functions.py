@@ -65,7 +65,7 @@ def test_what_needs_an_inside_is_left_out_or_undefined(comparison: explearn.Comp
 
 def test_only_methods_that_can_explain_it_are_proposed(tmp_path: Path) -> None:
     compared = explearn.compare(classifier(), list(TEXTS), methods="random,occlusion", out=tmp_path / "r.html")
-    assert "among the best at this elsewhere: l2e, lime (train l2e with explearn train)." in compared.verdict
+    assert "among the best at this elsewhere: reader, lime (train reader with explearn train)." in compared.verdict
 
 
 def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.Comparison, work: Path) -> None:

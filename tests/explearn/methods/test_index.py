@@ -50,7 +50,7 @@ def names(path: Path) -> list[str]:
 
 def test_what_is_committed_is_fresh(make: Callable[..., dict[str, Path]]) -> None:
     files = make("--check")
-    assert {"expnet", "expnet_in_domain"} <= set(names(files["INDEX"]))
+    assert {"marker", "marker_in_domain"} <= set(names(files["INDEX"]))
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,8 @@ class TestTheCheckItself:
             check_explainer(type("Silent", (self.Right,), {}))
 
     def test_a_method_that_is_trained_comes_as_an_instance(self) -> None:
-        with pytest.raises(ParamsError, match="got class ExpNet, which is trained; expected an instance after `fit`"):
-            check_explainer(explainer_class("expnet"))
+        with pytest.raises(ParamsError, match="got class Marker, which is trained; expected an instance after `fit`"):
+            check_explainer(explainer_class("marker"))
 
 
 class TestWordScores:

@@ -51,7 +51,7 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
 class TestOwnMethods:
     def test_the_methods_of_the_papers_are_there(self) -> None:
         expected = (
-            "expnet expnet_paper l2e l2e_paper ivra smat paml faml consensus "
+            "marker expnet reader l2e ivra smat paml faml consensus "
             "random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
             "integrated_gradients gradient_shap sequential_ig lrp full_lrp transformer_attribution gae mgae cam "
             "grad_cam cat attcat attn_lrp occlusion lime shap kernel_shap deep_shap solvex alti globenc decompx"
@@ -77,7 +77,7 @@ class TestOwnMethods:
         with pytest.raises(ParamsError, match="method 'rollout' needs no training; it has nothing to load"):
             make_explainer(explearn.get_info("rollout"), {}, "folder")
         with pytest.raises(ParamsError, match="options: got hidden; the trained explainer"):
-            make_explainer(explearn.get_info("expnet"), {"hidden": 3}, "folder")
+            make_explainer(explearn.get_info("marker"), {"hidden": 3}, "folder")
 
     def test_names_and_help_need_no_torch(self, run_python: Any) -> None:
         run_python("import sys, explearn; explearn.list_explainers(); assert 'torch' not in sys.modules")
@@ -113,12 +113,12 @@ class TestRegister:
 class TestVariants:
     def test_the_built_in_ones_are_listed_behind_their_method(self) -> None:
         names = explearn.list_explainers()
-        start = names.index("expnet")
-        assert names[start : start + 4] == ["expnet", "expnet_few_shot", "expnet_in_domain", "expnet_paper"]
-        info: Any = explearn.get_info("expnet_in_domain")
-        assert (info.of, info.defaults["protocol"]) == ("expnet", "in_domain")
-        assert info.summary == "ExpNet trained on the task's own rationales."
-        assert explearn.get_explainer("expnet_in_domain").options.protocol == "in_domain"
+        start = names.index("marker")
+        assert names[start : start + 4] == ["marker", "marker_few_shot", "marker_in_domain", "expnet"]
+        info: Any = explearn.get_info("marker_in_domain")
+        assert (info.of, info.defaults["protocol"]) == ("marker", "in_domain")
+        assert info.summary == "Marker trained on the task's own rationales."
+        assert explearn.get_explainer("marker_in_domain").options.protocol == "in_domain"
 
     def test_a_variant_is_a_method_with_options_of_its_own(self) -> None:
         info, base = variant_of("first", "raw_attention", {"layer": 0}), explearn.get_info("raw_attention")
@@ -136,9 +136,9 @@ class TestVariants:
         assert (made.options.samples, made.options.seed, made.name) == (20, 1, "lime_1000")
 
     def test_a_built_in_one_may_have_other_options(self) -> None:
-        built_in = explearn.get_info("expnet_in_domain")
-        assert variant_of("expnet_in_domain", "expnet", built_in.defaults) == built_in
-        changed = variant_of("expnet_in_domain", "expnet", {**built_in.defaults, "hidden": 8})
+        built_in = explearn.get_info("marker_in_domain")
+        assert variant_of("marker_in_domain", "marker", built_in.defaults) == built_in
+        changed = variant_of("marker_in_domain", "marker", {**built_in.defaults, "hidden": 8})
         assert changed.defaults["hidden"] == 8 and changed.summary != built_in.summary
 
     @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ class TestVariants:
         [
             ("rollout", "lime", ParamsError, "variant 'rollout': a method has that name; choose another"),
             ("mine", "lmie", UnknownNameError, "'lmie'; did you mean lime"),
-            ("mine", "expnet_in_domain", ParamsError, "'expnet_in_domain' is itself a variant"),
+            ("mine", "marker_in_domain", ParamsError, "'marker_in_domain' is itself a variant"),
         ],
     )
     def test_what_is_no_variant(self, name: str, of: str, error: type[Exception], words: str) -> None:

@@ -19,10 +19,10 @@ from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.aml.paml import PAML
-from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.reader.explainer import Reader
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.pretrained import load_classifier
@@ -280,8 +280,8 @@ def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     trained = [
-        ExpNet(protocol="in_domain", epochs=1).learn(task),
-        L2E(epochs=1, samples=4, width=16).learn(task),
+        Marker(protocol="in_domain", epochs=1).learn(task),
+        Reader(epochs=1, samples=4, width=16).learn(task),
         PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task),
     ]
     ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task)
@@ -293,5 +293,5 @@ def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
         assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS]
         assert all(np.isfinite(a.scores).all() for a in attributions)
     with pytest.raises(UnsupportedError, match="classifies by a prompt"):
-        export_onnx(tmp_path / "l2e.onnx", explainer=trained[1], classifier=of)
-    assert not (tmp_path / "l2e.onnx").exists()
+        export_onnx(tmp_path / "reader.onnx", explainer=trained[1], classifier=of)
+    assert not (tmp_path / "reader.onnx").exists()

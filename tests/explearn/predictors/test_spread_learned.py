@@ -19,25 +19,25 @@ from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.reader.explainer import Reader
 from explearn.predictors.transformer import TransformerPredictor
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 6}
 TEXTS = ["a warm funny sequel", "the quick brown fox"]
 METHODS = {
     "consensus": Consensus,
+    "marker": functools.partial(Marker, epochs=1, protocol="in_domain"),
     "expnet": functools.partial(ExpNet, epochs=1, protocol="in_domain"),
-    "expnet_paper": functools.partial(ExpNetPaper, epochs=1, protocol="in_domain"),
-    "l2e": functools.partial(L2E, samples=4, width=16, epochs=1),
+    "reader": functools.partial(Reader, samples=4, width=16, epochs=1),
     "ivra": functools.partial(IvRA, criteria=["cons"], schedule=QUICK),
     "ivra comp": functools.partial(IvRA, criteria=["comp", "suff"], schedule=QUICK),
     "smat": functools.partial(SMaT, criteria=["cons"], schedule=QUICK),
     "paml": functools.partial(PAML, epochs=1, batch_size=4),
 }
-OF_DECODERS = ("consensus", "expnet", "expnet_paper", "l2e", "ivra", "smat")
+OF_DECODERS = ("consensus", "marker", "expnet", "reader", "ivra", "smat")
 
 
 @functools.cache

@@ -183,7 +183,7 @@ def test_a_table_names_the_word_of_each_text(tmp_path):
 def test_learned_methods_train_on_words_but_for_aml():
     view = tiny.make_tagger().at(1)
     texts = [f"{first} {second} sleeps" for first in ("the", "a", "our") for second in ("dog", "fox", "guide")]
-    trained = explearn.train("l2e", view, texts)
+    trained = explearn.train("reader", view, texts)
     (attribution,) = trained.explain(view, texts[:1])
     assert attribution.token == 1 and np.isfinite(attribution.scores).all()
     with pytest.raises(UnsupportedError, match="paml: masks whole texts for their class, and this model classifies"):

@@ -16,8 +16,8 @@ from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.examples import Example
-from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.marker.explainer import Marker
 from explearn.predictors.pretrained import load_classifier
 from explearn_apps.onnx import export_onnx
 from explearn_apps.serve.engine import Engine
@@ -173,8 +173,8 @@ def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli):
         for i, (a, b) in enumerate(tiny.PAIRS)
     ]
     gold = {e.id: [j % 2 == 0 for j in range(len(e.all_words))] for e in examples}
-    expnet = ExpNet(protocol="in_domain", epochs=1).fit(pairs, examples, gold)
-    (attribution,) = expnet.explain(load_classifier(nli, **GIVEN), ["a warm funny sequel"])
+    marker = Marker(protocol="in_domain", epochs=1).fit(pairs, examples, gold)
+    (attribution,) = marker.explain(load_classifier(nli, **GIVEN), ["a warm funny sequel"])
     assert np.isfinite(attribution.scores).all() and attribution.target in LABELS
 
 

@@ -13,7 +13,7 @@ def said(*tasks, **changes) -> str:
     names = dict.fromkeys(name for of in tasks for name in (*of.methods, *of.sanity.get("methods", {})))
     for of in tasks:
         names |= dict.fromkeys(name for test in of.comparisons.values() for name in test.methods)
-    facts = run(*names, **{"trained": [n for n in names if n == "expnet"], **changes})
+    facts = run(*names, **{"trained": [n for n in names if n == "marker"], **changes})
     return " ".join(c.text.replace("\x02", "").replace("\x03", "") for c in find_caveats(facts, tasks))
 
 
@@ -37,24 +37,24 @@ def test_methods_that_do_not_notice_the_model_are_named():
 
 
 def test_methods_and_checks_that_were_left_out_of_the_sanity_checks_are_named():
-    methods = dict.fromkeys(("cam", "lime", "l2e_paper", "random"), metrics())
-    checked = {"texts": 1, "methods": {"cam": check(0.2), "l2e_paper": check(random_model={}, skipped="another")}}
+    methods = dict.fromkeys(("cam", "lime", "l2e", "random"), metrics())
+    checked = {"texts": 1, "methods": {"cam": check(0.2), "l2e": check(random_model={}, skipped="another")}}
     text = said(task("films", methods, sanity=checked))
     assert "checked on 1 text, but not for lime." in text and "(permuted labels) was not checked" in text
-    assert "Hardly depend on the model: l2e_paper sees only the text and the predicted label" in text
+    assert "Hardly depend on the model: l2e sees only the text and the predicted label" in text
     checked["methods"] |= {"lime": check(random_labels=similarity(0.1))}
     assert "permuted" not in said(task("films", methods, sanity=checked))
     assert "No sanity check was run" in said(task("films", methods))
 
 
 def test_what_every_run_of_such_methods_has_against_it_is_said():
-    text = said(task("films", dict.fromkeys(("expnet", "lime", "deep_shap", "cam"), metrics())))
-    assert "One training run: expnet, and the classifiers," in text and "with seed 13" in text
+    text = said(task("films", dict.fromkeys(("marker", "lime", "deep_shap", "cam"), metrics())))
+    assert "One training run: marker, and the classifiers," in text and "with seed 13" in text
     assert "Close to the metric: lime is fitted" in text
-    both = task("films", dict.fromkeys(("lime", "l2e"), metrics()))
-    text = said(both, options={"l2e": {"teacher": "answers"}})
-    assert "lime is fitted" in text and "; l2e is trained on its predictions for such texts." in text
-    assert "such texts" not in said(both, options={"l2e": {"teacher": "attcat"}})
+    both = task("films", dict.fromkeys(("lime", "reader"), metrics()))
+    text = said(both, options={"reader": {"teacher": "answers"}})
+    assert "lime is fitted" in text and "; reader is trained on its predictions for such texts." in text
+    assert "such texts" not in said(both, options={"reader": {"teacher": "attcat"}})
     text = said(task("films", {"cam": metrics()}))
     assert "One training run" not in text and "Close to the metric" not in text
 
@@ -117,7 +117,7 @@ def test_gravest_caveats_on_the_verdict_s_methods_are_open_and_all_others_folded
     folded = Caveat("Two questions", "two", grave=False)
     assert part_caveats([cam, gae, noise, folded], ["cam", "lime"]) == ([cam, noise], [gae, folded])
     assert len(part_caveats([noise] * 5, [])[0]) == OPEN_CAVEATS
-    notes = {"expnet": {"optimised_for": "aopc_difference"}}
-    of = task("films", {"expnet": metrics(), "cam": metrics()}, notes=notes)
-    found = [caveat.title for caveat in find_caveats(run("expnet", "cam"), [of])]
+    notes = {"marker": {"optimised_for": "aopc_difference"}}
+    of = task("films", {"marker": metrics(), "cam": metrics()}, notes=notes)
+    found = [caveat.title for caveat in find_caveats(run("marker", "cam"), [of])]
     assert found == [rule.title for rule in RULES if rule.title in found] and "Optimises the metric" in found

@@ -50,19 +50,19 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def source() -> str:
-    figures = {"expnet": 0.5, "cam": 0.45}
+    figures = {"marker": 0.5, "cam": 0.45}
     texts = [shown(f"a {HOSTILE} </script> film&amp;", [0, 1, 0, 1], figures, number=i) for i in range(2)]
     of = task(
         "films",
-        {"expnet": metrics(0.5, 0.4, 0.6), "cam": metrics(0.45)},
+        {"marker": metrics(0.5, 0.4, 0.6), "cam": metrics(0.45)},
         labels=[HOSTILE],
         texts=[*texts, shown(methods=figures, predicted="bad", number=2)],
         comparisons={"f1": comparison("f1", figures), "auroc": comparison("auroc", figures)},
         method_agreement=np.array([[1.0, 0.256], [0.256, 1.0]]),
-        sanity={"texts": 4, "methods": {"expnet": check(), "cam": check(skipped=HOSTILE)}},
+        sanity={"texts": 4, "methods": {"marker": check(), "cam": check(skipped=HOSTILE)}},
     )
     blocks = report_blocks(
-        run("expnet", "cam", subtitle=HOSTILE, parameters=HOSTILE),
+        run("marker", "cam", subtitle=HOSTILE, parameters=HOSTILE),
         [of, task("meals", dict.fromkeys(figures, metrics()))],
     )
     return render_html(blocks, draw(blocks))
@@ -113,17 +113,17 @@ def test_pictures_are_inside_the_file(page):
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(set(ids)) == len(ids)
     values = [a["aria-label"] for t, a in page.elements if t == "g" and a.get("class") == "value"]
-    assert "expnet, films: 0.500 (0.400 to 0.600)" in values
+    assert "marker, films: 0.500 (0.400 to 0.600)" in values
 
 
 def test_tables_of_figures_can_be_saved(page):
     saved = {a["download"]: a["href"] for t, a in page.elements if t == "a" and "download" in a}
     table = base64.b64decode(saved["agreement-with-the-marks-films.csv"].partition("base64,")[2]).decode()
-    assert "expnet" in table and table.startswith("Method,F1") and saved["agreement-with-the-marks-films.tex"]
+    assert "marker" in table and table.startswith("Method,F1") and saved["agreement-with-the-marks-films.tex"]
 
 
 def test_rows_and_texts_can_be_filtered(page):
-    assert {a["data-method"] for _, a in page.elements if "data-method" in a} == {"expnet", "cam"}
+    assert {a["data-method"] for _, a in page.elements if "data-method" in a} == {"marker", "cam"}
     assert [a["data-answer"] for _, a in page.elements if "data-answer" in a] == ["right", "right", "right", "wrong"]
     inputs = [(a["name"], a["value"]) for t, a in page.elements if t == "input"]
     assert ("task", "films") in inputs and ("task", "meals") in inputs and ("method", "cam") in inputs

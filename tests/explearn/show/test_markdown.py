@@ -137,11 +137,11 @@ def test_every_block_has_a_form():
 
 
 def test_cells_show_marks_and_in_narrow_tables_their_notes():
-    row = ["expnet", Cell("0.5", mark="best", note="0.4 to 0.6"), Cell("-0.4", mark="tied")]
+    row = ["marker", Cell("0.5", mark="best", note="0.4 to 0.6"), Cell("-0.4", mark="tied")]
     table = Table([Column("Method", numeric=False), Column("F1 ↑"), Column("AUROC ↑")], [row], "Means")
     assert render_markdown([table]) == (
         "Means:\n\n| Method | F1 ↑ | AUROC ↑ |\n| --- | ---: | ---: |\n"
-        "| expnet | **0.5** (0.4 to 0.6) | <u>-0.4</u> |\n"
+        "| marker | **0.5** (0.4 to 0.6) | <u>-0.4</u> |\n"
     )
     wide = Table([*table.columns, *[Column("x")] * 5], [[*row, *["1"] * 5]])
     assert "0.6" not in render_markdown([wide])

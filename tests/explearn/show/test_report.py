@@ -30,19 +30,19 @@ def costs(f1: float, speed: float, slower: float):
 
 
 def whole_run(slower=1.0, names=("films", "a$b$<c>")):
-    methods = {"expnet": costs(0.5, 1, slower), "rollout": costs(0.4, 0.9, slower), "random": costs(0.2, 0.9, slower)}
+    methods = {"marker": costs(0.5, 1, slower), "rollout": costs(0.4, 0.9, slower), "random": costs(0.2, 0.9, slower)}
     figures = {name: row["f1"] for name, row in methods.items()}
     changes = {
         "texts": [shown(methods=methods), shown(HOSTILE, [1], methods, number=1)],
-        "comparisons": {m: comparison(m, figures, {("expnet", "random"): 0.01}) for m in ("f1", "f1_topk")},
+        "comparisons": {m: comparison(m, figures, {("marker", "random"): 0.01}) for m in ("f1", "f1_topk")},
         "method_agreement": np.eye(3),
-        "sanity": {"texts": 4, "methods": {"expnet": check(), "rollout": check(0.9)}},
+        "sanity": {"texts": 4, "methods": {"marker": check(), "rollout": check(0.9)}},
     }
     return [task(name, methods, **changes) for name in names]
 
 
 def written(folder: Path, slower: float = 1.0) -> dict[str, bytes]:
-    write_report(folder, run("expnet", "rollout", "random", parameters="a: 1"), whole_run(slower))
+    write_report(folder, run("marker", "rollout", "random", parameters="a: 1"), whole_run(slower))
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -94,19 +94,19 @@ def test_a_classifier_that_learned_nothing_is_a_warning():
 
 class TestTables:
     def test_the_matrix_says_who_is_better_in_the_metric_s_direction(self):
-        figures = {"expnet": 0.1, "rollout": 0.4, "cam": 0.35}
-        actual = comparison("aopc_sufficiency", figures, {("expnet", "rollout"): 0.01}, larger_is_better=False)
+        figures = {"marker": 0.1, "rollout": 0.4, "cam": 0.35}
+        actual = comparison("aopc_sufficiency", figures, {("marker", "rollout"): 0.01}, larger_is_better=False)
         _, table = pair_tables(run(), task(comparisons={"aopc_sufficiency": actual}))
         assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
-            ["expnet", "", "+", "·"], ["rollout", "−", "", "·"], ["cam", "·", "·", ""],
+            ["marker", "", "+", "·"], ["rollout", "−", "", "·"], ["cam", "·", "·", ""],
         ]  # fmt: skip
 
     def test_agreement_between_methods_is_in_the_order_of_tables_and_percent(self):
         matrix = np.array([[1, 0.5, -0.25], [0.5, 1, np.nan], [-0.25, np.nan, 1]])
-        of = task(methods=dict.fromkeys(("rollout", "expnet", "cam"), metrics()), method_agreement=matrix)
+        of = task(methods=dict.fromkeys(("rollout", "marker", "cam"), metrics()), method_agreement=matrix)
         (table,) = pair_tables(run(), of)
         assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
-            ["expnet", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""],
+            ["marker", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""],
         ]  # fmt: skip
         assert table.rows[1][3].shade == -0.25
 

@@ -27,7 +27,7 @@ from explearn.report.verdict import (
 
 NOISE = np.random.default_rng(13).normal(0, 0.01, 40)
 WEAK = {"test": {"accuracy": 0.52, "majority_rate": 0.5}}
-SPEEDS = {"lime": 0.02, "random": 0.9, "cam": 0.8, "expnet": 0.95, "expnet_in_domain": 0.95, "consensus": 0.4}
+SPEEDS = {"lime": 0.02, "random": 0.9, "cam": 0.8, "marker": 0.95, "marker_in_domain": 0.95, "consensus": 0.4}
 
 
 def judged(f1, aopc=None, name="films", tests=(), **changes):
@@ -46,8 +46,8 @@ def judged(f1, aopc=None, name="films", tests=(), **changes):
 
 
 def facts(of, **changes):
-    protocols = {"expnet_in_domain": {"protocol": "in_domain"}}
-    return run(*of.methods, **{"options": protocols, "trained": ["expnet", "expnet_in_domain"], **changes})
+    protocols = {"marker_in_domain": {"protocol": "in_domain"}}
+    return run(*of.methods, **{"options": protocols, "trained": ["marker", "marker_in_domain"], **changes})
 
 
 def verdict(of, **changes):
@@ -56,11 +56,11 @@ def verdict(of, **changes):
 
 class TestMeans:
     def test_methods_that_lack_a_task_are_left_out(self):
-        tasks = [judged({"expnet": 0.5, "rollout": 0.4}), judged({"expnet": 0.3}, name="meals")]
-        assert means(run("expnet", "rollout"), "f1", tasks) == {"expnet": pytest.approx(0.4)}
-        assert means(run("expnet", "rollout"), "time", tasks) == {"expnet": pytest.approx(1 / 0.95)}
+        tasks = [judged({"marker": 0.5, "rollout": 0.4}), judged({"marker": 0.3}, name="meals")]
+        assert means(run("marker", "rollout"), "f1", tasks) == {"marker": pytest.approx(0.4)}
+        assert means(run("marker", "rollout"), "time", tasks) == {"marker": pytest.approx(1 / 0.95)}
         # A task where nobody has the figure does not count.
-        assert means(run("expnet"), "f1", [*tasks, task("empty", {"expnet": metrics(None)})])["expnet"] == 0.4
+        assert means(run("marker"), "f1", [*tasks, task("empty", {"marker": metrics(None)})])["marker"] == 0.4
 
     def test_tasks_whose_classifier_learned_nothing_do_not_count(self):
         weak, good = task("films", classifier=WEAK), task("meals")
@@ -107,22 +107,22 @@ class TestLeader:
 
 class TestVerdict:
     def test_it_names_a_method_for_each_question_with_figures_and_random_scores(self):
-        of = judged({"expnet": 0.5, "lime": 0.3, "random": 0.1}, {"expnet": 0.1, "lime": 0.4, "random": 0.02})
+        of = judged({"marker": 0.5, "lime": 0.3, "random": 0.1}, {"marker": 0.1, "lime": 0.4, "random": 0.02})
         said = verdict(of).sentence.replace("\x02", "**").replace("\x03", "**")
         assert said == (
-            "For the words that people would mark, use **expnet**: F1 0.500; random words 0.100. For the words that "
+            "For the words that people would mark, use **marker**: F1 0.500; random words 0.100. For the words that "
             "the classifier depends on, use **lime**: without them its probability falls by 0.400; random words 0.020."
         )
-        assert verdict(of).times.endswith("classifying alone: expnet 1.1×, lime 50.0×.")
+        assert verdict(of).times.endswith("classifying alone: marker 1.1×, lime 50.0×.")
 
     def test_with_what_learned_from_the_task_s_marks_it_names_the_best_that_did_not(self):
-        f1 = {"expnet_in_domain": 0.6, "consensus": 0.5004, "expnet": 0.5, "cam": 0.4998, "random": 0.1}
+        f1 = {"marker_in_domain": 0.6, "consensus": 0.5004, "marker": 0.5, "cam": 0.4998, "random": 0.1}
         of = judged(f1)
         said = verdict(of).sentence.replace("\x02", "").replace("\x03", "")
-        assert "expnet_in_domain, which was trained on marks of the task: F1 0.600; without training on such " in said
-        assert "words consensus 0.500 or, not significantly worse, expnet 0.500; random words 0.100." in said
-        assert list(verdict(of).methods)[:2] == ["expnet_in_domain", "consensus"]
-        assert "or, not significantly worse" not in verdict(of, study="expnet_in_domain").sentence
+        assert "marker_in_domain, which was trained on marks of the task: F1 0.600; without training on such " in said
+        assert "words consensus 0.500 or, not significantly worse, marker 0.500; random words 0.100." in said
+        assert list(verdict(of).methods)[:2] == ["marker_in_domain", "consensus"]
+        assert "or, not significantly worse" not in verdict(of, study="marker_in_domain").sentence
 
     def test_the_cheapest_that_is_not_significantly_worse_stands_beside_it(self):
         of = judged({"lime": 0.501, "cam": 0.5, "random": 0.1}, {"lime": 0.4, "cam": 0.1, "random": 0.02})
@@ -134,10 +134,10 @@ class TestVerdict:
         assert said.count("cam") == 1
 
     def test_the_best_elsewhere_that_were_not_tried_are_named_with_their_question(self):
-        said = verdict(judged({"cam": 0.5, "random": 0.1}), untried=["l2e", "lime", "consensus"]).sentence
+        said = verdict(judged({"cam": 0.5, "random": 0.1}), untried=["reader", "lime", "consensus"]).sentence
         elsewhere = "Not tried here, but among the best at this elsewhere:"
         assert f"random words 0.100. {elsewhere} consensus. For the words that the classifier depends on" in said
-        assert said.endswith(f"{elsewhere} l2e, lime (train l2e with explearn train).")
+        assert said.endswith(f"{elsewhere} reader, lime (train reader with explearn train).")
 
     def test_random_scores_alone_say_nothing_about_other_methods(self):
         assert "\x02only random scores were tried\x03" in verdict(judged({"random": 0.1})).sentence
@@ -148,21 +148,21 @@ class TestVerdict:
         assert unknown not in verdict(judged({"lime": 0.5, "random": 0.1})).sentence
 
     def test_what_random_scores_do_as_well_is_not_recommended(self):
-        of = judged({"expnet": 0.1, "random": 0.1001}, {"expnet": 0.4, "random": 0.02})
+        of = judged({"marker": 0.1, "random": 0.1001}, {"marker": 0.4, "random": 0.02})
         assert verdict(of).sentence.startswith(
             "For the words that people would mark, \x02no method is significantly better"
         )
-        assert list(verdict(of).methods) == ["expnet"]
+        assert list(verdict(of).methods) == ["marker"]
 
 
 def test_the_method_under_study_is_compared_with_chance_baselines_and_all():
-    f1 = {"expnet": 0.5, "expnet_in_domain": 0.6, "rollout": 0.4, "random": 0.1}
+    f1 = {"marker": 0.5, "marker_in_domain": 0.6, "rollout": 0.4, "random": 0.1}
     tasks = [judged(f1), judged({**f1, "rollout": 0.55}, name="meals")]
     table = study_table(facts(tasks[0]), tasks)
     assert table.rows == [
         ["random scores", "random", "0.100", "+0.400", "2 of 2 tasks"],
         ["best baseline", "rollout", "0.475", "+0.025", "1 of 2 tasks"],
-        ["best of all others", "expnet_in_domain", "0.600", "-0.100", "0 of 2 tasks"],
+        ["best of all others", "marker_in_domain", "0.600", "-0.100", "0 of 2 tasks"],
     ]
     assert "F1 top-K 0.500" in table.caption
     assert study_table(run(study=None), tasks) is None
@@ -171,7 +171,7 @@ def test_the_method_under_study_is_compared_with_chance_baselines_and_all():
 class TestLeaderboard:
     def test_the_best_is_marked_in_its_direction_and_ties_are_all_marked(self):
         rows = {
-            "expnet": metrics(0.4001, 0.3, 0.5, sufficiency=-0.2),
+            "marker": metrics(0.4001, 0.3, 0.5, sufficiency=-0.2),
             "rollout": metrics(0.3999, sufficiency=0.3),
             "random": metrics(0.1, sufficiency=-0.0001),
         }
@@ -182,7 +182,7 @@ class TestLeaderboard:
             [("0.100", ""), ("0.000", "")],
             [("0.400", "best"), ("0.300", "")],
         ]
-        assert board.rows[0][1].note == "0.30 to 0.50" and list(board.methods) == ["expnet", "random", "rollout"]
+        assert board.rows[0][1].note == "0.30 to 0.50" and list(board.methods) == ["marker", "random", "rollout"]
 
     def test_counted_passes_that_are_not_all_the_work_say_so_and_are_never_best(self):
         rows = {"full_lrp": metrics(forward_passes=1.0), "faml": metrics(forward_passes=2.0)}
@@ -192,7 +192,7 @@ class TestLeaderboard:
         ]  # fmt: skip
 
     def test_costs_within_the_clock_s_noise_are_all_best_and_nothing_beats_classifying_alone(self):
-        speeds = {"expnet": 1.08, "raw_attention": 0.93, "rollout": 0.88, "lime": 0.031}
+        speeds = {"marker": 1.08, "raw_attention": 0.93, "rollout": 0.88, "lime": 0.031}
         rows = {method: metrics(relative_throughput=speed) for method, speed in speeds.items()}
         board = leaderboard(run(*speeds), "", rows, [CATALOGUE["relative_throughput"]])
         assert [(row[1].text, row[1].mark) for row in board.rows] == [
@@ -201,7 +201,7 @@ class TestLeaderboard:
         assert board.columns[1].machine
 
     def test_without_values_there_is_no_column_and_no_table(self):
-        assert leaderboard(run(), "", {"expnet": {}}, metrics_of("plausibility")) is None
+        assert leaderboard(run(), "", {"marker": {}}, metrics_of("plausibility")) is None
 
 
 class TestExamples:
@@ -232,7 +232,7 @@ class TestExamples:
         assert block.note == "· true label good · predicted good (p = 0.88)" and block.right
 
     def test_the_first_text_is_the_first_that_is_marked_right_and_short(self):
-        methods = ("expnet", "lime")
+        methods = ("marker", "lime")
         texts = [
             shown("a b", [0, 0], methods, number=1), shown("a b", [1, 0], methods, "bad", number=2),
             shown("w " * 99, [1] * 99, methods, number=3), shown("c d", [0, 1], methods, number=4),

@@ -44,10 +44,10 @@ def cells(table: Table) -> list[list[str]]:
 
 def test_the_facts_of_a_run_are_those_of_its_parameters():
     of = params(methods={**EXPNETS["methods"], **BASELINES}, report={"remarks": ["mind"]})
-    facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "expnet"), metrics()))])
-    assert list(facts.methods) == ["expnet", "random", "lime"] and facts.study == "expnet"
+    facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "marker"), metrics()))])
+    assert list(facts.methods) == ["marker", "random", "lime"] and facts.study == "marker"
     assert (
-        facts.options["expnet"]["protocol"] == "universal"
+        facts.options["marker"]["protocol"] == "universal"
         and facts.remarks == ["mind"]
         and "random" not in facts.trained
     )
@@ -61,13 +61,13 @@ def test_parameters_list_only_what_ran():
 
 
 def test_metrics_and_costs_are_two_files(tmp_path):
-    methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("expnet", "rollout")}
-    meals = {"expnet": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
+    methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("marker", "rollout")}
+    meals = {"marker": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
     write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)])
     actual = {name: read_json(tmp_path / f"{name}.json") for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}
-    assert actual["costs"]["headline"] == {"explainer": "expnet", "relative_throughput": 0.5}
+    assert actual["costs"]["headline"] == {"explainer": "marker", "relative_throughput": 0.5}
     assert set(actual["costs"]["tasks"]["films"]["rollout"]) == of_machine - {"time"}
     assert actual["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4 and set(actual["metrics"]["classifiers"]) == {
         "films",
@@ -85,16 +85,14 @@ class TestPapers:
 
     def test_a_table_is_shown_with_ours_only_where_its_data_sets_are(self):
         of = params(self.EXPNET)
-        tasks = [
-            task(n, {"expnet_paper": metrics(0.1 * i), "rollout": metrics(0.9)}) for i, n in enumerate(of.tasks, 1)
-        ]
+        tasks = [task(n, {"expnet": metrics(0.1 * i), "rollout": metrics(0.9)}) for i, n in enumerate(of.tasks, 1)]
         tables = self.tables(of, tasks)
         assert [table.caption.split(" (")[0] for table in tables] == [
             "F1 on the held-out task", "Precision on the held-out task", "Recall on the held-out task",
             "Texts explained per second",
         ]  # fmt: skip
         rows = {row[0]: [(cell.text, cell.mark) for cell in row[1:3]] for row in tables[0].rows}
-        assert rows["expnet_paper"] == [("0.398", "best"), ("0.100", "")]
+        assert rows["expnet"] == [("0.398", "best"), ("0.100", "")]
         assert rows["rollout"][1] == ("0.900", "best") and rows["lime"][1] == ("–", "")
         assert [column.machine for column in tables[3].columns] == [False, True, True]
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
@@ -114,8 +112,8 @@ class TestPapers:
         training = params(adapters, methods={"ivra_comp": ivra}, learned=learned, explainer="ivra_comp")
         assert paper_blocks(training, reports) == []
 
-    def test_figures_of_l2e_are_those_of_its_table_1(self):
-        of = published().l2e["agreement"]
+    def test_figures_of_reader_are_those_of_its_table_1(self):
+        of = published().reader["agreement"]
         assert of["ranking"]["ag_news"]["input_x_gradient"] == [89, 91, 85]
         assert of["labelling"]["ag_news"]["full_lrp"] == [85, 86, 90] and of["labelling"]["sst2"]["full_lrp"] == [
             83,
@@ -193,7 +191,7 @@ class TestStudents:
 
 class TestCurves:
     METHODS: ClassVar = {
-        "expnet": metrics(0.9),
+        "marker": metrics(0.9),
         **{name: metrics(0.5 - 0.1 * i) for i, name in enumerate(("rollout", "lime", "cam", "random", "gae"))},
     }
 

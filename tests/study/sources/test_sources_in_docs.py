@@ -45,7 +45,7 @@ def test_the_example_of_the_documentation_runs(tmp_path, repository):
         (tmp_path / name).write_text(content, encoding="utf-8")
 
     params = composed(tmp_path, repository, "profile=mine")
-    assert [method.name for method in params.trained] == ["expnet_in_domain"]  # leaving one task out takes two
+    assert [method.name for method in params.trained] == ["marker_in_domain"]  # leaving one task out takes two
     data_dir = tmp_path / params.data_dir
     data = load_task("kitchen", params.sources["kitchen"], data_dir, params.seed)
     assert counts(data) == {"train": 6, "validation": 2, "test": 2}

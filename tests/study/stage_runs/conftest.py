@@ -31,7 +31,7 @@ def run_all(folder: Path):
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "methods": METHODS,
         "learned": {"from_texts": list(FROM_TEXTS), "from_features": list(FROM_FEATURES)},
-        "explainer": "expnet",
+        "explainer": "marker",
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
         "studies": {
             "marks_curve": {"tasks": ["films"], "marks": [0, 4, 1000], "draws": 2},

@@ -45,7 +45,7 @@ def test_a_task_that_is_not_there(stage, project):
 @pytest.mark.parametrize(
     ("stage", "option", "message"),
     [
-        ("fit", ["--task", "films", "--method", "expent"], "unknown learned method 'expent'; did you mean expnet"),
+        ("fit", ["--task", "films", "--method", "expent"], "unknown learned method 'expent'; did you mean marker"),
         ("fit", ["--task", "films", "--method", "rollout"], "unknown learned method 'rollout'"),
         ("teach", ["--task", "films", "--teacher", "oclusion"], "unknown teacher 'oclusion'; did you mean occlusion"),
         ("study", ["--study", "marks_crve"], "unknown study 'marks_crve'; did you mean marks_curve"),
@@ -61,7 +61,7 @@ def test_a_missing_option_is_named(project):
     assert "--task" in result.stderr
 
 
-@pytest.mark.parametrize("explainer", ["expnet", "expnet_paper"])
+@pytest.mark.parametrize("explainer", ["marker", "expnet"])
 def test_another_task_whose_rationales_mark_no_word(project, explainer):
     path = project / "data" / "rationales" / "meals.parquet"
     rows = pq.read_table(path)
@@ -74,14 +74,14 @@ def test_another_task_whose_rationales_mark_no_word(project, explainer):
 FILES = [
     ("data/examples/films/native.parquet", "rationalise", []),
     ("data/classifiers/films/model.safetensors", "features", []),
-    ("data/features/films/train.parquet", "fit", ["--method", "expnet"]),
-    ("data/signals/meals/train.parquet", "fit", ["--method", "expnet"]),
-    ("data/teachers/films/occlusion/train-00000.parquet", "fit", ["--method", "l2e_paper"]),
+    ("data/features/films/train.parquet", "fit", ["--method", "marker"]),
+    ("data/signals/meals/train.parquet", "fit", ["--method", "marker"]),
+    ("data/teachers/films/occlusion/train-00000.parquet", "fit", ["--method", "l2e"]),
     ("data/classifiers/films/model.safetensors", "explain", []),
-    ("data/explainers/films/l2e_paper/student.safetensors", "explain", []),
+    ("data/explainers/films/l2e/student.safetensors", "explain", []),
     ("data/attributions/films/random.parquet", "judge", []),
     ("data/rationales/films.json", "judge", []),
-    ("data/explainers/films/expnet/expnet.safetensors", "judge", []),
+    ("data/explainers/films/marker/marker.safetensors", "judge", []),
     ("data/attributions/films/random.parquet", "report", None),
     ("reports/metrics/films/explanations.json", "report", None),
     ("reports/metrics/films/pairs.parquet", "report", None),
@@ -122,9 +122,9 @@ def test_an_encoder_that_cannot_be_loaded(project):
 
 
 def test_hidden_states_that_were_not_stored(project):
-    change_params(project, methods={**METHODS, "expnet_paper": {"options": {"features": "hidden"}}})
+    change_params(project, methods={**METHODS, "expnet": {"options": {"features": "hidden"}}})
     assert "run the stage features with attend.hidden_states=true" in complaint(
-        project, "fit", "--task", "films", "--method", "expnet_paper"
+        project, "fit", "--task", "films", "--method", "expnet"
     )
 
 
@@ -133,6 +133,6 @@ def test_features_of_another_classifier(project):
         weights = project / "data" / "classifiers" / task / "model.safetensors"
         tensors = load_file(weights)
         save_file({name: tensor + 0.5 for name, tensor in tensors.items()}, weights, {"format": "pt"})
-    for name, task in (("expnet", "films"), ("expnet_in_domain", "films"), ("expnet_paper", "meals")):
+    for name, task in (("marker", "films"), ("marker_in_domain", "films"), ("expnet", "meals")):
         message = complaint(project, "fit", "--task", "films", "--method", name)
         assert f"task {task!r}, split 'train': its features are of another classifier than the task's own" in message

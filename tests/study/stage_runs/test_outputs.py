@@ -68,17 +68,17 @@ def test_features_step_aside_where_attention_cannot_be_captured(project):
     succeed(project, "features", "--task", "films")
     (path,) = (project / "data" / "features" / "films").iterdir()
     assert document(path.parent, path.name)["reason"].startswith("attention of a 'longformer' model cannot be captured")
-    message = complaint(project, "fit", "--task", "films", "--method", "expnet_in_domain")
+    message = complaint(project, "fit", "--task", "films", "--method", "marker_in_domain")
     assert "attention of a 'longformer' model cannot be captured" in message
 
 
 @pytest.mark.parametrize(
     ("task", "name", "trained_on"),
     [
+        ("films", "marker", ["meals"]),
+        ("films", "marker_in_domain", ["films"]),
+        ("meals", "marker", ["films"]),
         ("films", "expnet", ["meals"]),
-        ("films", "expnet_in_domain", ["films"]),
-        ("meals", "expnet", ["films"]),
-        ("films", "expnet_paper", ["meals"]),
     ],
 )
 def test_fit_keeps_to_the_protocol(finished, task, name, trained_on):
@@ -97,10 +97,10 @@ def test_a_variant_is_fitted_with_its_own_options(finished):
 
 def test_fitting_repeats_itself(project):
     expected = files(project / "data" / "explainers")
-    for name in ("expnet", "paml"):
+    for name in ("marker", "paml"):
         succeed(project, "fit", "--task", "films", "--method", name)
         assert files(project / "data" / "explainers") == expected
-    succeed(project, "fit", "--task", "films", "--method", "expnet", "--seed", "99")
+    succeed(project, "fit", "--task", "films", "--method", "marker", "--seed", "99")
     assert files(project / "data" / "explainers") != expected
 
 
@@ -138,7 +138,7 @@ class TestExplain:
     def test_says_what_a_method_costs(self, finished):
         folder = finished / "data" / "attributions" / "films"
         passes = {path.stem: read_run(path) for path in folder.glob("*.parquet")}
-        for name in ("random", "raw_attention", "rollout", "expnet", "paml", "ivra"):
+        for name in ("random", "raw_attention", "rollout", "marker", "paml", "ivra"):
             assert (passes[name].forward_passes, passes[name].backward_passes) == (1, 0)
         assert (passes["input_x_gradient"].forward_passes, passes["input_x_gradient"].backward_passes) == (1, 1)
         # The whole text for its class and for the metric; two steps of two masked texts; up to three maps.
@@ -164,12 +164,12 @@ class TestExplain:
         (folder / "random.parquet").write_bytes(b"PAR1 damaged")
         change_params(project, methods={**METHODS, "first_layer": {"of": "raw_attention", "options": {"layer": 1}}})
         assert explained() == {"random.parquet", "first_layer.parquet"}
-        config = project / "data" / "explainers" / "films" / "expnet" / "config.json"
+        config = project / "data" / "explainers" / "films" / "marker" / "config.json"
         config.write_text(f"{config.read_text()} ", encoding="utf-8")
         methods = {name: entry for name, entry in METHODS.items() if name != "rollout"}
         change_params(project, methods=methods)
         # What is no longer of the run goes.
-        assert explained() == {"expnet.parquet", "first_layer.parquet"} and not (folder / "rollout.parquet").exists()
+        assert explained() == {"marker.parquet", "first_layer.parquet"} and not (folder / "rollout.parquet").exists()
 
         def scores(name: str) -> list[NDArray[np.float32]]:
             return [one.scores for one in read_run(folder / f"{name}.parquet").attributions]
@@ -229,7 +229,7 @@ class TestJudge:
         assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None
         skipped = {name: method["skipped"] for name, method in sanity["methods"].items() if method["skipped"]}
-        assert list(skipped) == ["l2e_paper"] and "another classifier" in skipped["l2e_paper"]
+        assert list(skipped) == ["l2e"] and "another classifier" in skipped["l2e"]
 
 
 class TestStudies:
@@ -257,11 +257,11 @@ class TestStudies:
         for point in points:
             assert 0 <= point["f1_topk_low"] <= point["f1_topk"] <= point["f1_topk_high"] <= 1
             assert len(point["by_draw"]["auroc"]) == 2
-        expnet = document(finished, "reports/metrics/films/explanations.json")["expnet"]
-        # Its first draw without marks is the run's ExpNet. Stored attention is rounded to float16, which may turn the
+        marker = document(finished, "reports/metrics/films/explanations.json")["marker"]
+        # Its first draw without marks is the run's Marker. Stored attention is rounded to float16, which may turn the
         # order of two words.
-        assert points[0]["by_draw"]["auroc"][0] == pytest.approx(expnet["auroc"], abs=0.02)
-        assert curve["texts"] == expnet["plausibility_texts"]
+        assert points[0]["by_draw"]["auroc"][0] == pytest.approx(marker["auroc"], abs=0.02)
+        assert curve["texts"] == marker["plausibility_texts"]
         section = report(finished).partition("What marked texts bring")[2]
         assert "(figures/marks.svg)" in section
         assert "films: AUROC" in (finished / "reports" / "figures" / "marks.svg").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from torch import nn
 
 from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
-from explearn.methods.l2e.network import StateNetwork
+from explearn.methods.reader.network import StateNetwork
 from explearn.predictors.architectures import architecture, max_length, position_offset, tells_segments_apart
 from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments
 from explearn.predictors.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
@@ -29,9 +29,9 @@ from explearn.text.alignment import NO_WORD
 PREDICTION_STD = 0.02
 """Initial standard deviation of the new embeddings z_0 .. z_C, as of BERT's embeddings."""
 LAYERS = 4
-"""Number of layers whose hidden states a network reads, as in L2E."""
+"""Number of layers whose hidden states a network reads, as in Reader."""
 WIDTH = 192
-"""Width of that network, as in L2E."""
+"""Width of that network, as in Reader."""
 ENCODERS = "an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or ModernBERT"
 
 
@@ -106,7 +106,7 @@ class AttributionModel(nn.Module, ABC):
 
 
 class StatesModel(AttributionModel):
-    """G as a small network on the hidden states of the pass that classifies (`StateNetwork`, which is L2E's, too).
+    """G as a small network on the hidden states of the pass that classifies (`StateNetwork`, which is Reader's, too).
 
     It scores each sub-token for every class; the logit of an attribution is sum_c y_c s_ic. The paper's G is a second
     encoder, which must first learn what the classifier already knows.

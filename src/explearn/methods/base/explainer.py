@@ -100,7 +100,7 @@ class Explainer(ABC):
     threshold: float | None = None
     """Score from which a word is chosen, for methods whose own rule is a threshold."""
     needs_model: bool = True
-    """Whether it looks inside the model; if not, it explains any function of texts. `l2e` decides in training."""
+    """Whether it looks inside the model; if not, it explains any function of texts. `reader` decides in training."""
     perturbs: ClassVar[bool] = False
     """Whether the method leaves out the scored units of the text."""
     reads_weights: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.errors import DataError
 from explearn.core.examples import Example
 
 if TYPE_CHECKING:
@@ -118,3 +119,12 @@ class TaskData(Protocol):
 
     def lessons(self, teacher: str) -> Lessons:
         """Return the scores of a method, or of `ensemble:NAME,NAME`, for the training and validation texts."""
+
+
+def check_source(task: TaskData, source: Mapping[str, Any], split: str) -> None:
+    """Raise DataError if a task's features were computed with another classifier than the task has now."""
+    if source["classifier"] != task.classifier.fingerprint:
+        raise DataError(
+            f"task {task.name!r}, split {split!r}: its features are of another classifier than the task's own; "
+            "run the stage features again"
+        )

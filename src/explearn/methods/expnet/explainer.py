@@ -1,63 +1,88 @@
-"""ExpNet: one forward pass explains, by a small network that reads the attention of all layers.
+"""ExpNet as published: a small network that learns from rationales which attention patterns mark evidence.
 
-The network learns from a consensus of many signals without a mark on the task, from that and a few marked texts, or
-from marks alone. ExpNet as published is `explearn.methods.expnet.paper`, from Mihaila (2026), "Learning to Explain:
-Supervised Token Attribution from Transformer Attention Patterns".
+Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from Transformer Attention Patterns".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, located
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
-from explearn.lens.features import ExampleFeatures, batch_features
+from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
-from explearn.methods.base.task import TaskData
-from explearn.methods.expnet.network import (
-    WITH_MARKS,
-    WITHOUT_MARKS,
-    PooledWords,
-    TrainingWords,
-    WordNetwork,
-    log_attention,
-    pool_words,
-    shift_in,
-    train_network,
-)
+from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.task import TaskData, check_source
+from explearn.methods.base.training import train_epochs
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
-from explearn.methods.info import About, Variant
+from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
-from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
 
-TEXT_OFFSET = 2**32
-"""Offset that keeps the words of different texts of a batch apart."""
+HIDDEN = 16
+"""Units of the hidden layer (section 3.3)."""
+
+ALPHA = 0.6
+"""Weight of evidence tokens in the focal loss; the others have 1 - alpha (section 3.4)."""
+
+GAMMA = 2.0
+"""Exponent of the focal loss, by which tokens that are classified well count less (section 3.4)."""
+
+BATCH_TEXTS = 32
+"""Texts in a step (section 3.4)."""
+
+ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
+"""Facts about the features' classifiers that are saved; others must have the same."""
 
 
-class ExpNet(BoundExplainer, BatchExplainer):
-    """A small network that finds in the attention of all layers what people would mark; the task needs no marks.
+def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the focal loss of each token, ExpNet eq. 3: -alpha_t (1 - p_t)^GAMMA log p_t (Lin et al., 2017).
 
-    For each word the largest log(A + 1e-5) over its pieces, for every head of every layer, from [CLS] to the word and
-    from the word to [CLS]; standardised; Linear - ReLU - Linear; calibrated to the probability that a reader would mark
-    the word. All pieces of a word have the word's score.
-    The class explained plays no part: scores say what a reader would mark as the evidence for the predicted label.
+    Args:
+        logits: (tokens,), before the sigmoid.
+        labels: (tokens,), 1 for evidence, else 0.
+    """
+    log_p = -nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    alpha_t = torch.where(labels > 0, ALPHA, 1 - ALPHA)
+    return -alpha_t * (1 - log_p.exp()) ** GAMMA * log_p
 
-    A trained ExpNet explains only the classifier that it was trained for.
 
-    Options: `ExpNetParams`. The seed decides the texts drawn, the initial weights, dropout and the order of the words.
+@dataclass(frozen=True, slots=True)
+class TokenExamples:
+    """Training tokens of several texts, concatenated.
+
+    Attributes:
+        features: float32, (tokens, width).
+        labels: float32, (tokens,), 1 for every piece of a marked word.
+        lengths: int64, (texts,), number of each text's tokens.
+    """
+
+    features: torch.Tensor
+    labels: torch.Tensor
+    lengths: NDArray[np.int64]
+
+
+class ExpNet(LearnedExplainer, BatchExplainer):
+    """ExpNet as published: a small network that learned from other tasks' marks to read the last layer's attention.
+
+    Linear(width, 16) - ReLU - Linear(16, 1) - sigmoid over each sub-token's attention features.
+
+    width is 2H for `full` (ExpNet eq. 1), H for `task_to_token` ([CLS] to token) and `token_to_task` (token to [CLS]),
+    the hidden size for `hidden`, their sum for `hidden_and_attention` (Table 4). The class explained plays no part:
+    scores say what a reader would mark as the evidence for the predicted label.
+
+    Options: `ExpNetParams`. The seed decides the initial weights and the order of the texts.
     """
 
     about = About(
@@ -65,136 +90,184 @@ class ExpNet(BoundExplainer, BatchExplainer):
         family="learned",
         cost="one forward pass",
         needs=frozenset({"attentions", "training_rationales"}),
-        binarisation="expected_f1",
+        binarisation="threshold",
     )
     aggregation = "max"
     signed = False
+    threshold = 0.5
     Options = ExpNetParams
     options: ExpNetParams
-    variants = {  # noqa: RUF012
-        "expnet_few_shot": Variant(
-            summary="ExpNet trained on a few marked texts of the task, and without marks on its others.",
-            options={"protocol": "few_shot"},
-        ),
-        "expnet_in_domain": Variant(
-            summary="ExpNet trained on the task's own rationales.", options={"protocol": "in_domain"}
-        ),
-    }
-    weights_file = "expnet.safetensors"
-    kept: ClassVar = {
-        **BoundExplainer.kept,
-        "layers": LayerList,
-        "trained_on": list[str],
-        "calibration": Calibration,
-        "losses": list[Number],
-    }
+    weights_file = "marker.safetensors"
+    kept: ClassVar = {"encoder": dict[str, int], "trained_on": list[str], "losses": list[Number]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.regime = WITHOUT_MARKS if self.options.protocol == "universal" else WITH_MARKS
-        self.network: WordNetwork | None = None
-        self.layers: list[int] = []
+        self.network: nn.Sequential | None = None
+        self.encoder: dict[str, int] = {}
         self.trained_on: list[str] = []
-        self.calibration = [1.0, 0.0]
         self.losses: list[float] = []
+
+    @property
+    def needs_hidden(self) -> bool:
+        return self.options.features in ("hidden", "hidden_and_attention")
 
     # ---- training ------------------------------------------------------------------------------------------------
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train for a task's classifier, as option `protocol` says.
+        """Train on the other tasks' rationales, or the task's own, as option `protocol` says (ExpNet section 4.2).
 
         Args:
             task: the data to learn from.
             description: text of a progress bar. None: no bar.
 
         Raises:
-            UnsupportedError: the architecture's attention cannot be captured.
-            ParamsError: there are other tasks, none of them with marks, under `universal` or `few_shot`.
-            DataError: no text is marked where marks are needed; all words are marked, or none; the features were
-                computed with another classifier.
+            DataError: a task has no text to learn from, or its features were computed with another classifier.
+            ParamsError: there is no other task, or the tasks' features are of different architectures or layers.
         """
-        layer_count(task.classifier.transformer.model)
-        splits: Sequence[str] = PSEUDO_SPLITS
-        if self.options.protocol == "in_domain":
-            splits = (task.rationale_split,)
-        rows = []
-        for split in splits:
-            source, features = task.features(split)
-            check_source(task, source, split)
-            rows.append(features)
-        curriculum = curriculum_for(task, self.options)
-        return self.fit_curriculum(curriculum, chain.from_iterable(rows), source, task.device, description)
+        tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
+        if not tasks:
+            raise ParamsError(
+                f"leave_one_task_out needs another task than {task.name!r}; add one to tasks, or use in_domain"
+            )
+        data = []
+        first: dict[str, int] = {}
+        for source_task in tasks:
+            split = source_task.rationale_split
+            source, features = source_task.features(split, self.needs_hidden)
+            check_source(source_task, source, split)
+            facts = {**source, "layer": source["attended"][-1]}
+            encoder = {key: int(facts[key]) for key in ENCODER_KEYS}
+            first = first or encoder
+            if self._must_match(encoder) != self._must_match(first):
+                raise ParamsError(
+                    f"classifiers of {tasks[0].name!r} ({self._must_match(first)}) and {source_task.name!r} "
+                    f"({self._must_match(encoder)}) differ; expected features of one architecture and layer"
+                )
+            labels = {example.id: example.label for example in source_task.examples(split)}
+            with located(f"task {source_task.name!r}, split {split!r}: "):
+                data.append(self.token_examples(features, source_task.gold, labels, encoder["heads"]))
+        self._train(data, task.device, description)
+        self.encoder = first
+        self.trained_on = [source_task.name for source_task in tasks]
+        return self
 
-    def fit_curriculum(
+    def _must_match(self, encoder: Mapping[str, int]) -> str:
+        """Describe what the classifiers must have in common."""
+        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
+        return " ".join(f"{key} {encoder[key]}" for key in keys)
+
+    def token_examples(
         self,
-        curriculum: Curriculum,
         features: Iterable[ExampleFeatures],
-        source: Mapping[str, Any],
-        device: torch.device | None = None,
-        description: str | None = None,
-    ) -> Self:
-        """Train on targets.
+        masks: Mapping[str, Sequence[bool]],
+        labels: Mapping[str, str],
+        heads: int,
+    ) -> TokenExamples:
+        """Pair the last layer's features with rationales (ExpNet section 3.4).
 
         Args:
-            curriculum: the targets.
-            features: features of its texts, perhaps with others.
-            source: what they were computed with (`explearn.lens.features.feature_source`).
-            device: device to train on. None: the CPU, which is fast enough for so small a network.
-            description: text of a progress bar. None: no bar.
+            features: features of any texts; texts without a rationale, and those that the classifier gets wrong, are
+                left out.
+            masks: example id -> word mask. Every piece of a marked word is evidence.
+            labels: example id -> true label.
+            heads: attention heads of a layer.
 
         Raises:
-            DataError: none of the texts has features, or all words have the same target.
+            DataError: no text remains.
         """
-        words = training_words(features, curriculum)
-        if words.targets.min() == words.targets.max():
-            raise DataError(f"all {len(words.targets):,} training words have the same target; expected several")
-        self.network, self.losses = train_network(
-            words, self.options, self.regime, device or torch.device("cpu"), description
-        )
-        self.layers = list(source["attended"])
-        self.trained_classifier = str(source["classifier"])
-        self.trained_on = list(curriculum.trained_on)
-        self.calibration = list(curriculum.calibration)
-        return self
+        parts = []
+        marks = []
+        for row in features:
+            mask = masks.get(row.example_id)
+            if mask is None or not len(row.word_ids) or row.predicted != labels[row.example_id]:
+                continue
+            evidence = np.asarray([*mask, False], dtype=np.float32)  # NO_WORD = -1 reads the last entry
+            hidden = None if row.hidden is None else torch.from_numpy(row.hidden)
+            parts.append(self._select(torch.from_numpy(row.attention[:, -2 * heads :]), hidden))
+            marks.append(evidence[row.word_ids])
+        if not parts:
+            raise DataError("no text has both a rationale and a right prediction; ExpNet has nothing to learn from")
+        lengths = np.array([len(part) for part in parts])
+        return TokenExamples(torch.cat(parts), torch.from_numpy(np.concatenate(marks)), lengths)
+
+    def _select(self, attention: torch.Tensor, hidden: torch.Tensor | None) -> torch.Tensor:
+        """Take the columns of this variant from (..., 2H) attention features and (..., d) hidden states."""
+        heads = attention.shape[-1] // 2
+        chosen = self.options.features
+        if chosen == "full":
+            return attention
+        if chosen == "task_to_token":
+            return attention[..., :heads]
+        if chosen == "token_to_task":
+            return attention[..., heads:]
+        if hidden is None:
+            raise DataError(
+                f"features {chosen!r} need hidden states; run the stage features with attend.hidden_states=true"
+            )
+        if chosen == "hidden":
+            return hidden
+        return torch.cat([hidden, attention], dim=-1)
+
+    def _train(self, data: Sequence[TokenExamples], device: torch.device, description: str | None) -> None:
+        """Train on the texts of one or more tasks, pooled."""
+        x = torch.cat([part.features for part in data]).to(device)
+        y = torch.cat([part.labels for part in data]).to(device)
+        lengths = np.concatenate([part.lengths for part in data])
+        tokens = torch.split(torch.arange(len(x)), lengths.tolist())
+        generator = torch.Generator().manual_seed(self.options.seed)
+        network = self._build(x.shape[1], generator).to(device)
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
+
+        def batches() -> Sequence[torch.Tensor]:
+            return torch.split(torch.randperm(len(tokens), generator=generator), BATCH_TEXTS)
+
+        def batch_loss(texts: torch.Tensor) -> torch.Tensor:
+            batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
+            return focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
+
+        course = train_epochs([network], optimizer, batches, batch_loss, self.options.epochs, description=description)
+        self.losses = course.losses
+        self.network = network.cpu().requires_grad_(False)
+
+    def _build(self, width: int, generator: torch.Generator | None = None) -> nn.Sequential:
+        network = nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
+        for layer in network:
+            if isinstance(layer, nn.Linear):
+                # torch's own default for Linear, drawn from our generator.
+                bound = layer.in_features**-0.5
+                nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+        return network
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
+    def check(self, classifier: TransformerPredictor) -> None:
+        self._trained(self.network)
+        config: Any = classifier.model.config
+        shape = {
+            "layers": layer_count(classifier.model),
+            "heads": int(config.num_attention_heads),
+            "hidden_size": int(config.hidden_size),
+        }
+        for key, value in shape.items():
+            if self.encoder[key] != value and (key != "hidden_size" or self.needs_hidden):
+                raise UnsupportedError(
+                    f"this ExpNet was trained on encoders with {self.encoder[key]} {key}, the classifier has {value}; "
+                    "train one on classifiers of this architecture"
+                )
+
     @torch.inference_mode()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        features = batch_features(classifier, batch, self.layers)
-        owners = batch.word_ids().cpu().numpy()
-        # Words of different texts are different words.
-        owners = np.where(owners == NO_WORD, NO_WORD, owners + TEXT_OFFSET * np.arange(len(owners))[:, None])
-        pooled = pool_words(features.attention.flatten(0, 1), owners.reshape(-1))
-        probabilities = self._probabilities(pooled, pooled.owners // TEXT_OFFSET)
-        # One more entry, which -1 reads: positions of no word have score 0.
-        with_zero = torch.cat([probabilities, probabilities.new_zeros(1)])
-        scores = with_zero[torch.from_numpy(pooled.rows).to(with_zero.device)]
-        return BatchScores(scores.view(owners.shape), features.logits, resolve_targets(features.logits, targets))
-
-    def _probabilities(self, pooled: PooledWords, texts: NDArray[np.int64]) -> torch.Tensor:
-        """Return the probability that each word is evidence, (words,), for words of numbered `texts`, (words,)."""
         assert self.network is not None
-        inputs = log_attention(pooled.values.float())
-        self.network = self.network.to(inputs.device)
-        slope, offset = self.calibration
-        logits: torch.Tensor = self.network(inputs, shift_in(torch.from_numpy(texts).to(inputs.device)))
-        return (slope * logits + offset).sigmoid()
+        self.network.to(classifier.device)
+        features = batch_features(classifier, batch, [self.encoder["layer"]], self.needs_hidden)
+        return BatchScores(self.score(features), features.logits, resolve_targets(features.logits, targets))
 
-    def score_features(self, features: ExampleFeatures, words: int) -> NDArray[np.float32]:
-        """Score a text's words from its stored features, (words,); NaN for words that were not read.
-
-        The scores are those of `explain`, except that stored attention is rounded to float16.
-
-        Args:
-            features: features from the classifier and the layers that it was trained for.
-            words: number of the text's words.
-        """
-        pooled = pool_words(torch.from_numpy(features.attention), features.word_ids.astype(np.int64))
-        scores = np.full(words, np.nan, dtype=np.float32)
-        with torch.inference_mode():
-            scores[pooled.owners] = self._probabilities(pooled, np.zeros_like(pooled.owners)).numpy()
-        return scores
+    def score(self, features: TokenFeatures) -> torch.Tensor:
+        """Return the probability that each position is evidence, (batch, tokens)."""
+        assert self.network is not None
+        inputs = self._select(features.attention, features.hidden).float()
+        return cast(torch.Tensor, self.network(inputs)).squeeze(-1).sigmoid()
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -202,44 +275,4 @@ class ExpNet(BoundExplainer, BatchExplainer):
         return TrainedState(self._trained(self.network).state_dict())
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        size = state.size("offset")
-        self.network = state.restore(lambda: WordNetwork(size, self.options.hidden, self.regime))
-
-
-def check_source(task: TaskData, source: Mapping[str, Any], split: str) -> None:
-    """Raise DataError if a task's features were computed with another classifier than the task has now."""
-    if source["classifier"] != task.classifier.fingerprint:
-        raise DataError(
-            f"task {task.name!r}, split {split!r}: its features are of another classifier than the task's own; "
-            "run the stage features again"
-        )
-
-
-def training_words(features: Iterable[ExampleFeatures], curriculum: Curriculum) -> TrainingWords:
-    """Pool the words of the texts that have targets; words that the classifier did not read are left out.
-
-    Args:
-        features: features of any texts, held one at a time.
-        curriculum: the targets.
-
-    Raises:
-        DataError: no text remains.
-    """
-    inputs: list[torch.Tensor] = []
-    texts = []
-    targets = []
-    weights = []
-    for row in features:
-        text = curriculum.texts.get(row.example_id)
-        if text is None or not len(row.word_ids):
-            continue
-        pooled = pool_words(torch.from_numpy(row.attention), row.word_ids.astype(np.int64))
-        words = len(pooled.owners)
-        texts.append(torch.full((words,), len(inputs)))
-        inputs.append(log_attention(pooled.values))
-        targets.append(torch.from_numpy(text.targets[pooled.owners]).float())
-        weights.append(torch.full((words,), text.weight))
-    if not inputs:
-        raise DataError("none of the texts to learn from has features; expected one at least")
-    weight = torch.cat(weights)
-    return TrainingWords(torch.cat(inputs), torch.cat(texts), torch.cat(targets), weight / weight.mean())
+        self.network = state.restore(lambda: self._build(state.size("0.weight", 1)))

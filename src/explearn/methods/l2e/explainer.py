@@ -1,427 +1,250 @@
-"""L2E: one forward pass explains, by a small network that reads the hidden states of that pass.
+"""L2E as published: a small network that learns to explain from the explanations of another method.
 
-It learns from the classifier's answers to texts without some of their words, or from another method's explanations.
-L2E as published is `explearn.methods.l2e.paper`, from Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to
-Explain: Generating Stable Explanations Fast".
+Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Generating Stable Explanations Fast".
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
-from explearn.core.certificate import certificates
-from explearn.core.errors import DataError, ModelError
+from explearn.core.errors import DataError
 from explearn.core.examples import Example
-from explearn.core.validation import Count, Number
-from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
-from explearn.methods.base.task import TaskData
-from explearn.methods.base.teachers import ANSWERS, check_lesson, members
-from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.targets import WordTargets, curriculum_for
+from explearn.core.validation import Figures
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import BoundExplainer, TrainedState
+from explearn.methods.base.task import Lesson, Lessons, TaskData
+from explearn.methods.base.teachers import check_lesson, members
 from explearn.methods.info import About
-from explearn.methods.l2e.answers import ask, word_sums
-from explearn.methods.l2e.certificate import Certifier, agreement, top_words
-from explearn.methods.l2e.network import StateNetwork, TrainingText, train_network
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.repair import passes_of, repaired
-from explearn.methods.perturbation.method import outputs
-from explearn.predictors.batching import run_batches
-from explearn.predictors.cached import CachedPredictions
+from explearn.methods.l2e.student import LEVELS, Student, initialise, principal_embeddings
+from explearn.methods.l2e.student_training import (
+    StudentLesson,
+    collate,
+    inside,
+    student_ids,
+    student_lesson,
+    token_scores,
+    train,
+)
+from explearn.predictors.batching import budget_batches
 from explearn.predictors.encoding import Batch, Encoding
-from explearn.predictors.labelled import ONE_CLASS, Problem
-from explearn.text.alignment import NO_WORD
-
-if TYPE_CHECKING:
-    from explearn.predictors.predictor import Predictor
-
-logger = logging.getLogger(__name__)
-
-LEAST_TEXTS = 5
-"""Fewest training texts of two words or more."""
-
-ENOUGH_HELD_OUT = 40
-"""Validation texts from which the certificate is learned without training texts. Where there are fewer, a fifth of the
-training texts joins them."""
-
-MOST_HELD_OUT = 400
-"""Most texts held out from which the certificate is learned."""
-
-LEAST_HELD_OUT = 20
-"""Fewest texts held out from which a certificate is learned. From fewer, the 90 % bound would be the largest error."""
-
-HELD_OUT_ANSWERS = 32
-"""Answers to each text held out."""
-
-
-class ScoredBatch(NamedTuple):
-    """A batch with the network's scores.
-
-    Attributes:
-        logits: (b, C).
-        targets: (b,), the classes explained.
-        scores: scores for these, (b, n).
-        marks: each sub-token's part in the probability that a person would mark its word, (b, n).
-        features: the certifier's inputs, (b, 6).
-    """
-
-    logits: torch.Tensor
-    targets: torch.Tensor
-    scores: torch.Tensor
-    marks: torch.Tensor
-    features: torch.Tensor
+from explearn.predictors.predictor import Predictor
+from explearn.text.alignment import NO_WORD, aggregate
 
 
 class L2E(BoundExplainer, BatchExplainer):
-    """A small network that reads the classifier's hidden states and says how its answer is made up of the words.
+    """A small Transformer that has learned another method's explanations of the training texts.
 
-    Hidden states of four layers of the pass that classifies; standardised; Linear - ReLU - one Transformer block -
-    Linear (`network.StateNetwork`): a score of every sub-token for every class. A word's score is the sum over its
-    sub-tokens.
+    L2E, sections 3 and 4.3. The student is a Transformer encoder over the classifier's sub-tokens, with the label token
+    of the explained class before and after the text. It does not look into the classifier: given the class, one pass of
+    the student explains a text (`read_words`); `explain` also classifies, to know the class and its probability.
 
-    Teacher `answers`: the classifier answers each training text 32 times with random words left out, and the scores of
-    the remaining words are trained to add up to its answer (as in FastSHAP, Jethani et al. 2022, section 3, with a free
-    constant in place of its constraint). Scores then are in the answer's unit: a word of .2 carries .2 of the
-    probability. Another teacher: its scores of the predicted class are learned by least squares.
+    Formulation `labelling`: the teacher's word scores become five levels, high / low negative, neutral, low / high
+    positive, high being beyond the mean of the text's positive (negative) scores. Each piece of a word learns the
+    word's level, by cross-entropy. A sub-token's score is the expected level, sum over l of l Pr(l), in [-2, 2].
 
-    With teacher `answers` and LEAST_HELD_OUT texts held out (validation texts, and training texts where these are few),
-    each explanation has a certificate: how well sums of scores agree with the classifier's answers, and a bound for the
-    error of the top words that holds for nine texts in ten. With a `budget`, further answers correct the scores
-    (`repair`), more of them where that bound is wide; corrected scores have no certificate.
+    Formulation `ranking`: of each pair of sub-tokens, the one with the larger weight by the teacher is trained to score
+    higher, by the pairwise logistic loss; the score is e^v over its sum over the text's sub-tokens, so that they sum to
+    1. In both, a word's score is that of its best piece.
 
-    With `people` the same network also learns from ExpNet's targets which words a person would mark, and `aim` chooses
-    between the two questions, also after training. In between, both are divided by their sum of absolute scores.
+    `signed` is the teacher's under `labelling`; rank scores have no sign.
 
-    A trained L2E explains only the classifier that it was trained for.
-
-    Options: `L2EParams`. The seed decides the words left out, the initial weights, dropout and the order of the texts.
+    Options: `L2EParams`. The seed decides the initial weights, dropout and the order of the texts.
     """
 
     about = About(
         name="l2e",
         family="learned",
-        cost="one forward pass, and `budget` more",
+        cost="one forward pass, and one of its student, a smaller Transformer",
+        needs=frozenset({"teacher"}),
         uncounted=True,
-        later=frozenset({"aim", "budget"}),
     )
-    aggregation = "sum"
-    signed = True
+    aggregation = "max"
     Options = L2EParams
     options: L2EParams
-    weights_file = "l2e.safetensors"
+    weights_file = "student.safetensors"
     kept: ClassVar = {
         **BoundExplainer.kept,
-        "layers": list[Count],
         "signed": bool,
-        "texts": Annotated[dict[Literal["training", "held_out"], int], Field(min_length=2)],
-        "usual_bound": Number,
-        "calibration": Calibration,
-        "losses": list[Number],
+        "trained_on": dict[str, int],
+        "history": list[Figures],
     }
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         members(self.options.teacher)
-        self.network: StateNetwork | None = None
-        self.certifier: Certifier | None = None
-        self.layers: list[int] = []
-        self.texts = {"training": 0, "held_out": 0}
-        self.usual_bound = 0.0
-        self.calibration = [1.0, 0.0]
-        self.losses: list[float] = []
-
-    @property
-    def needs_model(self) -> bool:  # type: ignore[override]
-        """Whether it was trained on a model's hidden states, rather than for a function of texts."""
-        return bool(self.layers)
+        self.signed = False
+        self.student: Student | None = None
+        self.trained_on = {"train": 0, "validation": 0}
+        self.history: list[dict[str, float | None]] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train for a task's classifier; labels play no part.
-
-        Warns if the classifier predicts one class for all training texts.
+        """Train on a teacher's scores of a task's training and validation texts.
 
         Args:
             task: the data to learn from.
             description: text of a progress bar. None: no bar.
 
         Raises:
-            DataError: fewer than LEAST_TEXTS texts of two words or more; the classifier gives the same answer whatever
-                is left out; a teacher's scores do not fit their text. With `people`, what `ExpNet.learn` raises.
-            ModelError: an answer of the classifier is not finite.
-            UnsupportedError: the model does not return its hidden states.
+            DataError: the teacher has no scores, or scores do not fit their text.
         """
-        classifier = task.classifier
-        options = self.options
-        self.layers = spaced_layers(classifier, options.layers)
-        self.check_problem(classifier)
-        training, held_out = self._split(task)
-        marks: Mapping[str, WordTargets] = {}
-        if options.people is not None:
-            curriculum = curriculum_for(task, ExpNetParams(protocol=options.people, seed=options.seed))
-            marks = curriculum.texts
-            self.calibration = list(curriculum.calibration)
-        by_answers = options.teacher == ANSWERS
-        if by_answers:
-            texts = self._answered(classifier, training, marks, description)
-        else:
-            texts = self._taught(task, training, marks)
-        self._warn_of_one_class(classifier, texts, description)
-        self.network, self.losses = train_network(texts, options, task.device, by_answers, description)
-        self.trained_classifier = classifier.fingerprint
-        self.certifier = Certifier(options.width)
-        self.texts = {"training": len(texts), "held_out": 0}
-        if by_answers and len(held_out) >= LEAST_HELD_OUT:
-            held_out = held_out[:MOST_HELD_OUT]
-            self.texts["held_out"] = len(held_out)
-            self._certify(classifier, texts, held_out, description)
-        return self
+        lessons = task.lessons(self.options.teacher)
+        return self.fit_lessons(task.classifier, task.examples(), lessons, description=description)
 
-    def _split(self, task: TaskData) -> tuple[list[Example], list[Example]]:
-        """Return the texts to train on and those to learn the certificate from."""
-        training = self._shuffled(task, "train")[: self.options.max_texts]
-        held_out = self._shuffled(task, "validation")
-        if len(held_out) < ENOUGH_HELD_OUT:
-            cut = len(training) - len(training) // 5
-            held_out += training[cut:]
-            training = training[:cut]
-        if len(training) < LEAST_TEXTS:
-            raise DataError(
-                f"task {task.name!r} has {len(training)} training texts of two words or more; expected {LEAST_TEXTS} "
-                "at least"
-            )
-        return training, held_out
-
-    def _shuffled(self, task: TaskData, split: str) -> list[Example]:
-        """Return a split's texts of two words or more in random order."""
-        examples = task.examples(split)
-        encodings = task.classifier.encode(examples)
-        order = np.random.default_rng(self.options.seed).permutation(len(examples)).tolist()
-        return [examples[i] for i in order if len(set(encodings[i].word_ids) - {NO_WORD}) > 1]
-
-    def _answered(
+    def fit_lessons(
         self,
         classifier: Predictor,
         examples: Sequence[Example],
-        marks: Mapping[str, WordTargets],
-        description: str | None,
-    ) -> list[TrainingText]:
-        """Return texts with the classifier's answers to random sets of their words."""
-        encodings = classifier.encode(examples)
-        counts = [self.options.samples] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.seed, description)
-        texts = []
-        for states, answer in zip(text_states(classifier, encodings, self.layers), answered, strict=True):
-            # From words to sub-tokens, (K, tokens); special tokens, which have the last entry, are in no set.
-            kept = np.pad(answer.kept, ((0, 0), (0, 1)))[:, answer.text.owners]
-            people = _marks_of_tokens(answer.text.encoding, marks)
-            texts.append(TrainingText(states, kept, answer.answers.astype(np.float32), people))
-        return texts
+        lessons: Lessons,
+        description: str | None = None,
+    ) -> Self:
+        """Train a student of one classifier.
 
-    def _taught(
-        self, task: TaskData, examples: Sequence[Example], marks: Mapping[str, WordTargets]
-    ) -> list[TrainingText]:
-        """Return texts with a teacher's scores of the class that it explained; each word is a set by itself."""
-        teacher = self.options.teacher
-        lessons = task.lessons(teacher)
-        self.signed = lessons.signed
-        by_id = {lesson.example_id: lesson for lesson in lessons.by_split.get("train", ())}
-        chosen = [example for example in examples if example.id in by_id]
-        if not chosen:
-            raise DataError(f"teacher {teacher!r} explains no training text; expected some to learn from")
-        for example in chosen:
-            check_lesson(teacher, by_id[example.id], example)
-        classifier = task.classifier
-        encodings = classifier.encode(chosen)
-        texts = []
-        for encoding, states in zip(encodings, text_states(classifier, encodings, self.layers), strict=True):
-            lesson = by_id[str(encoding.example_id)]
-            owners = np.asarray(encoding.word_ids)
-            words = np.unique(owners[owners != NO_WORD])
-            values = np.full((len(words), len(classifier.labels)), np.nan, dtype=np.float32)
-            values[:, classifier.label_index(lesson.target)] = lesson.weights[words]
-            texts.append(TrainingText(states, words[:, None] == owners, values, _marks_of_tokens(encoding, marks)))
-        return texts
+        Args:
+            classifier: the classifier that the teacher explained; only its tokenizer and word embeddings are used.
+            examples: the texts of the lessons, perhaps with others.
+            lessons: the teacher's scores; the split `train` is learned from, `validation` ends the training.
+            description: text of a progress bar. None: no bar.
 
-    def _warn_of_one_class(self, classifier: Predictor, texts: Sequence[TrainingText], description: str | None) -> None:
-        # The first set of words is the whole text; a teacher gives values for one class.
-        classes = {int(np.nanargmax(text.values[0])) for text in texts}
-        if classifier.problem in ONE_CLASS and len(classes) == 1:
-            logger.warning(
-                "%s: all %d training texts have the class %r, so scores of texts of other classes may mislead; texts "
-                "of every class may help",
-                description or self.name,
-                len(texts),
-                classifier.labels[classes.pop()],
-            )
+        Raises:
+            DataError: there is nothing to learn from, or scores do not fit their text.
+        """
+        options = self.options
+        table: Any = classifier.transformer.model.get_input_embeddings().weight
+        by_id = {example.id: example for example in examples}
+        splits = {}
+        for split in ("train", "validation"):
+            rows = lessons.by_split.get(split, [])
+            splits[split] = self._student_lessons(classifier, by_id, rows, lessons.signed, len(table))
+        if not splits["train"]:
+            raise DataError(f"teacher {options.teacher!r} explains no training text; expected some to learn from")
+        student = Student(len(table), len(classifier.labels), options)
+        initialise(student, options.seed)
+        if options.embeddings == "classifier":
+            student.embeddings.weight.data.copy_(principal_embeddings(table, options.width))
+        self.history = train(student, splits["train"], splits["validation"], options, classifier.device, description)
+        self.student = student
+        self.signed = lessons.signed and options.formulation == "labelling"
+        self.trained_classifier = classifier.fingerprint
+        self.trained_on = {split: len(rows) for split, rows in splits.items()}
+        return self
 
-    @torch.inference_mode()
-    def _certify(
+    def _student_lessons(
         self,
         classifier: Predictor,
-        texts: Sequence[TrainingText],
-        held_out: Sequence[Example],
-        description: str | None,
-    ) -> None:
-        """Learn where the training texts lie, and from texts held out how far scores can be relied on."""
-        network, certifier = self._parts()
-        units = []
-        for text in texts:
-            units.append(network(text.states[None], torch.ones(1, len(text.states), dtype=torch.bool)).units)
-        certifier.fit_distance(torch.cat(units).double().numpy())
-        encodings = classifier.encode(held_out)
-        # Other sets of words than those of a repair, whose answers would be known already.
-        counts = [HELD_OUT_ANSWERS] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.seed + 1, description)
-
-        def score(indices: list[int]) -> Iterator[tuple[torch.Tensor, int, NDArray[np.float64]]]:
-            batch = self._scored(classifier, classifier.batch([encodings[i] for i in indices]), None)
-            scores = batch.scores.double().cpu().numpy()
-            sums = [word_sums(row, answered[i].text) for i, row in zip(indices, scores, strict=True)]
-            return zip(batch.features.float().cpu(), batch.targets.tolist(), sums, strict=True)
-
-        scored = run_batches([len(encoding) for encoding in encodings], classifier, score)
-        tops = [top_words(words) for _, _, words in scored]
-        shortened = []
-        for answer, top in zip(answered, tops, strict=True):
-            shortened += answer.text.perturbed(~top[None], "delete")
-        without_top = outputs(
-            classifier, CachedPredictions(classifier, classifier.predict_logits)(shortened), "probability"
-        )
-        agreements = []
-        errors = []
-        for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):
-            answers = answer.answers[:, target]
-            agreements.append(agreement(answer.kept @ words, answers))
-            errors.append(abs(answers[0] - remaining[target] - words[top].sum()))
-        features = torch.stack([row for row, _, _ in scored])
-        network.cpu()
-        certifier.cpu().fit_texts(features, np.array(agreements), np.array(errors))
-        self.usual_bound = float(certifier(features)[:, 1].median())
-
-    @property
-    def certified(self) -> bool:
-        """Whether its explanations have a certificate, which holds for scores of what the classifier uses."""
-        return self.texts["held_out"] > 0 and self.options.aim == 1
+        by_id: dict[str, Example],
+        lessons: Sequence[Lesson],
+        signed: bool,
+        vocabulary: int,
+    ) -> list[StudentLesson]:
+        for lesson in lessons:
+            check_lesson(self.options.teacher, lesson, by_id.get(lesson.example_id))
+        encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
+        learned = []
+        for encoding, lesson in zip(encodings, lessons, strict=True):
+            target = classifier.label_index(lesson.target)
+            row = student_lesson(encoding, target, lesson.weights, signed, vocabulary, self.options.formulation)
+            if (row.owner != NO_WORD).any():
+                learned.append(row)
+        return learned
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def _parts(self) -> tuple[StateNetwork, Certifier]:
-        return self._trained(self.network), self._trained(self.certifier)
-
-    def _scored(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> ScoredBatch:
-        network, certifier = self._parts()
-        network.to(classifier.device)
-        certifier.to(classifier.device)
-        logits, states = read_states(classifier, batch, self.layers)
-        chosen = resolve_targets(logits, targets)
-        rows = torch.arange(len(batch), device=logits.device)
-        output = network(states, batch.attention_mask.bool())
-        scores = output.scores[rows, :, chosen]
-        answers = logits if classifier.problem is Problem.REGRESSION else classifier.probabilities(logits)
-        word_ids = batch.word_ids()
-        features = certifier.features(output.units, word_ids != NO_WORD, scores, answers[rows, chosen])
-        return ScoredBatch(logits, chosen, scores, self.marked(output.marks, word_ids), features)
+    def check(self, classifier: Predictor) -> None:
+        # Its scores do not depend on the classifier, so a sanity check with another one would say nothing.
+        self.check_trained_for(classifier)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        scored = self._scored(classifier, batch, targets)
-        aim = scored.scores.new_full((len(batch), 1), self.options.aim)
-        scores = aimed(scored.scores, scored.marks, aim)
-        found = None
-        if self.certified:
-            _, certifier = self._parts()
-            found = certificates(certifier(scored.features).tolist())
-        return BatchScores(scores, scored.logits, scored.targets, certificates=found)
+        logits = classifier.logits(batch)
+        chosen = resolve_targets(logits, targets)
+        with classifier.transformer.autocast():
+            rows = self._run(batch.encodings, chosen.tolist(), classifier.device)
+        scores = torch.zeros(batch.input_ids.shape)
+        for row, (text_scores, _) in enumerate(rows):
+            scores[row, : len(text_scores)] = torch.from_numpy(text_scores)
+        return BatchScores(scores, logits, chosen)
 
-    def marked(self, logits: torch.Tensor, word_ids: torch.Tensor) -> torch.Tensor:
-        """Return each sub-token's part in the probability that a person would mark its word.
+    def _run(
+        self, encodings: Sequence[Encoding], targets: Sequence[int], device: torch.device
+    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
+        """Return scores and most probable levels of all positions of each encoding, 0 outside the text."""
+        student = self._trained(self.student).to(device)
+        inputs = []
+        starts = []
+        for encoding, target in zip(encodings, targets, strict=True):
+            label_and_pieces, first = student_ids(encoding, target, student.vocabulary)
+            inputs.append(label_and_pieces)
+            starts.append(first)
+        ids, lengths = collate(inputs, device)
+        outputs = student(ids, lengths)
+        scores = token_scores(outputs, inside(lengths, ids.shape[1]), self.options.formulation).cpu().numpy()
+        levels = outputs.argmax(-1).cpu().numpy() + LEVELS[0]
+        rows = []
+        for row, (encoding, first) in enumerate(zip(encodings, starts, strict=True)):
+            pieces = len(inputs[row]) - 2
+            text_scores = np.zeros(len(encoding), np.float32)
+            text_scores[first : first + pieces] = scores[row, 1 : pieces + 1]
+            text_levels = np.zeros(len(encoding), np.int8)
+            text_levels[first : first + pieces] = levels[row, 1 : pieces + 1]
+            rows.append((text_scores, text_levels))
+        return rows
 
-        The parts of a word add up to the mean of its sub-tokens' probabilities.
+    @torch.inference_mode()
+    def read_words(
+        self,
+        encodings: Sequence[Encoding],
+        targets: Sequence[int],
+        max_tokens: int = 4096,
+        device: torch.device | None = None,
+    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
+        """Return the scores and levels of each text's words by the student alone, without a pass of the classifier.
+
+        A word's score is its best piece's, NaN without one; its level is the most probable level of that piece, neutral
+        without one. Levels mean nothing for formulation `ranking`.
 
         Args:
-            logits: logits of people's marks, (b, n).
-            word_ids: (b, n), NO_WORD where there is no word.
-        """
-        slope, offset = self.calibration
-        pieces = (word_ids[:, :, None] == word_ids[:, None, :]).sum(-1)
-        return torch.where(word_ids != NO_WORD, (slope * logits + offset).sigmoid() / pieces, 0.0)
+            encodings: the texts, from `Predictor.encode`.
+            targets: index of the class to explain, for each text.
+            max_tokens: most sub-tokens in a batch, padding included.
+            device: device to compute on. None: the CPU.
 
-    def score_texts(
-        self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
-    ) -> list[TextScores]:
-        texts = super().score_texts(classifier, encodings, targets)
-        budget = self.options.budget
-        if not budget:
-            return texts
-        start = time.perf_counter()
-        counts = [passes_of(text.certificate, self.usual_bound, budget) for text in texts]
-        answered = ask(classifier, encodings, counts, self.options.seed)
-        scores = [repaired(text.scores, answer, text.target) for text, answer in zip(texts, answered, strict=True)]
-        seconds = (time.perf_counter() - start) / sum(counts)
-        corrected = []
-        for text, row, count in zip(texts, scores, counts, strict=True):
-            corrected.append(replace(text, scores=row, seconds=text.seconds + count * seconds, certificate=None))
-        return corrected
+        Returns:
+            Scores, float32, (words,), and levels, int8, (words,), of each text.
+
+        Raises:
+            ModelError: the student is not trained.
+        """
+        device = device or torch.device("cpu")
+        words: dict[int, tuple[NDArray[np.float32], NDArray[np.int8]]] = {}
+        for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
+            rows = self._run([encodings[i] for i in indices], [targets[i] for i in indices], device)
+            for index, (scores, levels) in zip(indices, rows, strict=True):
+                encoding = encodings[index]
+                owner = np.asarray(encoding.word_ids, dtype=np.int64)
+                # In ascending order of scores, so that a word's best piece is written last.
+                pieces = np.argsort(scores, kind="stable")
+                pieces = pieces[owner[pieces] != NO_WORD]
+                word_levels = np.zeros(len(encoding.words), dtype=np.int8)
+                word_levels[owner[pieces]] = levels[pieces]
+                word_scores = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
+                words[index] = (word_scores, word_levels)
+        return [words[i] for i in range(len(encodings))]
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        network, certifier = self._parts()
-        parts = torch.nn.ModuleDict({"network": network, "certifier": certifier})
-        return TrainedState(parts.state_dict())
+        return TrainedState(self._trained(self.student).state_dict())
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        classes = state.size("network.head.bias")
-        inputs = state.size("network.read.weight", 1)
-        if not self.layers and inputs != PIECES:
-            raise ModelError(f"layers: got none, for a network of {inputs} inputs; expected the layers that it reads")
-        width = self.options.width
-
-        def parts() -> torch.nn.ModuleDict:
-            network = StateNetwork(inputs, classes, width)
-            return torch.nn.ModuleDict({"network": network, "certifier": Certifier(width)})
-
-        restored: Any = state.restore(parts)
-        self.network = restored["network"]
-        self.certifier = restored["certifier"]
-
-
-def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
-    """Mix scores of the class explained with what people would mark, as `aim` says.
-
-    Args:
-        scores: (b, n).
-        marks: (b, n).
-        aim: (b, 1), 1: the scores, 0: the marks, in between: both, each divided by its sum of absolute values.
-    """
-    word_scores = torch.where(marks > 0, scores, 0.0)
-    mixed = aim * _to_unit_sum(word_scores) + (1 - aim) * _to_unit_sum(marks)
-    return torch.where(aim == 1, scores, torch.where(aim == 0, marks, mixed))
-
-
-def _to_unit_sum(scores: torch.Tensor) -> torch.Tensor:
-    return scores / scores.abs().sum(-1, keepdim=True).clamp_min(1e-9)
-
-
-def _marks_of_tokens(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:
-    """Return how far each sub-token's word is evidence for people, (tokens,), NaN where unknown."""
-    owners = np.asarray(encoding.word_ids)
-    values = np.full(len(owners), np.nan, dtype=np.float32)
-    text = marks.get(str(encoding.example_id))
-    if text is not None:
-        real = owners != NO_WORD
-        values[real] = text.targets[owners[real]]
-    return values
+        vocabulary = state.size("embeddings.weight")
+        classes = state.size("labels.weight")
+        self.student = state.restore(lambda: Student(vocabulary, classes, self.options))

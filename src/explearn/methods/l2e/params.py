@@ -1,14 +1,12 @@
-"""Options of L2E, and of L2E as published."""
+"""Options of L2E."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from explearn.core.validation import MOST_UNITS, PositiveInt, Rounds, Seeded, Units
-from explearn.methods.base.teachers import ANSWERS
-from explearn.methods.expnet.params import Protocol
+from explearn.core.validation import MOST_UNITS, PositiveInt, Rounds, Seeded
 
 HEADS = 4
 """Attention heads of a block (L2E section 4.3)."""
@@ -17,42 +15,6 @@ Width = Annotated[int, Field(ge=HEADS, le=MOST_UNITS, multiple_of=HEADS)]
 
 
 class L2EParams(Seeded):
-    teacher: str = ANSWERS
-    """`answers`: the classifier's own, to each text without some of its words; or a method whose explanations are
-    learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
-    samples: Annotated[int, Field(ge=4, le=10_000)] = 32
-    """Answers a text."""
-    max_texts: PositiveInt = 1000
-    """Most training texts."""
-    layers: Units = 4
-    """Layers whose hidden states are read, evenly spaced from the embeddings to the last."""
-    width: Width = 192
-    """Of the network's hidden states."""
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
-    """The highest, of one cycle."""
-    epochs: Rounds = 25
-    """Passes over the training texts."""
-    budget: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """Further passes an average text, more where the scores are less certain, that make its scores more faithful."""
-    people: Protocol | None = None
-    """Learn besides what people would mark, from ExpNet's targets under this `protocol`; null: no."""
-    aim: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Scores say what the classifier uses (1), what people would mark (0, needs `people`), or both in this
-    proportion."""
-
-    @model_validator(mode="after")
-    def _suits_what_is_learned(self) -> Self:
-        if self.budget and (self.teacher != ANSWERS or self.aim < 1):
-            raise ValueError(
-                f"budget: got {self.budget} with teacher {self.teacher!r} and aim {self.aim:g}; expected teacher "
-                f"{ANSWERS!r} and aim 1"
-            )
-        if self.aim < 1 and self.people is None:
-            raise ValueError(f"aim: got {self.aim:g} without `people`; expected 1, or an L2E trained with `people`")
-        return self
-
-
-class L2EPaperParams(Seeded):
     teacher: str = "attcat"
     """Method whose explanations are learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
     formulation: Literal["labelling", "ranking"] = "labelling"

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from explearn.methods.l2e.params import HEADS, L2EPaperParams
+from explearn.methods.l2e.params import HEADS, L2EParams
 
 LEVELS = (-2, -1, 0, 1, 2)
 """High negative, low negative, neutral, low positive, high positive: the outputs under formulation `labelling`."""
@@ -89,7 +89,7 @@ class Student(nn.Module):
         options: options of the network; it has 5 outputs a token, one for each level, or for a ranking 1, the strength.
     """
 
-    def __init__(self, vocabulary: int, classes: int, options: L2EPaperParams) -> None:
+    def __init__(self, vocabulary: int, classes: int, options: L2EParams) -> None:
         super().__init__()
         self.vocabulary = vocabulary
         self.window = options.window

@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from explearn.methods.base.training import seeded, train_epochs
-from explearn.methods.l2e.params import L2EPaperParams
+from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import LEVELS, Student
 from explearn.metrics.arrays import correlation, ranks
 from explearn.metrics.stability import levels
@@ -119,7 +119,7 @@ def train(
     student: Student,
     lessons: Sequence[StudentLesson],
     validation: Sequence[StudentLesson],
-    options: L2EPaperParams,
+    options: L2EParams,
     device: torch.device,
     description: str | None = None,
 ) -> list[dict[str, float | None]]:

@@ -51,7 +51,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return {**methods, "consensus": (Consensus(), of)}
 
 
-@pytest.mark.parametrize("name", ["expnet", "consensus", "l2e", "ivra", "smat", "paml", "faml"])
+@pytest.mark.parametrize("name", ["marker", "consensus", "reader", "ivra", "smat", "paml", "faml"])
 def test_each_text_is_explained_and_the_others_of_the_batch_change_nothing(name: str, trained: Trained) -> None:
     method, of = trained[name]
     texts = list(CASES.values())

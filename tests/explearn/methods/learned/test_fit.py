@@ -18,25 +18,25 @@ from explearn.methods.aml.paml import PAML
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.chance.word_list import WordList
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
-from explearn.methods.l2e.paper import L2EPaper
 from explearn.methods.listed_task import ListedTask
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.reader.explainer import Reader
 from explearn.predictors.transformer import TransformerPredictor
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 METHODS: dict[str, tuple[type[LearnedExplainer], dict[str, Any]]] = {
-    "expnet": (ExpNet, {"epochs": 2, "protocol": "in_domain", "hidden": 5}),
-    "expnet_paper": (ExpNetPaper, {"epochs": 2, "protocol": "in_domain"}),
-    "l2e": (L2E, {"samples": 4, "width": 16, "epochs": 2}),
-    "l2e_paper": (L2EPaper, {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 1}),
+    "marker": (Marker, {"epochs": 2, "protocol": "in_domain", "hidden": 5}),
+    "expnet": (ExpNet, {"epochs": 2, "protocol": "in_domain"}),
+    "reader": (Reader, {"samples": 4, "width": 16, "epochs": 2}),
+    "l2e": (L2E, {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 1}),
     "ivra": (IvRA, {"criteria": ["comp"], "schedule": QUICK}),
     "smat": (SMaT, {"criteria": ["cons"], "schedule": QUICK}),
     "paml": (PAML, {"epochs": 1, "batch_size": 4}),
     "word_list": (WordList, {}),
 }
-BOUND = ("expnet", "l2e", "l2e_paper", "ivra", "smat", "paml")
+BOUND = ("marker", "reader", "l2e", "ivra", "smat", "paml")
 """Those that explain the classifier alone that they were trained for."""
 WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
 MASK = [True, False, False, False, False]
@@ -122,7 +122,7 @@ def test_another_classifier_is_refused(name: str) -> None:
     other = tiny.make_classifier("bert", seed=8)
     with pytest.raises(UnsupportedError, match=f"this {name} was trained for another classifier"):
         trained(name).explain(other, tiny.TEXTS)
-    if name == "l2e_paper":  # its student has another vocabulary
+    if name == "l2e":  # its student has another vocabulary
         with pytest.raises(UnsupportedError, match="was trained for another classifier"):
             trained(name).explain(other, tiny.TEXTS, other_models=True)
     else:
@@ -130,9 +130,9 @@ def test_another_classifier_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "protocol"), [(ExpNet, "universal"), (ExpNet, "few_shot"), (ExpNetPaper, "leave_one_task_out")]
+    ("method", "protocol"), [(Marker, "universal"), (Marker, "few_shot"), (ExpNet, "leave_one_task_out")]
 )
-def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
+def test_marker_learns_from_other_tasks(method: Any, protocol: str) -> None:
     of = tiny.classifier("bert")
     others = {"one": (of, pairs(), [MASK] * 8), "other": (of, pairs(12), [MASK] * 12)}
     options = {"protocol": protocol, "epochs": 1}
@@ -178,4 +178,4 @@ def test_examples_keep_their_ids_and_other_texts_are_numbered() -> None:
 def test_labels_that_are_none_of_the_classifier_s_classes() -> None:
     expected = r"the marked texts' labels \('good'\) are none of the classifier's classes \('no', 'yes'\)"
     with pytest.raises(DataError, match=expected):
-        make("expnet").fit(tiny.classifier("bert"), [("fox sea", "good")], [[True, False]])
+        make("marker").fit(tiny.classifier("bert"), [("fox sea", "good")], [[True, False]])

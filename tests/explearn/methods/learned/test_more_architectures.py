@@ -33,7 +33,7 @@ def test_every_method_on_each_kind_of_attention(kind: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ("eurobert", *tiny.MORE_DECODERS))
-def test_expnet_and_the_reader_of_hidden_states(kind: str) -> None:
+def test_marker_and_the_reader_of_hidden_states(kind: str) -> None:
     task = short_task(tiny.make_classifier(kind))
     for method in trained_for_attention(task):
         for attribution in method.explain(task.classifier, tiny.TEXTS[:2]):

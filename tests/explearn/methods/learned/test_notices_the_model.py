@@ -1,4 +1,4 @@
-"""Consensus and ExpNet notice the model: random weights and permuted labels change what they say, the words do not."""
+"""Consensus and Marker notice the model: random weights and permuted labels change what they say, the words do not."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from explearn.lens.features import feature_source
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
-from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.network import TrainingWords, train_network
+from explearn.methods.marker.explainer import Marker
+from explearn.methods.marker.network import TrainingWords, train_network
 from explearn.methods.registry import get_explainer
 from explearn.metrics.params import SanityParams
 from explearn.metrics.sanity import SanityResult, check_methods
@@ -65,7 +65,7 @@ def checked() -> dict[str, SanityResult]:
         "consensus": get_explainer("consensus"),
         "signals alone": get_explainer("consensus", word_features=False),
         "words alone": words_alone(),
-        "expnet": expnet(),
+        "marker": marker(),
     }
     for name, method in methods.items():
         method.name = name
@@ -85,9 +85,9 @@ def words_alone() -> Consensus:
     return Consensus(signals=[]).fit_tasks({"t": actual})
 
 
-def expnet() -> ExpNet:
+def marker() -> Marker:
     """A network whose weights come from noise: what it scores, it reads from the attention."""
-    made, source = ExpNet(epochs=3), feature_source(trained_on(False))
+    made, source = Marker(epochs=3), feature_source(trained_on(False))
     width = 2 * source["layers"] * source["heads"]
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(64, width)).astype(np.float32))
     words = TrainingWords(x, torch.zeros(64), (x[:, 0] > 0).float(), torch.ones(64))
@@ -116,7 +116,7 @@ def test_the_classifiers_have_learned_what_they_were_taught() -> None:
 
 @pytest.mark.parametrize("check", ["random weights", "permuted labels"])
 class TestAnotherModel:
-    @pytest.mark.parametrize("name", ["consensus", "signals alone", "expnet"])
+    @pytest.mark.parametrize("name", ["consensus", "signals alone", "marker"])
     def test_the_scores_change(self, name: str, check: str) -> None:
         assert kept(name, check) < 0.8
 

@@ -1,4 +1,4 @@
-"""Correct L2E's scores for a text with further answers from the classifier."""
+"""Correct Reader's scores for a text with further answers from the classifier."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.certificate import Certificate
-from explearn.methods.l2e.answers import Answered, word_sums
+from explearn.methods.reader.answers import Answered, word_sums
 
 RIDGE = 10.0
-"""Penalty of the correction, against the sum of squares over the answers: how far L2E's scores are trusted."""
+"""Penalty of the correction, against the sum of squares over the answers: how far Reader's scores are trusted."""
 
 ENDS = 100.0
 """Weight of the answers to the whole text and to no word, each over all others together: their difference is what the
@@ -42,7 +42,7 @@ def passes_of(certificate: Certificate | None, usual: float, budget: int) -> int
 
 
 def repaired(scores: NDArray[np.floating], answered: Answered, target: int) -> NDArray[np.float64]:
-    """Correct L2E's scores by ridge regression on the residuals: the answers less the sums of the scores.
+    """Correct Reader's scores by ridge regression on the residuals: the answers less the sums of the scores.
 
     With ever more answers the word scores become Kernel SHAP's (Lundberg and Lee 2017, theorem 2), wherever they
     started; a few of them change the scores only where they are wrong (after Paes et al. 2024, "Selective

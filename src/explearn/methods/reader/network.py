@@ -1,4 +1,4 @@
-"""L2E's network: from the hidden states of the pass that classifies to a score of each sub-token for every class.
+"""Reader's network: from the hidden states of the pass that classifies to a score of each sub-token for every class.
 
 b = batch, n = tokens, C = classes.
 """
@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.errors import DataError
 from explearn.methods.base.training import seeded, train_epochs
-from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import PreNormBlock
+from explearn.methods.reader.params import ReaderParams
 from explearn.predictors.batching import random_batches
 
 DROPOUT = 0.3
@@ -114,7 +114,7 @@ class TrainingText(NamedTuple):
 
 def train_network(
     texts: Sequence[TrainingText],
-    options: L2EParams,
+    options: ReaderParams,
     device: torch.device,
     centred: bool,
     description: str | None = None,
@@ -126,7 +126,7 @@ def train_network(
 
     Args:
         texts: texts to learn from.
-        options: options of L2E.
+        options: options of Reader.
         device: device to train on.
         centred: whether sums of scores may differ from the values by a constant for each text and class.
         description: text of a progress bar. None: no bar.

@@ -1,4 +1,4 @@
-"""A task with marks, and made-up features, for tests of ExpNet."""
+"""A task with marks, and made-up features, for tests of Marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reliability of L2E's scores for a text, learned from texts held out of its training.
+"""The reliability of Reader's scores for a text, learned from texts held out of its training.
 
 b = batch, n = tokens.
 """

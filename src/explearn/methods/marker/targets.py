@@ -1,4 +1,4 @@
-"""ExpNet's training targets: how far each word is evidence, by people's marks or by the consensus of signals."""
+"""Marker's training targets: how far each word is evidence, by people's marks or by the consensus of signals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, marked_texts, source_weights
 from explearn.methods.consensus.signals import signals_of
-from explearn.methods.expnet.params import ExpNetParams
+from explearn.methods.marker.params import MarkerParams
 
 PSEUDO_SPLITS = ("train", "validation")
 """Splits of the texts that the consensus marks: it needs no marks, so validation texts are used, too."""
@@ -43,7 +43,7 @@ class WordTargets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curriculum:
-    """All that ExpNet learns from.
+    """All that Marker learns from.
 
     Attributes:
         texts: example id -> targets.
@@ -93,7 +93,7 @@ def read_sources(task: TaskData, protocol: str) -> Sources:
     return Sources(others, source_weights(task, others), texts)
 
 
-def curriculum_for(task: TaskData, options: ExpNetParams, sources: Sources | None = None) -> Curriculum:
+def curriculum_for(task: TaskData, options: MarkerParams, sources: Sources | None = None) -> Curriculum:
     """Choose what to learn from, as option `protocol` says.
 
     few_shot gives n marked texts, drawn by seed, s = n / (n + CONSENSUS_TEXTS) of the weight, and the consensus on the
@@ -104,7 +104,7 @@ def curriculum_for(task: TaskData, options: ExpNetParams, sources: Sources | Non
 
     Args:
         task: the data to learn from.
-        options: options of ExpNet.
+        options: options of Marker.
         sources: texts for the consensus. None: read now.
 
     Raises:
@@ -156,10 +156,10 @@ def marked_targets(task: TaskData) -> dict[str, WordTargets]:
         if named and not set(named) & set(task.classifier.labels):
             raise DataError(
                 f"{where}: the marked texts' labels ({_few(named)}) are none of the classifier's classes "
-                f"({_few(task.classifier.labels)}); ExpNet learns from texts that it gets right"
+                f"({_few(task.classifier.labels)}); Marker learns from texts that it gets right"
             )
         raise DataError(
-            f"{where}: no text has both a rationale and a right prediction; ExpNet has nothing to learn from"
+            f"{where}: no text has both a rationale and a right prediction; Marker has nothing to learn from"
         )
     marks = np.concatenate([text.targets for text in marked.values()])
     if marks.min() == marks.max():
@@ -173,7 +173,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def consensus_targets(
-    task: TaskData, options: ExpNetParams, sources: Sources, marked: Mapping[str, WordTargets]
+    task: TaskData, options: MarkerParams, sources: Sources, marked: Mapping[str, WordTargets]
 ) -> tuple[dict[str, WordTargets], Consensus]:
     """Let the consensus mark the task's texts: sigmoid(z) of its logits z.
 
@@ -182,7 +182,7 @@ def consensus_targets(
 
     Args:
         task: the task.
-        options: options of ExpNet.
+        options: options of Marker.
         sources: the other tasks' marks, and the texts.
         marked: texts of the task whose marks are known; n of them teach the consensus as one more task of the weight
             n / TEXTS_OF_A_TASK, and get no target here.

@@ -1,4 +1,4 @@
-"""ExpNet's network, from a word's attention to the probability that it is evidence, and its training."""
+"""Marker's network, from a word's attention to the probability that it is evidence, and its training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.methods.base.training import seeded, train_epochs
-from explearn.methods.expnet.params import ExpNetParams
+from explearn.methods.marker.params import MarkerParams
 from explearn.text.alignment import NO_WORD
 
 FLOOR = 1e-5
@@ -201,7 +201,7 @@ class WordNetwork(nn.Module):
 
 def train_network(
     words: TrainingWords,
-    options: ExpNetParams,
+    options: MarkerParams,
     regime: Regime,
     device: torch.device,
     description: str | None = None,
@@ -210,7 +210,7 @@ def train_network(
 
     Args:
         words: words to learn from.
-        options: options of ExpNet.
+        options: options of Marker.
         regime: dropout rates and reach.
         device: device to train on.
         description: text of a progress bar. None: no bar.
