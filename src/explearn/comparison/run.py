@@ -201,7 +201,7 @@ def _check_unit(unit: Unit) -> None:
 def _check_files(out: Path | None, work: Path | None) -> None:
     """Raise an error if the page cannot be drawn, or if a file or folder of something else would be replaced."""
     if out is not None:
-        check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
+        check_installed("matplotlib", extra="report", what="the page of a comparison")
         from explearn.comparison.provenance import check_manifest_place
 
         check_own(out, is_page, "a page")
