@@ -123,7 +123,7 @@ def _facts(task: TaskReport, unit: str) -> Iterator[str]:
     names = {"accuracy": "accuracy", "most frequent class": "majority_rate", "macro F1": "macro_f1", "MCC": "mcc"}
     for split, figures in task.classifier.items():
         shown = [f"{title} {figure(figures.get(name))}" for title, name in names.items()]
-        facts[f"Classifier, {split}"] = f"{', '.join(shown)} ({several(figures.get('texts') or 0, 'text')})"
+        facts[f"Classifier, {split}"] = f"{', '.join(shown)} ({figures.get('texts') or 0:,} texts)"
     for name, fact in facts.items():
         if fact:
             yield f"{name}: {fact}"
@@ -192,7 +192,7 @@ def _differences(run: RunFacts, tests: Sequence[PairedTests], caption: str) -> T
     """Return a table of methods against each other, with a sign for each task's test."""
     outcomes: list[dict[tuple[str, str], int]] = []
     for test in tests:
-        pairs = product(test.methods, repeat=2)
+        pairs = product(test.methods, test.methods)
         outcomes.append(dict(zip(pairs, test.outcomes(run.evaluate.significance).ravel().tolist(), strict=True)))
     methods = list(dict.fromkeys(method for test in tests for method in test.methods))
     cells = []

@@ -75,8 +75,8 @@ def css(scope: str) -> str:
         ".token": "outline:2px solid currentColor",
         "[data-score]": "position:relative",
         "[data-score]:is(:hover,:focus)::after": "content:attr(data-score);position:absolute;left:0;bottom:100%;"
-        "z-index:3;padding:0 .35rem;border-radius:.25rem;background:#1b1f27;color:#fff;font:.8rem/1.5 system-ui,"
-        "sans-serif;white-space:nowrap;pointer-events:none",
+        "z-index:3;padding:0 .35rem;border-radius:.25rem;background:#1b1f27;color:#fff;outline:1px solid #808080;"
+        "font:.8rem/1.5 system-ui,sans-serif;white-space:nowrap;pointer-events:none",
     }
     return "".join(f"{scope} {selector}{{{rule}}}\n" for selector, rule in rules.items())
 
@@ -88,8 +88,8 @@ def hexadecimal(colour: Colour) -> str:
 
 # ---- words and sentences ---------------------------------------------------------------------------------------------
 
-TOP = 8
-"""Most words that are listed below a text, for the class and against it."""
+TOP = 5
+"""Most words that are listed below a text for the class, and as many against it; none that is faint."""
 
 ARCS = 5
 """Number of strongest pairs of words that are drawn."""
@@ -161,12 +161,12 @@ def listed_words(words: Sequence[TopWord], form: str = "+#.3g") -> str:
 
 def strongest_words(attribution: Record) -> str:
     """Return the words that speak most for the class and, if scores have signs, most against it."""
-    best = attribution.top_words(TOP)
+    least = FAINT * float(np.nanmax(np.abs(attribution.scores), initial=0.0))
+    supporting = [word for word in attribution.top_words(TOP) if word.score > least]
+    opposing = [word for word in attribution.top_words(TOP, against=True) if word.score < -least]
     if not shows_signs(attribution.signed, attribution.scores):
-        return f"Highest: {listed_words(best, '#.3g')}"
+        return f"Highest: {listed_words(supporting, '#.3g')}"
     sentences = []
-    supporting = [word for word in best if word.score > 0]
-    opposing = attribution.top_words(TOP, against=True)
     if supporting:
         sentences.append(f"For {attribution.target}: {listed_words(supporting)}")
     if opposing:
@@ -294,10 +294,10 @@ STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 """CSS of `words_html`, `block` and `rows`, for elements of class `explearn`."""
 
 _LEGEND = (
-    'The stronger <span class="for" style="--s:.9">this colour</span>, and the thicker the line below, the more a word '
-    'is evidence for the class. <span class="against" style="--s:.9">This one</span>, with a line above: against it. '
-    "The strongest is the largest score in a text. Point at a word, touch it or tab to it for its score. Signed "
-    f'methods show + and −. A word that is <span class="unread">struck through</span> was {UNREAD}.'
+    '<span class="for" style="--s:.9">Evidence for the class</span>, '
+    '<span class="against" style="--s:.9">against it</span>: the stronger the colour and the thicker the line, the '
+    "larger the score, as a share of the text's largest. Point at a word, touch it or tab to it for its score. "
+    f'<span class="unread">Struck through</span>: {UNREAD}.'
 )
 
 PAGE_START = f"""<!doctype html>

@@ -76,7 +76,8 @@ def _draw(
         for row, method in enumerate(methods):
             if method in values:
                 _draw_row(axes, row, run, tasks, metric, method, values[method])
-    first, *_, last = [row_of_axes[0], *row_of_axes]
+    first: Axes = row_of_axes[0]
+    last: Axes = row_of_axes[-1]
     first.set_ylim(len(methods) - 0.4, -0.6)
     first.set_yticks(range(len(methods)), labels=[marked(run, method) for method in methods])
     for label, method in zip(first.get_yticklabels(), methods, strict=True):
