@@ -219,7 +219,7 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
 def sanity_blocks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return the sanity checks of all tasks in one table, a row per checked method; nothing if none was to be checked.
 
-    For each task a row has the rank correlation (with interval) after randomising each part of the classifier, the same
+    For each task a row has the rank correlation after randomising each part of the classifier, the same
     for permuted labels if that was run, and max-sensitivity.
     """
     checked = [task for task in tasks if task.sanity.get("methods")]
@@ -244,7 +244,7 @@ def sanity_blocks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
             methods.append(method)
     rows = [[marked(run, method), *cells[method]] for method in methods]
     table = Table(columns(["Method"], titles), rows, "Rank correlation with the earlier scores", methods)
-    return [Heading("Sanity checks"), Fold("Does a method notice the classifier?", [_sanity_note(run, checked), table])]
+    return [Heading("Sanity checks"), Fold("Does a method notice the classifier?", [_sanity_note(checked), table])]
 
 
 def _changes(results: Mapping[str, Any]) -> dict[str, str]:
@@ -264,19 +264,16 @@ def _similarity_cell(similar: Mapping[str, Any] | None) -> Cell:
     """Return the rank correlation of scores before and after a change; a dash if that was not checked."""
     if similar is None or similar["spearman"] is None:
         return Cell("–")
-    interval = ""
-    if similar["spearman_low"] is not None:
-        interval = f"{similar['spearman_low']:.2f} to {similar['spearman_high']:.2f}"
-    return Cell(f"{similar['spearman']:.2f}", similar["spearman"], note=interval)
+    return Cell(f"{similar['spearman']:.2f}", similar["spearman"])
 
 
-def _sanity_note(run: RunFacts, tasks: Sequence[TaskReport]) -> Paragraph:
+def _sanity_note(tasks: Sequence[TaskReport]) -> Paragraph:
     """Say which checks were run, on how many texts, and which were not."""
     texts = count_range([task.sanity["texts"] for task in tasks])
     seeds = {task.sanity.get("seeds") or 0 for task in tasks}
     draws = ""
     if max(seeds):
-        draws = f", with {max(seeds)} seeds (means; the intervals cover all of them)"
+        draws = f", with {max(seeds)} seeds (means)"
     sentence = (
         f"{texts} texts{if_several(tasks, ' per task')} were explained again after all weights of the classifier were "
         f"randomised{draws}. A method that depends on the model then gives different scores, so their rank "
