@@ -406,7 +406,7 @@ def _figures(explanations: Explanations, metrics: Sequence[Metric], by_text: dic
         if metric.by_text and measurement.values is not None:
             by_text.setdefault(metric.by_text, {})[explanations.method] = measurement.values
         if metric.compared:
-            low, high = measurement.interval(context.params.confidence)
+            low, high = measurement.interval(context.params.confidence, metric.lowest, metric.highest)
             figures |= {f"{metric.name}_low": low, f"{metric.name}_high": high}
     figures["texts"] = len(explanations.attributions)
     figures["plausibility_texts"] = len(explanations.shared(texts_with_marks))

@@ -336,7 +336,7 @@ def plausibility(
         low, high = pooled_interval(figure, without_one, params.confidence)
         figures |= {name: float_or_none(figure), f"{name}_low": low, f"{name}_high": high}
     for name, values in means.items():
-        low, high = mean_interval(values, params.confidence)
+        low, high = mean_interval(values, params.confidence, 0.0, 1.0)
         figures |= {name: mean_where_defined(values), f"{name}_low": low, f"{name}_high": high}
     return figures, by_text
 

@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import CATALOGUE
+from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.report.verdict import MODEL, PEOPLE, QUESTIONS, counted_tasks, if_several, means
 from explearn.show.blocks import bold, count_range
 from explearn.show.display import INCOMPLETE
@@ -28,10 +29,6 @@ TENTATIVE_ALPHA = 0.667
 SHIFT = 0.25
 """Fall of the classifier's mean confidence on randomly shortened texts from which the report mentions it, as a share
 of the distance between its confidence on whole texts and guessing. Our own threshold."""
-
-ROUGH_TEXTS = 20
-"""Number of texts below which intervals are called rough; from this number on they have their stated coverage
-(benchmarks/interval_coverage.py)."""
 
 UNSURE = 0.2
 """Accuracy minus mean confidence from which the report mentions it; 0 for a calibrated classifier. Our own
@@ -348,8 +345,8 @@ def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[V
             "the third decimal."
         )
     counts = [row.get("texts") or 0 for row in figures] + [row.get("plausibility_texts") or 0 for row in figures]
-    if any(0 < count < ROUGH_TEXTS for count in counts):
-        sentences.append(f"With fewer than {ROUGH_TEXTS} texts, intervals are rough.")
+    if any(0 < count < FEWEST_TEXTS for count in counts):
+        sentences.append(f"No interval is shown for fewer than {FEWEST_TEXTS} texts.")
     differing = []
     for metric, name in ((PEOPLE, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
