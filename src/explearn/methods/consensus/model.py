@@ -332,4 +332,6 @@ def _intervals(rows: Sequence[TaskRows], model: WordModel) -> Array:
         centred.append(text_influence - text_influence.mean(axis=0))
     texts = sum(row.texts for row in rows)
     values = model.weights + texts * np.concatenate(centred)
-    return np.array([mean_interval(column, CONFIDENCE) for column in values.T], dtype=np.float64).T
+    intervals = np.array([mean_interval(column, CONFIDENCE) for column in values.T], dtype=np.float64).T
+    # All texts agree on a weight that none of them has an influence on.
+    return np.where(np.isnan(intervals), model.weights, intervals)
