@@ -191,7 +191,7 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
         raise ParamsError(f"labels: got none; {info.name!r} adds its criteria to the task's loss, which needs them")
     if not texts.rationales:
         return info
-    if MARKS not in info.needs and options.get("people") is None:
+    if MARKS not in info.needs and options.get("marked") is None:
         raise ParamsError(f"rationales: {info.name!r} does not learn from marked words; leave them out")
     if not texts.labels:
         raise ParamsError(

@@ -136,7 +136,7 @@ class RunMethod(Section):
         """True if the method learns from prepared data of all tasks: marks, features, signals, teachers' scores."""
         needs = self.info.needs
         reads_attention = "attentions" in needs and not self._declared.own_model
-        taught = self.teacher is not None or getattr(self.settings, "people", None) is not None
+        taught = self.teacher is not None or getattr(self.settings, "marked", None) is not None
         return reads_attention or taught or bool(needs & {"training_rationales", "other_tasks"})
 
 

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {},
         {"classes": 3, "problem_type": "multi_label_classification", "num_hidden_layers": 1},
     ),
-    "bert reader, people": ("bert", "reader", {"people": "in_domain", "aim": 0.3}, {"num_hidden_layers": 1}),
+    "bert reader, marks": ("bert", "reader", {"marked": "in_domain", "aim": 0.3}, {"num_hidden_layers": 1}),
 }
 BATCHES = (
     ["lazy"],
@@ -111,7 +111,7 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
 
 @pytest.mark.slow
 def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
-    path, of, explainer = made("bert reader, people")
+    path, of, explainer = made("bert reader, marks")
     explainer.save_pretrained(path.parent / "trained")
     for aim in (0.0, 0.3, 1.0):
         other = explearn.load(path.parent / "trained", aim=aim)
@@ -119,7 +119,7 @@ def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
         same(found, other.explain(of, tiny.TEXTS))
         assert all((one.certificate is not None) == (aim == 1) for one in found)
     plain = made("bert marker")[0]
-    with pytest.raises(ParamsError, match="has not learned what people would mark; expected no `aim`"):
+    with pytest.raises(ParamsError, match="has not learned which words are marked; expected no `aim`"):
         OnnxExplainer(plain, aim=0)
 
 

@@ -189,7 +189,8 @@ def remarks(attribution: Record) -> str:
             "their absolute sum"
         )
     if attribution.certificate is not None:
-        sentences.append(str(attribution.certificate))
+        output = "probability" if attribution.value is None else "value"
+        sentences.append(attribution.certificate.sentence(output))
     if attribution.interactions:
         sentences.append(together(attribution))
     return ". ".join(sentences)

@@ -174,7 +174,7 @@ class ReaderGraph(Graph):
         self.layers = explainer.layers
         self.problem = classifier.problem
         self.probabilities = classifier.probabilities
-        if explainer.options.people is not None:
+        if explainer.options.marked is not None:
             self.more = (*self.more, "aim")
         if explainer.texts["held_out"]:
             self.outputs = (*OUTPUTS, CERTIFICATE)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, path_of
 from explearn.core.attribution import Attribution
-from explearn.core.certificate import Certificate, certificates
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.numeric_checks import check_logits
@@ -64,7 +63,7 @@ class OnnxExplainer(Labelled):
             providers: onnxruntime's providers, the preferred one first.
             threads: threads per computation. 0: as many as onnxruntime finds cores.
             max_tokens: most padded sub-tokens in a batch.
-            aim: which of Reader's two questions to answer, if it was trained with `people`. None: as exported.
+            aim: which of Reader's two questions to answer, if it was trained with `marked`. None: as exported.
 
         Raises:
             ModelError: the file is not such a graph.
@@ -98,7 +97,7 @@ class OnnxExplainer(Labelled):
         if aim is not None:
             self.aim = check(Fraction, aim, ParamsError, "aim: ")
         if self.aim != self.metadata.aim and "aim" not in self.metadata.inputs:
-            raise ParamsError(f"{self.path}: its explainer has not learned what people would mark; expected no `aim`")
+            raise ParamsError(f"{self.path}: its explainer has not learned which words are marked; expected no `aim`")
         self.name = str(path)
         self.labels = self.metadata.labels
         self.problem = Problem(self.metadata.problem)
@@ -181,9 +180,9 @@ class OnnxExplainer(Labelled):
                 )
             check_logits(logits, str(self.path))
             seconds = (time.perf_counter() - start) / len(batch)
-            certified: list[Certificate | None] = [None] * len(batch)
+            certified: list[Sequence[float] | None] = [None] * len(batch)
             if rest and self.aim == 1:
-                certified = [*certificates(rest[0].tolist())]
+                certified = rest[0].tolist()
             for row, i in enumerate(batch):
                 target = targets[i]
                 if target == PREDICTED:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.certificate import Certificate
+from explearn.core.certificate import certify
 from explearn.core.numeric_checks import check_logits
 from explearn.methods.base.targets import joint_probabilities
 from explearn.predictors.labelled import Problem
@@ -38,7 +38,8 @@ class BatchScores:
         completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss
             it, counting scores of special tokens. None for other methods.
         unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
-        certificates: each text's certificate, for methods that give one.
+        certificates: (batch, 3), for methods that say how far their scores can be relied on: predicted agreement, the
+            bound, and 1 for a familiar text (`explearn.Certificate`).
 
     Example:
         >>> import torch
@@ -54,7 +55,7 @@ class BatchScores:
     targets: torch.Tensor
     completeness_error: torch.Tensor | None = None
     unread: Sequence[int] | None = None
-    certificates: Sequence[Certificate] | None = None
+    certificates: Sequence[Sequence[float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class TextScores:
     seconds: float
     completeness_error: float | None = None
     unread: int = 0
-    certificate: Certificate | None = None
+    certificate: Sequence[float] | None = None
 
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
@@ -129,6 +130,10 @@ def attribution_of(
     # The words of an answer to a question have no score, but were read.
     start, end = encoding.answer or (0, 0)
     target = classifier.labels[first.target]
+    certificate = None
+    if whole.certificate is not None and unit == "word":
+        # The bound was measured on words.
+        certificate = certify(whole.certificate, encoding.words, word_scores)
     return Attribution(
         words=encoding.words,
         scores=word_scores,
@@ -147,7 +152,7 @@ def attribution_of(
         unit=unit,
         token=encoding.token,
         windows=len(windows),
-        certificate=whole.certificate,
+        certificate=certificate,
         **answer_fields(classifier, logits, target),
     )
 

@@ -14,9 +14,6 @@ from torch import nn
 
 from explearn.core.certificate import COVERAGE
 
-TOP_WORDS = 3
-"""Number of words whose scores are added up and compared with the change in the answer when they are left out."""
-
 FAMILIAR = 0.99
 """Share of the texts held out that count as like the training texts."""
 
@@ -129,10 +126,3 @@ def agreement(sums: NDArray[np.float64], answers: NDArray[np.float64]) -> float:
     if np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9:
         return 0.0
     return float(np.corrcoef(sums, answers)[0, 1])
-
-
-def top_words(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say which words have the TOP_WORDS largest scores, bool, (w,)."""
-    top = np.zeros(len(scores), dtype=bool)
-    top[np.argsort(-scores, kind="stable")[:TOP_WORDS]] = True
-    return top
