@@ -198,7 +198,7 @@ def _remarks(run: MethodsRun, from_files: Mapping[str, MethodInfo], by_budget: b
     if unit not in SHARED_UNITS:
         remarks.append(f"Stability is not measured: different texts hardly ever share a {unit}.")
     if texts.rationales and not run.texts.rationales:
-        remarks.append(f"Agreement with people is not measured: no {unit} has half of its words marked.")
+        remarks.append(f"Agreement with the marks is not measured: no {unit} has half of its words marked.")
     if from_files:
         remarks.append(
             f"{', '.join(from_files)}: the scores are from a file. Their cost is not known, and sanity checks need the "

@@ -15,7 +15,15 @@ from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import FEWEST_TEXTS
-from explearn.report.verdict import MODEL, PEOPLE, QUESTIONS, counted_tasks, if_several, means
+from explearn.report.verdict import (
+    MARKS,
+    MODEL,
+    better_than_random,
+    counted_tasks,
+    if_several,
+    means,
+    unranked_metrics,
+)
 from explearn.show.blocks import bold, count_range
 from explearn.show.display import INCOMPLETE
 
@@ -116,36 +124,30 @@ def _untrained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
 
 def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     """Find methods that are nowhere significantly better than random scores."""
-    better = _better_than_random(run, tasks, "auroc")
+    better = better_than_random(run, tasks, "auroc")
     never = [method for method, outcomes in better.items() if not any(outcomes)]
     if never:
         yield {"methods": never, "where": if_several(counted_tasks(run, tasks), "on no task", "not")}
 
 
-def _better_than_random(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> dict[str, list[bool]]:
-    """Return for each method whether it is significantly better than random scores, on each task that tells."""
-    better: dict[str, list[bool]] = {}
-    for task in counted_tasks(run, tasks):
-        test = task.comparisons.get(metric)
-        if test is None or "random" not in test.methods:
-            continue
-        for method in test.methods:
-            if method not in run.chance:
-                outcome = test.outcome(method, "random", run.evaluate.significance)
-                better.setdefault(method, []).append(outcome > 0)
-    return better
+def _below_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+    """Find methods whose chosen words agree less with the marks than random ones."""
+    f1 = means(run, "f1", counted_tasks(run, tasks))
+    chance = f1.get("random", 0.0)
+    below = {method: value for method, value in f1.items() if value < chance and method not in run.chance}
+    if below:
+        listed = ", ".join(f"{method} ({value:.3f})" for method, value in below.items())
+        yield {"methods": list(below), "figures": listed, "chance": f"{chance:.3f}"}
 
 
 def _weak_figures(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     """Find metrics in which few methods are significantly better than random scores."""
     weak = []
-    for metric in QUESTIONS:
-        outcomes = np.concatenate([[], *_better_than_random(run, tasks, metric).values()])
-        if outcomes.sum() < len(outcomes) / 4:
-            weak.append(f"{CATALOGUE[metric].heading} ({outcomes.sum():.0f} of {len(outcomes)})")
+    for metric, (better, pairs) in unranked_metrics(run, tasks).items():
+        weak.append(f"{CATALOGUE[metric].heading} ({better} of {pairs})")
     if weak:
-        pairs = "for how many of all pairs of method and task the method is"
-        counted = if_several(counted_tasks(run, tasks), pairs, "how many methods are")
+        pairs_counted = "for how many of all pairs of method and task the method is"
+        counted = if_several(counted_tasks(run, tasks), pairs_counted, "how many methods are")
         yield {"metrics": ", ".join(weak), "counted": counted}
 
 
@@ -348,7 +350,7 @@ def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[V
     if any(0 < count < FEWEST_TEXTS for count in counts):
         sentences.append(f"No interval is shown for fewer than {FEWEST_TEXTS} texts.")
     differing = []
-    for metric, name in ((PEOPLE, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
+    for metric, name in ((MARKS, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
         tests = [test for test in tests if len(test.methods) > 1]
         if tests and not any(test.can_differ() for test in tests):
@@ -395,12 +397,12 @@ def _checks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
 
 
 def _two_questions(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
-    """Find whether the methods that agree with people also agree with the model."""
+    """Find whether the methods that agree with the marks also agree with the model."""
     counted = counted_tasks(run, tasks)
-    people = means(run, PEOPLE, counted)
+    marks = means(run, MARKS, counted)
     model = means(run, MODEL, counted)
-    common = [method for method in people if method in model and run.comparable(method, MODEL)]
-    pairs = np.array([(people[method], model[method]) for method in common])
+    common = [method for method in marks if method in model and run.comparable(method, MODEL)]
+    pairs = np.array([(marks[method], model[method]) for method in common])
     # If all methods have the same figure, there is no order to compare.
     if len(common) < 4 or (np.ptp(pairs, axis=0) == 0).any():
         return
@@ -441,9 +443,14 @@ RULES = (
         _untrained,
     ),
     Rule(
-        "No better than chance at finding what people marked",
+        "No better than chance at finding the marked words",
         "{methods}. Their AUROC is {where} significantly above that of random scores.",
         _like_chance,
+    ),
+    Rule(
+        "Below chance by its own rule",
+        "{figures}. F1 of the words that these methods choose; words chosen at random have {chance}.",
+        _below_chance,
     ),
     Rule("Hardly depend on the model", "{sentences}", _unmoved),
     Rule(
@@ -460,8 +467,7 @@ RULES = (
     ),
     Rule(
         "No marks",
-        "{tasks}. Whether the explanations agree with people is not known: F1, AUROC and similar metrics need marked "
-        "texts.",
+        "{tasks}. Agreement with marked words is not known: F1, AUROC and similar metrics need marked texts.",
         _unmarked,
     ),
     Rule(
@@ -478,7 +484,7 @@ RULES = (
     Rule("", "{remark}", _remarks),
     Rule("Small differences", "{sentences}", _small_differences),
     Rule(
-        "People disagree",
+        "Annotators disagree",
         f"{{tasks}}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marks is only as reliable as "
         "the marks.",
         _low_agreement,
@@ -498,7 +504,8 @@ RULES = (
     ),
     Rule(
         "Figures that hardly distinguish methods from random scores",
-        "{metrics}. In brackets: {counted} significantly better than random. Do not choose a method by these figures.",
+        "{metrics}. In brackets: {counted} significantly better than random. By these figures no method is marked as "
+        "best.",
         _weak_figures,
         grave=False,
     ),
@@ -519,7 +526,7 @@ RULES = (
     ),
     Rule(
         "Two questions",
-        "the methods that agree with people and those that agree with the model are {how} (rank correlation of F1 "
+        "the methods that agree with the marks and those that agree with the model are {how} (rank correlation of F1 "
         "top-K and AOPC comprehensiveness over {count} methods: {rho:.2f}). Choose by your question.",
         _two_questions,
         grave=False,

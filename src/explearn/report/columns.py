@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from explearn.evaluation import Standing, figure_cell
 from explearn.methods.results import Number, RunFacts
@@ -66,6 +66,7 @@ def leaderboard(
     figures: Mapping[str, Mapping[str, Number]],
     metrics: Sequence[Metric],
     standings: Mapping[str, Standing] | None = None,
+    unranked: Collection[str] = (),
 ) -> Table | None:
     """Return a table with a row for each method, or None if no method has any of the metrics.
 
@@ -79,6 +80,7 @@ def leaderboard(
         figures: method -> metric -> value; with f"{metric}_low" and f"{metric}_high", the bounds of its interval.
         metrics: the columns; those without any figure are left out.
         standings: metric -> its best and tied methods.
+        unranked: names of metrics in which no method is best.
     """
     methods = run.ordered(figures)
     heads = [Column("Method", numeric=False, key=True)]
@@ -98,6 +100,8 @@ def leaderboard(
                 comparable[method] = metric.limited(value)
         standing: Standing = (_best(metric, comparable), ())
         standing = (standings or {}).get(metric.name, standing)
+        if metric.name in unranked:
+            standing = (), ()
         heads.append(column(metric))
         for method, row in zip(methods, rows, strict=True):
             after = UNCOUNTED * (method in partial)

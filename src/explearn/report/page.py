@@ -27,6 +27,7 @@ from explearn.report.verdict import (
     means,
     near_chance,
     study_table,
+    unranked_metrics,
 )
 from explearn.report.versions import python_version, versions
 from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
@@ -99,7 +100,7 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
         yield table
-        yield Paragraph(leader_explanation(counted), style="note")
+        yield Paragraph(leader_explanation(run, counted), style="note")
     if study := study_table(run, counted):
         yield study
     caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
@@ -125,14 +126,14 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
         caption = "All methods"
         tests = "; underlined: not significantly worse; in small print: intervals"
         standings = task.standings
-    board = leaderboard(run, caption, figures, metrics, standings)
+    board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
         yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
         yield board
     if not all(has_no_marks(task) for task in tasks):
         each = if_several(tasks, " on each task")
         pictures = [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")]
-        yield Fold(f"Agreement with people{each}, with intervals", pictures)
+        yield Fold(f"Agreement with the marks{each}, with intervals", pictures)
 
 
 def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:

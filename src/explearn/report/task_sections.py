@@ -13,7 +13,7 @@ from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import has_no_marks
 from explearn.report.columns import leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
-from explearn.report.verdict import QUESTIONS, near_chance
+from explearn.report.verdict import QUESTIONS, near_chance, unranked_metrics
 from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, count_range, figure, several
 
 BOARDS: dict[Group, str] = {
@@ -59,8 +59,9 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
     blocks.append(Fold("Data, annotators and the classifier", list(_data(task, run.unit))))
     if task.methods:
         blocks.append(Paragraph(_judged_on(task, run.unit)))
+    unranked = unranked_metrics(run, [task])
     for group, caption in BOARDS.items():
-        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics_of(group), task.standings)
+        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics_of(group), task.standings, unranked)
         if board is not None and group in opened:
             blocks.append(board)
         elif board is not None:
