@@ -26,7 +26,7 @@ from explearn.methods.l2e.student_training import (
     student_lesson,
     token_scores,
 )
-from explearn.methods.reader import student_training as module
+from explearn.methods.l2e import student_training as module
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
