@@ -12,6 +12,7 @@ import torch
 
 from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.l2e import student_training as module
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student, attended, initialise, principal_embeddings
@@ -26,7 +27,6 @@ from explearn.methods.l2e.student_training import (
     student_lesson,
     token_scores,
 )
-from explearn.methods.reader import student_training as module
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
