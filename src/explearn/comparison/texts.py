@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError, located
-from explearn.core.examples import Example, Rationale
+from explearn.core.examples import Example, Rationale, RationaleKind
 from explearn.core.words import word_number, words_of
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
+
+KINDS: Mapping[str, RationaleKind] = {"people": "human", "model": "llm"}
+"""Kinds of annotators, by what users call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class TextColumns:
         rationales: column with the marked words, as FORMAT:COLUMN, with a format of RATIONALES.
         label_names: value in the label column -> class of the classifier; or class -> new name for it.
         token: column with the classified word, for models that classify tokens: its number from 0, or the word itself.
+        marks_by: who marked the words: `people`, `model` (a language model), or a name. None: not known.
 
     Example:
         >>> import explearn
@@ -50,6 +54,7 @@ class TextColumns:
     rationales: str | None = None
     label_names: Mapping[str, str] = field(default_factory=dict)
     token: str | None = None
+    marks_by: str | None = None
 
     def renamed(self, classifier: Predictor) -> Predictor:
         """Return the classifier with classes renamed by `label_names`.
@@ -187,7 +192,11 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
                 raise row.error(
                     "rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one for each word"
                 )
-            rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
+            kind = KINDS.get(columns.marks_by or "", "unknown")
+            annotator = marks.annotator
+            if columns.marks_by is not None and kind == "unknown":
+                annotator = columns.marks_by
+            rationales.append(Rationale(identifier, annotator, kind, marks.mask))
     hint = ""
     if columns.label is None and "label" in rows[0].values:
         hint = "The texts have a column 'label' that was not used; --labels label uses it."

@@ -17,7 +17,8 @@ from explearn.core.words import Segment, segments_of
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
-RationaleKind = Literal["human", "llm", "author"]
+RationaleKind = Literal["human", "llm", "unknown"]
+"""Who marked words: a person, a language model, or nobody knows."""
 
 ANSWER_LABELS = ("answer", "another span")
 """The two classes of a question with its passage: its answer, and any other span. Every example is of the first."""
@@ -171,7 +172,7 @@ class Rationale:
     Attributes:
         example_id: id of the example.
         annotator: name of the annotator.
-        kind: human, llm or author.
+        kind: human, llm or unknown.
         mask: whether each word of `Example.all_words` is evidence.
 
     Example:

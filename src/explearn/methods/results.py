@@ -92,7 +92,7 @@ class ExampleReport:
     Attributes:
         example: the text and its true label.
         gold: marked words, bool (n,).
-        kinds: who marked it (human, llm, author); empty if nobody did.
+        kinds: who marked it (human, llm, unknown); empty if nobody did.
         attributions: by method.
         selected: by method, the words that it chooses by its own rule, bool (n,).
         answer: an explanation of the task's classifier, which also holds the prediction. If all methods explain their

@@ -467,7 +467,7 @@ RULES = (
     ),
     Rule(
         "No marks",
-        "{tasks}. Agreement with marked words is not known: F1, AUROC and similar metrics need marked texts.",
+        "{tasks}. Agreement with marks is not known: F1, AUROC and similar metrics need marked texts.",
         _unmarked,
     ),
     Rule(

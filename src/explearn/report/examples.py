@@ -17,7 +17,7 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport
 from explearn.metrics.plausibility import binarise
 from explearn.metrics.runs import MethodRun
-from explearn.report.verdict import if_several
+from explearn.report.verdict import ANNOTATORS, if_several
 from explearn.show.blocks import ExampleText, TextRow, several
 
 SHORT_TEXT = 30
@@ -152,9 +152,8 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     for segment in example.segments:
         spans += segment.spans
     if text.kinds:
-        rows.append(
-            TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist())
-        )
+        who = ", ".join(ANNOTATORS.get(kind, "by whom is unknown") for kind in text.kinds)
+        rows.append(TextRow("marked", f"{who}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist()))
     shown: Iterable[str] = notes or ()
     if notes is None:
         shown = [method for method in run.ordered(text.attributions) if method not in run.chance]

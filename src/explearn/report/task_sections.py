@@ -13,7 +13,7 @@ from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import has_no_marks
 from explearn.report.columns import leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
-from explearn.report.verdict import QUESTIONS, near_chance, unranked_metrics
+from explearn.report.verdict import ANNOTATORS, MOST_NAMED, QUESTIONS, near_chance, unranked_metrics
 from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, count_range, figure, several
 
 BOARDS: dict[Group, str] = {
@@ -98,6 +98,7 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
     if task.positive_rate is not None and not has_no_marks(task):
         facts[f"Share of {unit}s marked in training"] = figure(task.positive_rate)
     facts["Rationales"] = _counts(agreement.get("kinds") or {})
+    facts[f"Who marked {unit}s"] = _annotators(agreement.get("marked_by") or {})
     if agreement.get("alpha") is not None:
         name = "Annotator agreement"
         if agreement.get("alpha_texts"):
@@ -261,6 +262,15 @@ def _sanity_sentence(task: TaskReport) -> str:
     if not any(result["random_labels"] for result in task.sanity["methods"].values()):
         sentence += " The check with a classifier trained on permuted labels was not run (sanity.random_labels)."
     return sentence
+
+
+def _annotators(marked_by: Mapping[str, Sequence[str]]) -> str:
+    """Return who marked words: kind -> names, of which MOST_NAMED at most are listed."""
+    listed = []
+    for kind, names in marked_by.items():
+        more = "" if len(names) <= MOST_NAMED else f" and {len(names) - MOST_NAMED} more"
+        listed.append(f"{ANNOTATORS.get(kind, kind)} ({', '.join(names[:MOST_NAMED])}{more})")
+    return "; ".join(listed)
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -16,6 +16,7 @@ from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests, paired_tests
 from explearn.show.blocks import Cell, Column, Table, bold, columns, several
+from explearn.text.custom import INLINE_ANNOTATOR
 
 MARKS = "f1_topk"
 """The figure that says whether the chosen words are the marked ones."""
@@ -38,7 +39,8 @@ TIME = CATALOGUE["time"]
 
 _FIGURES = {MARKS: "F1 ", MODEL: "without them its probability falls by "}
 
-_ANNOTATORS = {"human": "people", "llm": "a language model"}
+ANNOTATORS = {"human": "people", "llm": "a language model"}
+"""Kinds of annotators -> what the report calls them."""
 
 BEST_ELSEWHERE = {MARKS: ("marker", "consensus"), MODEL: ("reader", "attn_lrp", "lime")}
 """Methods that are among the best in reports/report.md, by figure; a comparison lists those that it did not try."""
@@ -406,12 +408,18 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
 
 
 def marked_words(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
-    """Return what to call the marked words: by whom they were marked, if annotators of one kind marked all of them."""
-    kinds = set(chain(*(task.agreement.get("kinds") or () for task in tasks)))
-    for kind, who in _ANNOTATORS.items():
-        if kinds == {kind}:
-            return f"the {run.unit}s that {who} marked"
-    return f"the marked {run.unit}s"
+    """Return what to call the marked words: by whom they were marked, or of which task, if there is one answer."""
+    kinds: set[str] = set()
+    for task in tasks:
+        kinds |= set(task.agreement.get("kinds") or ())
+    if len(kinds) == 1 and kinds <= ANNOTATORS.keys():
+        return f"the {run.unit}s that {ANNOTATORS[kinds.pop()]} marked"
+    if len(tasks) > 1:
+        return f"the marked {run.unit}s"
+    names = tasks[0].agreement.get("marked_by", {}).get("unknown", [])
+    if kinds == {"unknown"} and len(names) == 1 and names != [INLINE_ANNOTATOR]:
+        return f"the {run.unit}s that {names[0]} marked"
+    return f"the marked {run.unit}s of {tasks[0].task}"
 
 
 def _advice(

@@ -12,8 +12,8 @@ from explearn.text.params import Columns
 from explearn.text.rows import RawRow
 
 INLINE_ANNOTATOR = "table"
-"""Annotator of rationales in the table itself. They count as human; rationales of other kinds, or by several annotators
-per text, go into rationale files."""
+"""Annotator of rationales in the table itself, of unknown kind; rationales of known kinds, or by several annotators per
+text, go into rationale files."""
 
 
 class CustomRows:
@@ -63,7 +63,7 @@ class CustomRows:
             row_id = identifier(row, *row.value(columns.id))
         marks: tuple[Marks, ...] = ()
         if mask is not None:
-            marks = (Marks(INLINE_ANNOTATOR, "human", mask),)
+            marks = (Marks(INLINE_ANNOTATOR, "unknown", mask),)
         return MappedRow(words=words, pair=pair, joined=joined, label=label, id=row_id, marks=marks)
 
     def _words(self, row: RawRow) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
-from explearn.core.examples import SPLITS, RationaleKind, Split
+from explearn.core.examples import SPLITS, Split
 from explearn.core.validation import Shape
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
@@ -49,7 +49,7 @@ class _CorpusAnnotation(Shape):
 class CorpusAdapter(Adapter):
     """An adapter for the embedded corpus (data/corpus): id, task, split, label, words, annotations.
 
-    The author made the marks while writing; every other annotator of the corpus is an LLM that read the plain text.
+    All annotators are language models: `author` marked while writing, the others read the plain text.
     """
 
     LABELS: Mapping[str, tuple[str, ...]] = {
@@ -94,9 +94,8 @@ class CorpusAdapter(Adapter):
         annotations: list[_CorpusAnnotation] = row.read(list[_CorpusAnnotation], expected, "annotations")
         marks = []
         for annotation in annotations:
-            kind: RationaleKind = "author" if annotation.annotator == "author" else "llm"
             mask = _mask(row, "annotations.rationale", annotation.rationale, n_words)
-            marks.append(Marks(annotation.annotator, kind, mask))
+            marks.append(Marks(annotation.annotator, "llm", mask))
         return marks
 
 

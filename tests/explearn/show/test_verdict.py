@@ -111,10 +111,10 @@ class TestVerdict:
         of = judged({"marker": 0.5, "lime": 0.3, "random": 0.1}, {"marker": 0.1, "lime": 0.4, "random": 0.02})
         said = verdict(of).sentence.replace("\x02", "**").replace("\x03", "**")
         assert said == (
-            "For the marked words, use **marker**: F1 0.500; random words 0.100. For the words that the classifier "
-            "depends on, use **lime**: without them its probability falls by 0.400; random words 0.020. Wilcoxon's "
-            "test over the texts, corrected after Holm; joined by “or”, not told apart: p of 0.1 or more; undecided: p "
-            "from 0.025 to 0.1."
+            "For the marked words of films, use **marker**: F1 0.500; random words 0.100. For the words that the "
+            "classifier depends on, use **lime**: without them its probability falls by 0.400; random words 0.020. "
+            "Wilcoxon's test over the texts, corrected after Holm; joined by “or”, not told apart: p of 0.1 or more; "
+            "undecided: p from 0.025 to 0.1."
         )
         assert verdict(of).times.endswith("classifying alone: marker 1.1×, lime 50.0×.")
 
@@ -151,10 +151,13 @@ class TestVerdict:
         for kinds, words in (
             ({"llm": 3}, "For the words that a language model marked, use"),
             ({"human": 3}, "For the words that people marked, use"),
-            ({"human": 3, "llm": 1}, "For the marked words, use"),
-            ({"unknown": 3}, "For the marked words, use"),
+            ({"human": 3, "llm": 1}, "For the marked words of films, use"),
+            ({"unknown": 3}, "For the words that three nurses marked, use"),
         ):
-            assert verdict(judged(f1, agreement={"kinds": kinds})).sentence.startswith(words)
+            agreement = {"kinds": kinds, "marked_by": {kind: ["three nurses"] for kind in kinds}}
+            assert verdict(judged(f1, agreement=agreement)).sentence.startswith(words)
+        unknown = {"kinds": {"unknown": 3}, "marked_by": {"unknown": ["table"]}}
+        assert verdict(judged(f1, agreement=unknown)).sentence.startswith("For the marked words of films, use")
 
     def test_the_best_elsewhere_that_were_not_tried_are_named_with_their_question(self):
         said = verdict(judged({"cam": 0.5, "random": 0.1}), untried=["reader", "lime", "consensus"]).sentence
@@ -173,7 +176,7 @@ class TestVerdict:
     def test_what_random_scores_do_as_well_is_not_recommended(self):
         of = judged({"marker": 0.1, "random": 0.1001}, {"marker": 0.4, "random": 0.02})
         assert verdict(of).sentence.startswith(
-            "For the marked words, \x02no method is clearly better than random scores"
+            "For the marked words of films, \x02no method is clearly better than random scores"
         )
         assert list(verdict(of).methods) == ["marker"]
 

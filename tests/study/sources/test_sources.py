@@ -152,8 +152,8 @@ class TestCorpus:
             ("civility-2", "test"),
         ]
         assert [(r.example_id, r.annotator, r.kind) for r in data.rationales] == [
-            ("civility-1", "author", "author"),
-            ("civility-2", "author", "author"),
+            ("civility-1", "author", "llm"),
+            ("civility-2", "author", "llm"),
             ("civility-2", "reader", "llm"),
         ]
         assert data.labels == ["civil", "hostile"]
