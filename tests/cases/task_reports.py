@@ -70,7 +70,7 @@ def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, d
 
 
 def similarity(rho):
-    return {"spearman": rho, "spearman_low": rho, "spearman_high": rho, "overlap": 0.5}
+    return {"spearman": rho, "overlap": 0.5}
 
 
 def check(rho=0.1, **changes):

@@ -13,7 +13,7 @@ from explearn.comparison.plan import SANITY_TEXTS
 from explearn.core.errors import UnsupportedError
 from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_explainer, get_info, known_infos
+from explearn.methods.registry import get_info, known_infos
 from explearn.methods.results import RunFacts, TaskReport, in_table_order
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import rationale_k
@@ -22,7 +22,6 @@ from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.metrics.stability import SHARED_UNITS
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.report.examples import draw_examples
-from explearn.report.verdict import LEADING
 from explearn.show.blocks import several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.sampling import texts_to_explain
@@ -140,7 +139,6 @@ def _facts(
         scored = sum(len(encoding.words) for encoding in texts.encodings.values())
         subtitle += f", by their {several(scored, unit)}"
     options = {name: dict(of_method.options) for name, of_method in run.runs.items()}
-    tried = {*run.runs, *run.plan.left_out, *run.refused}
     return RunFacts(
         title=TITLE,
         unit=unit,
@@ -150,17 +148,8 @@ def _facts(
         evaluate=run.params,
         seed=seed,
         remarks=remarks,
-        untried=[name for name in LEADING if name not in tried and _could_explain(name, run)],
         parameters=yaml.safe_dump({"seed": seed, "unit": unit, "methods": options}, sort_keys=False),
     )
-
-
-def _could_explain(name: str, run: MethodsRun) -> bool:
-    try:
-        get_explainer(name).check_problem(run.texts.classifier)
-    except UnsupportedError:
-        return False
-    return True
 
 
 def _sanity(run: MethodsRun, names: list[str], seed: int) -> dict[str, Any]:

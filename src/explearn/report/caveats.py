@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import Number, RunFacts, TaskReport
@@ -332,7 +331,7 @@ def _one_training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values
 
 
 def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
-    """Find how wide the intervals are, and how many differences are significant."""
+    """Find how wide the intervals are, and figures in which no difference can be significant."""
     tasks = counted_tasks(run, tasks)
     sentences = []
     figures: list[Mapping[str, Number]] = []
@@ -349,7 +348,6 @@ def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[V
     counts = [row.get("texts") or 0 for row in figures] + [row.get("plausibility_texts") or 0 for row in figures]
     if any(0 < count < FEWEST_TEXTS for count in counts):
         sentences.append(f"No interval is shown for fewer than {FEWEST_TEXTS} texts.")
-    differing = []
     for metric, name in ((MARKS, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
         tests = [test for test in tests if len(test.methods) > 1]
@@ -357,13 +355,6 @@ def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[V
             sentences.append(
                 f"In {name} no difference can be significant: there are too few texts for so many methods."
             )
-        elif tests:
-            outcomes = [test.outcomes(run.evaluate.significance) for test in tests]
-            pairs = np.concatenate([square[np.triu_indices(len(square), 1)] for square in outcomes])
-            differing.append(f"{np.count_nonzero(pairs):,} of {pairs.size:,} in {name}")
-    if differing:
-        where = if_several(tasks, ", counted on each task,")
-        sentences.append(f"Pairs of methods{where} that differ significantly: {', '.join(differing)}.")
     if sentences:
         yield {"sentences": " ".join(sentences)}
 
@@ -394,25 +385,6 @@ def _checks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     if not relabelled:
         sentence += " Whether they depend on what it learned (permuted labels) was not checked."
     yield {"sentence": sentence}
-
-
-def _two_questions(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
-    """Find whether the methods that agree with the marks also agree with the model."""
-    counted = counted_tasks(run, tasks)
-    marks = means(run, MARKS, counted)
-    model = means(run, MODEL, counted)
-    common = [method for method in marks if method in model and run.comparable(method, MODEL)]
-    pairs = np.array([(marks[method], model[method]) for method in common])
-    # If all methods have the same figure, there is no order to compare.
-    if len(common) < 4 or (np.ptp(pairs, axis=0) == 0).any():
-        return
-    rho = float(spearmanr(pairs).statistic)
-    how = "not the same"
-    if rho >= 0.3:
-        how = "partly the same"
-    if rho >= 0.7:
-        how = "much the same"
-    yield {"how": how, "count": len(common), "rho": rho}
 
 
 # ---- what is said ----------------------------------------------------------------------------------------------------
@@ -522,13 +494,6 @@ RULES = (
         "trained on such texts. This effect is part of every fall that faithfulness measures, and the figures cannot "
         "separate it from the effect of what is removed.",
         _shifted,
-        grave=False,
-    ),
-    Rule(
-        "Two questions",
-        "the methods that agree with the marks and those that agree with the model are {how} (rank correlation of F1 "
-        "top-K and AOPC comprehensiveness over {count} methods: {rho:.2f}). Choose by your question.",
-        _two_questions,
         grave=False,
     ),
 )

@@ -26,7 +26,6 @@ from explearn.report.verdict import (
     leader_table,
     means,
     near_chance,
-    study_table,
     unranked_metrics,
 )
 from explearn.report.versions import python_version, versions
@@ -101,8 +100,6 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     if table := leader_table(run, counted):
         yield table
         yield Paragraph(leader_explanation(run, counted), style="note")
-    if study := study_table(run, counted):
-        yield study
     caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
     yield Heading("What not to trust")
     yield Bullets([caveat.text for caveat in caveats])

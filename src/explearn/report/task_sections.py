@@ -202,7 +202,7 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
 def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
     """Return the sanity checks, one row per method of the task; None if none was checked.
 
-    A row has the rank correlation (with interval) and overlap after randomising each part of the classifier, the same
+    A row has the rank correlation and overlap after randomising each part of the classifier, the same
     for permuted labels if that was run, and max-sensitivity; or the reason why the method was not checked.
     """
     checked: Mapping[str, Any] = task.sanity.get("methods", {})
@@ -240,19 +240,16 @@ def _similarity_cells(similar: Mapping[str, Any] | None) -> list[Cell | str]:
         return ["–", "–"]
     rho = similar["spearman"]
     shown = "–"
-    interval = ""
     if rho is not None:
         shown = f"{rho:.2f}"
-    if similar["spearman_low"] is not None:
-        interval = f"{similar['spearman_low']:.2f} to {similar['spearman_high']:.2f}"
-    return [Cell(shown, rho, note=interval), f"{similar['overlap']:.2f}"]
+    return [Cell(shown, rho), f"{similar['overlap']:.2f}"]
 
 
 def _sanity_sentence(task: TaskReport) -> str:
     """Say which checks were run, on how many texts, and which were not."""
     draws = ""
     if task.sanity.get("seeds"):
-        draws = f", with {task.sanity['seeds']} seeds (means; the intervals cover all of them)"
+        draws = f", with {task.sanity['seeds']} seeds (means)"
     sentence = (
         f"{several(task.sanity['texts'], 'text')} were explained again after all weights of the classifier were "
         f"randomised{draws}. A method that depends on the model then gives different scores, so rank correlation "

@@ -10,12 +10,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.methods.registry import get_info
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests, paired_tests
-from explearn.show.blocks import Cell, Column, Table, bold, columns, several
+from explearn.show.blocks import Cell, Column, Table, bold, columns
 from explearn.text.custom import INLINE_ANNOTATOR
 
 MARKS = "f1_topk"
@@ -42,11 +41,8 @@ _FIGURES = {MARKS: "F1 ", MODEL: "without them its probability falls by "}
 ANNOTATORS = {"human": "people", "llm": "a language model"}
 """Kinds of annotators -> what the report calls them."""
 
-BEST_ELSEWHERE = {MARKS: ("marker", "consensus"), MODEL: ("reader", "attn_lrp", "lime")}
-"""Methods that are among the best in reports/report.md, by figure; a comparison lists those that it did not try."""
-
-LEADING = (*BEST_ELSEWHERE[MARKS], *BEST_ELSEWHERE[MODEL])
-"""All methods in BEST_ELSEWHERE. The first plot names them."""
+LEADING = ("marker", "consensus", "reader", "attn_lrp", "lime")
+"""Methods that the first plot names, and that a comparison tries first and drops last."""
 
 MARGIN = 2
 """Factor around the level of significance within which a p-value decides nothing: another processor's last digits may
@@ -175,8 +171,6 @@ class Leader:
         metric: the metric.
         values: method -> mean over the tasks, for methods whose figures can be compared.
         method: the method with the best mean, among those with a figure on every task on which any method has one.
-        unbeaten: on how many tasks no method is significantly better.
-        tasks: how many tasks were tested.
         tied: other methods, without random scores, whose p-value over the texts of all tasks together is MARGIN times
             the level or more; None if this was not tested.
         undecided: those whose p-value is less, but not less than the level divided by MARGIN.
@@ -186,8 +180,6 @@ class Leader:
     metric: Metric
     values: Mapping[str, float]
     method: str
-    unbeaten: int
-    tasks: int
     tied: tuple[str, ...] | None
     undecided: tuple[str, ...]
     chance_too: bool
@@ -234,9 +226,6 @@ def find_leader(
     if not values:
         return None
     best = found.best(values)
-    by_task = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
-    by_task = [tests for tests in by_task if tests.methods]
-    unbeaten = sum(best in tests.best or best in tests.tied for tests in by_task)
     tied = None
     undecided: list[str] = []
     chance_too = best in run.chance
@@ -250,7 +239,7 @@ def find_leader(
         chance_too = not run.chance.isdisjoint([best, *unclear])
         tied = tuple(method for method in level_with if method not in run.chance)
         undecided = [method for method in unclear if method not in {*level_with, *run.chance}]
-    return Leader(found, values, best, unbeaten, len(by_task), tied, tuple(undecided), chance_too)
+    return Leader(found, values, best, tied, tuple(undecided), chance_too)
 
 
 def _tests_over_all_texts(
@@ -279,40 +268,32 @@ def _margins(run: RunFacts) -> str:
 def leader_explanation(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
     """Explain the terms used in `leader_table`."""
     together = if_several(tasks, " of all these tasks together")
-    beaten = if_several(tasks, " Not beaten: no method is significantly better on the task.")
     return (
         f"Tested over the texts{together}; {_margins(run)}. Neither means equal: with few texts, large differences can "
-        f'go unnoticed. Bold: told apart from all others.{beaten} A row with "none": random scores do as well as the '
+        f'go unnoticed. Bold: told apart from all others. A row with "none": random scores do as well as the '
         "best method, or few methods are better than them."
     )
 
 
 def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
     """Return a table with one row for each of QUESTIONS for which the tasks have figures."""
-    times = means(run, TIME.name, tasks)
     unranked = unranked_metrics(run, tasks)
     heads = [
         *(Column(title, numeric=False, key=True) for title in ("Question", "Best figure")),
-        *columns(["Figure", "Not beaten on", "Not told apart"]),
-        Column("Time", machine=True),
-        Column("Fastest of these and the best", numeric=False, machine=True),
+        *columns(["Figure", "Not told apart"]),
     ]
     rows: list[list[Cell | str]] = []
     for metric, question in QUESTIONS.items():
         leader = find_leader(run, tasks, metric)
         if leader is not None:
             ranked = metric not in unranked and not leader.chance_too
-            rows.append([question.format(unit=run.unit), *_leader_cells(run, leader, times, ranked)])
-    if len(tasks) == 1:
-        heads.pop(3)
-        for row in rows:
-            row.pop(3)
+            rows.append([question.format(unit=run.unit), *_leader_cells(run, leader, ranked)])
     if not rows:
         return None
     return Table(heads, rows, "The best methods")
 
 
-def _leader_cells(run: RunFacts, leader: Leader, times: Mapping[str, float], ranked: bool) -> list[str]:
+def _leader_cells(run: RunFacts, leader: Leader, ranked: bool) -> list[str]:
     """Return the cells of `leader_table` on a leader, except for the question."""
     method = f"{leader.method}{_aside(run, leader.method)}"
     if leader.alone:
@@ -320,22 +301,15 @@ def _leader_cells(run: RunFacts, leader: Leader, times: Mapping[str, float], ran
     figure = f"{leader.metric.title} {leader.shown(leader.method)}"
     if leader.chance:
         figure += f" (random: {leader.chance})"
-    unbeaten = "not tested"
-    if leader.tasks:
-        unbeaten = f"{leader.unbeaten} of {several(leader.tasks, 'task')}"
     others = "not tested"
     if leader.tied is not None:
         others = str(len(leader.tied))
     if leader.undecided:
         others += f", {len(leader.undecided)} undecided"
-    fastest = leader.least(times)
-    fastest_shown = "–"
     if not ranked:
         # A figure in which random scores do as well should choose no method.
-        method = f"none (highest: {leader.method}{_aside(run, leader.method)})"
-    elif fastest is not None:
-        fastest_shown = f"{fastest}, {TIME.shown(times[fastest])}"
-    return [method, figure, unbeaten, others, TIME.shown(times.get(leader.method)), fastest_shown]
+        method = f"none (best figure: {leader.method}{_aside(run, leader.method)})"
+    return [method, figure, others]
 
 
 def _aside(run: RunFacts, method: str) -> str:
@@ -369,8 +343,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
 
     A method is named alone only if it is told apart from all others; else those that are not are named with it, the
     cheapest is pointed out, and undecided ones are listed. If the best method learned from marked words of the task,
-    which users may not have, the best methods without them are named as well. For each of the two figures, methods that
-    are among the best elsewhere but were not tried come last.
+    which users may not have, the best methods without them are named as well.
     """
     if tasks and all(near_chance(run, task) for task in tasks):
         return Recommendation(counting_sentence(run, tasks), "", {}, {})
@@ -391,7 +364,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         tested = tested or leader.tied is not None
         best[metric] = [] if leader.chance_too else leader.methods
         advice = _advice(run, counted, leader, words, passes, roles)
-        sentences.append(f"For {words}, {advice}.{_untried_sentence(run, metric)}")
+        sentences.append(f"For {words}, {advice}.")
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
     elif "random" not in run.methods:
@@ -492,55 +465,3 @@ def _trained_on_marks(run: RunFacts) -> list[str]:
         if info.trained and run.options.get(method, {}).get("protocol") in _ON_MARKS:
             methods.append(method)
     return methods
-
-
-def _untried_sentence(run: RunFacts, metric: str) -> str:
-    """Name the methods that are among the best by a metric elsewhere, but were not tried; empty if there are none."""
-    untried = [name for name in BEST_ELSEWHERE[metric] if name in run.untried]
-    if not untried:
-        return ""
-    sentence = f" Not tried here, but among the best at this elsewhere: {', '.join(untried)}"
-    untrained = [name for name in untried if get_info(name).untrained]
-    if untrained:
-        sentence += f" (train {' and '.join(untrained)} with explearn train)"
-    return f"{sentence}."
-
-
-def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
-    """Compare the method under study with random scores, baselines and all other methods.
-
-    Returns:
-        A table; None if the run has no method under study, or it was not compared with marked words.
-    """
-    study = str(run.study)
-    judged = [task for task in tasks if task.methods.get(study, {}).get(MARKS) is not None]
-    topk = means(run, MARKS, judged)
-    if study not in topk:
-        return None
-    others = [method for method in topk if method != study]
-    groups = {
-        "random scores": [method for method in others if method == "random"],
-        "best baseline": [method for method in others if method not in run.trained],
-        "best of all others": others,
-    }
-    rows = []
-    for group, rivals in groups.items():
-        if rivals:
-            best = max(rivals, key=topk.__getitem__)
-            level = sum(_not_behind(task, study, rivals) for task in judged)
-            ahead = f"{level} of {several(len(judged), 'task')}"
-            rows.append([group, best, f"{topk[best]:.3f}", f"{topk[study] - topk[best]:+.3f}", ahead])
-    own = {"F1 top-K": topk, "F1 by its own rule": means(run, "f1", judged), "AUROC": means(run, "auroc", judged)}
-    caption = ", ".join(f"{name} {values[study]:.3f}" for name, values in own.items() if study in values)
-    heads = columns(["Compared with", "Method"], ["F1 top-K", f"lead of {study}", "not behind on"])
-    if len(judged) == 1:
-        heads.pop()
-        for row in rows:
-            row.pop()
-    return Table(heads, rows, f"The method under study, {study}: {caption}")
-
-
-def _not_behind(task: TaskReport, study: str, rivals: Sequence[str]) -> bool:
-    """Return whether no rival has a larger figure on a task."""
-    figure = task.methods[study][MARKS] or 0
-    return all((task.methods[rival][MARKS] or 0) <= figure for rival in rivals)
