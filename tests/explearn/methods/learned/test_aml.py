@@ -64,8 +64,8 @@ class TestLearning:
             PAML().learn(task_of(classifier, 2, 0))
         with pytest.raises(UnsupportedError, match="this model answers questions"):
             PAML().fit(tiny.make_answerer(), tiny.PAIRS, validation=tiny.PAIRS)
-        with pytest.raises(ParamsError, match="needs the name of the classifier's pretrained encoder"):
-            PAML(backbone="encoder").learn(task_of(classifier))
+        with pytest.raises(ParamsError, match="which one the classifier was fine-tuned from is not known"):
+            PAML().learn(task_of(classifier))
 
 
 class TestModel:
