@@ -22,8 +22,8 @@ QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 LEARNED: dict[str, LearnedExplainer] = {
     "marker_in_domain": Marker(epochs=2, protocol="in_domain"),
     "reader": Reader(samples=4, width=16, epochs=2),
-    "ivra": IvRA(criteria=["comp"], schedule={**QUICK, "learning_rate": 1e-4}),
-    "paml": PAML(epochs=1, batch_size=4),
+    "ivra": IvRA(schedule=QUICK),
+    "paml": PAML(backbone="states", epochs=1, batch_size=4),
 }
 FIGURES = {"f1": 0.25, "f1_low": 0.2, "f1_high": 0.3, "auroc": None, "sufficiency": 0.5, "texts": 60, "odd": [1]}
 

@@ -42,7 +42,7 @@ class TestMethods:
         assert result.exit_code == 0
         assert "mean_h A[l, h, CLS, j]" in result.stdout
         assert "Defaults: layer=-1" in result.stdout
-        assert "criteria=['comp', 'suff'], norm=" in run("methods", "ivra").stdout
+        assert "frozen=False, criteria=['comp'], norm=" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
     def test_needs_no_heavy_package(self, run_python: Any) -> None:

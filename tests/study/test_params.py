@@ -118,15 +118,15 @@ class TestMethods:
             with pytest.raises(ValueError, match=f"{name!r} is trained; name it under learned.{part}, too"):
                 Params.model_validate({**LEAST, **with_methods(**{name: {}})})
 
-    @pytest.mark.parametrize(("rate", "own"), [(1e-4, ["ivra"]), (0.0, [])])
-    def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(self, rate, own):
-        ivra = {"options": {"schedule": {"learning_rate": rate}}}
+    @pytest.mark.parametrize(("frozen", "own"), [(False, ["ivra"]), (True, [])])
+    def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(self, frozen, own):
+        ivra = {"options": {"frozen": frozen}}
         run = Params.model_validate({**LEAST, **with_methods("ivra", ivra=ivra), "learned": {"from_texts": ["ivra"]}})
         assert [method.name for method in run.with_own_model] == own
         assert run.method("ivra").info.own_model == bool(own)
 
     def test_an_explainer_that_is_trained_already_explains_the_task_s_classifier(self):
-        ivra = {"options": {"schedule": {"learning_rate": 1e-4}}, "path": "data/explainers/{task}/ivra"}
+        ivra = {"path": "data/explainers/{task}/ivra"}
         run = Params.model_validate({**LEAST, **with_methods(ivra=ivra)})
         assert run.trained == run.with_own_model == [] and run.baseline_names == ["random"]
         assert trained_folder(run.methods["ivra"], run, Workspace(), "b") == Path("data/explainers/b/ivra")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from explearn.evaluation import Standing, figure_cell
-from explearn.methods.results import Number, RunFacts
+from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Cell, Column, Table
@@ -54,10 +54,20 @@ def marked(run: RunFacts, method: str) -> str:
     return method
 
 
-def used_marks(run: RunFacts) -> str:
-    """Return a sentence for each mark that any of the methods has."""
+def used_marks(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+    """Return a sentence for each mark that any of the methods has, with the accuracies of own classifiers."""
     marks = {marked(run, method)[-1] for method in run.methods}
-    return " ".join(f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in marks)
+    sentences = [f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in marks]
+    accuracies = []
+    for task in tasks:
+        for method, notes in task.notes.items():
+            if run.methods[method].own_model and "accuracy" in notes:
+                before, after = notes["accuracy"]
+                accuracies.append(f"{method} on {task.task} {after:.3f} ({before:.3f})")
+    if accuracies:
+        listed = "; ".join(accuracies)
+        sentences.append(f"Accuracy of its classifier, and of the task's, on validation texts: {listed}.")
+    return " ".join(sentences)
 
 
 def leaderboard(

@@ -125,7 +125,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
         standings = task.standings
     board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
-        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
+        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run, tasks)}".strip())
         yield board
     if not all(has_no_marks(task) for task in tasks):
         each = if_several(tasks, " on each task")

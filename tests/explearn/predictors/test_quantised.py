@@ -76,13 +76,13 @@ class TestWhileLoading:
         assert all(map(np.array_equal, before, after))
         assert all(np.abs(one).max() > 0 for one in after)
 
-    @pytest.mark.parametrize("name", ["paml", "ivra"])
+    @pytest.mark.parametrize("name", ["paml_states", "ivra_frozen"])
     def test_what_leaves_the_classifier_as_it_is_trains_on_it(self, folder, precision, name):
         of = load(folder, precision=precision)
         before = of.predict_proba(tiny.TEXTS)
         texts = [(text, of.labels[i % 2]) for i, text in enumerate(tiny.TEXTS)]
         options = {"epochs": 1, "validation_texts": 4}
-        trained = explearn.get_explainer(name, **(options if name == "paml" else {"schedule": options}))
+        trained = explearn.get_explainer(name, **(options if name == "paml_states" else {"schedule": options}))
         trained.fit(of, texts, validation=texts)
         assert all(np.isfinite(a.scores).all() for a in trained.explain(of, tiny.TEXTS))
         assert np.array_equal(of.predict_proba(tiny.TEXTS), before)

@@ -98,7 +98,7 @@ class TestPapers:
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
 
     def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained(self):
-        ivra = {"of": "ivra", "options": {"schedule": {"learning_rate": 1e-4}}}
+        ivra = {"of": "ivra"}
         adapters = ("imdb", "snli", "squad")
         tasks = {
             name: {"ivra_comp": metrics(aopc_comprehensiveness=0.5), "lime": metrics(aopc_comprehensiveness=0.2)}

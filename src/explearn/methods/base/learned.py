@@ -99,7 +99,8 @@ class TrainedState:
         """
         with torch.device("meta"):
             self.check_sizes({name: tuple(tensor.shape) for name, tensor in make().state_dict().items()})
-        module = make()
+        with torch.random.fork_rng(devices=[]):
+            module = make()
         module.load_state_dict(dict(self.tensors))
         return module.requires_grad_(False).eval()
 
