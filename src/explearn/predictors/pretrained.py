@@ -14,6 +14,7 @@ from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, kind_of
+from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
 from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
 from explearn.predictors.heads.question_answering import QuestionPredictor
@@ -30,6 +31,7 @@ from explearn.predictors.loading import (
     head_of,
     holds_no_words,
     load_model,
+    may_be_on_hub,
     quiet_transformers,
 )
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
@@ -54,7 +56,7 @@ _HEADS_OF_TASKS = {
 def newest_checkpoint(name: str) -> str:
     """Return the newest checkpoint, and log it, if `name` is a Trainer's `output_dir` without a model; else `name`."""
     folder = Path(name)
-    if not is_folder(name) or (folder / "config.json").exists():
+    if not is_folder(name) or any((folder / config).exists() for config in ("config.json", ADAPTER_CONFIG)):
         return name
     checkpoints = [path for path in folder.iterdir() if re.fullmatch(r"checkpoint-\d+", path.name)]
     if not checkpoints:
@@ -175,6 +177,11 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
         if adapters is not None:
             location = adapters.config.base_model_name_or_path
             revision = adapters.config.revision
+            if not (is_folder(location) or may_be_on_hub(location)):
+                raise ModelError(
+                    f"{name}: its adapters belong to {location}, where no folder is; put the model there, or its new "
+                    f"place into {ADAPTER_CONFIG} (base_model_name_or_path)"
+                )
         check_size(location, revision, KIND, name)
         config: Any = transformers.AutoConfig.from_pretrained(
             location, revision=revision or "main", trust_remote_code=False

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from explearn.core.errors import ModelError
+from explearn.predictors.adapters import put_trained_parts
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import OutputFunction, changed_logits
 from explearn.predictors.quantised import is_quantised
@@ -106,9 +107,12 @@ def with_both_classes(model: transformers.PreTrainedModel, name: str) -> transfo
     if problem_of(model.config) is not Problem.BINARY or len(model.config.id2label or ()) != 1:
         return model
     copied = sharing_copy(model)
+    put_trained_parts(copied)
+    base = f"{copied.base_model_prefix}."
     layers = []
     for path, layer in copied.named_modules():
-        if isinstance(layer, nn.Linear) and layer.out_features == 1:
+        # Within the encoder, adapters of rank 1 have one output, too.
+        if isinstance(layer, nn.Linear) and layer.out_features == 1 and not path.startswith(base):
             layers.append((path, layer))
     if len(layers) != 1:
         raise ModelError(
