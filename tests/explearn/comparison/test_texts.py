@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from saying import complaint
 
-from explearn.comparison.texts import TextColumns, read_texts
+from explearn.comparison.texts import TextColumns, given_texts, read_texts
 
 
 def test_a_txt_file_has_a_text_a_line(tmp_path: Path) -> None:
@@ -22,3 +22,29 @@ def test_a_txt_file_has_a_text_a_line(tmp_path: Path) -> None:
 def test_a_txt_file_has_no_other_column(tmp_path: Path, columns: TextColumns) -> None:
     (tmp_path / "lines.txt").write_text("A warm film.\n", encoding="utf-8")
     complaint(lambda: read_texts(tmp_path / "lines.txt", columns), "lines.txt, row 1, field 'stars': missing")
+
+
+def test_a_table_written_by_pandas_with_its_index(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(",text,stars\n0,A warm film.,good\n1,Slow and dull.,bad\n", encoding="utf-8")
+    texts = read_texts(tmp_path / "t.csv", TextColumns(label="stars"))
+    assert [(one.text, one.label) for one in texts.examples] == [("A warm film.", "good"), ("Slow and dull.", "bad")]
+
+
+def test_a_cell_may_be_as_long_as_a_text_may_be(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"text\n{'word ' * 40_000}\n", encoding="utf-8")
+    (example,) = read_texts(tmp_path / "t.csv", TextColumns()).examples
+    assert len(example.words) == 40_000
+
+
+def test_labels_by_number_are_those_of_the_classifier() -> None:
+    texts = given_texts(["A warm film.", "Slow and dull."], [1, 0]).of_classes("model", ["bad", "good"])
+    assert [example.label for example in texts.examples] == ["good", "bad"] and texts.labels == ["bad", "good"]
+    complaint(lambda: given_texts(["A film."], [2]).of_classes("model", ["bad", "good"]), "the texts' labels are 2")
+    complaint(lambda: given_texts(["A film."], ["1"]).of_classes("model", ["bad", "good"]), "the texts' labels are 1")
+
+
+def test_the_class_names_that_a_data_set_declares() -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"]))
+    rows = datasets.Dataset.from_dict({"text": ["A warm film.", "Slow and dull."], "label": [1, 0]}, features=features)
+    assert [one.label for one in given_texts(rows, columns=TextColumns(label="label")).examples] == ["good", "bad"]
