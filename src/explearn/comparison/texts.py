@@ -204,9 +204,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
             raise row.error("id", identifier, "unique ids")
         with row.located():
             answer = _word(row, columns.token, mapped.words)
-            example = Example(
-                identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, joined=mapped.joined
-            )
+            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, mapped.gaps)
         examples[identifier] = example
         for marks in mapped.marks:
             if len(marks.mask) != len(example.all_words):
@@ -253,9 +251,9 @@ def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> 
         raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
     examples = []
     for number, (text, label) in enumerate(zip(listed, labels or [""] * len(listed), strict=True), start=1):
-        words, pair, joined = words_of(as_segments(text, number)[0])
+        words, pair, gaps = words_of(as_segments(text, number)[0])
         with located(f"text {number}, "):
-            examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, joined=joined))
+            examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, gaps=gaps))
     return UserTexts("texts", examples, (), _labels(examples), numbered=numbered)
 
 

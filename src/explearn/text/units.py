@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.extras import need
-from explearn.core.words import Segment, Span, lay_out
+from explearn.core.words import Segment, Span, lay_out, words_of
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, align_words
 
@@ -122,18 +122,19 @@ def _by_token(encoding: Encoding, segments: Sequence[Segment], offsets: Sequence
 
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
     """Return an example with its words replaced by the units of its encoding (`in_units`)."""
-    first = encoding.pair_start
-    if first is None:
-        first = len(encoding.words)
+    first = encoding.pair_start or len(encoding.words)
+    spans = encoding.spans[:first], encoding.spans[first:]
+    in_text = [Segment(segment.text, its) for segment, its in zip(example.segments, spans, strict=False)]
+    words, pair, gaps = words_of(in_text)
     answer = None
     if encoding.token is not None:
         answer = (encoding.token, encoding.token + 1)
     return replace(
         example,
-        words=encoding.words[:first],
-        pair=encoding.words[first:],
+        words=words,
+        pair=pair,
         answer=answer,
-        joined=encoding.joined,
+        gaps=gaps,
         unit=unit_name(unit),
     )
 

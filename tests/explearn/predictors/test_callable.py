@@ -65,6 +65,14 @@ class TestExplaining:
         assert pair.words == ("good", "film", "bad", "bad")
         assert pair.probability == pytest.approx(1 - probability("good film bad bad"), abs=1e-9)
 
+    @pytest.mark.parametrize(("mask", "masked"), [("", " a\n\nfilm\n"), ("[UNK]", " a\t[UNK]\n\nfilm\n")])
+    def test_it_is_asked_about_the_text_as_it_is(self, mask, masked):
+        classifier = of(mask=mask)
+        (encoding,) = classifier.encode([" a\tgood\n\nfilm\n"])
+        assert encoding.input == " a\tgood\n\nfilm\n"
+        assert encoding.mask([1], classifier.mask_token_id).input == masked
+        assert encoding.delete([1]).input == " a\n\nfilm\n" and encoding.delete([0, 1, 2]).input == ""
+
     @pytest.mark.parametrize("mask", ["", "[UNK]"])
     def test_occlusion_asks_for_the_text_with_a_word_left_out_or_masked(self, mask):
         function = Counting()
