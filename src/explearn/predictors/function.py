@@ -128,7 +128,8 @@ class FunctionPredictor(Predictor):
 
     Perturbation methods explain it, as does a `reader` trained for it, and faithfulness metrics evaluate the
     explanations. Methods that look inside a model refuse it. The function gets a text as it is. A word that is left out
-    is deleted, or replaced by the mask word. The "logits" are log p, or for `multi_label` log p / (1 - p) of each label.
+    is deleted, or replaced by the mask word. The "logits" are log p, or log p / (1 - p) of each label for
+    `multi_label`.
 
     The function gets each distinct text of a request once, `batch_size` texts a call.
 

@@ -29,6 +29,7 @@ from explearn.lens.anatomy import (
     trace_block,
 )
 from explearn.lens.attention import resolve_layer
+from explearn.lens.listed_head import check_listed_head
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import architecture
@@ -233,6 +234,7 @@ class LRP(BatchExplainer, ABC):
             UnsupportedError: there are not, or it has not (MPS).
         """
         dissect(classifier.model)
+        check_listed_head(classifier)
         if self.through_logits and architecture(classifier.model.config).attention != "projections":
             raise UnsupportedError(
                 f"{self.about.name} has no rule for the position terms that a {classifier.model.config.model_type!r} "
