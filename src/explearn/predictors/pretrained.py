@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import re
@@ -20,6 +21,7 @@ from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, re
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.heads.zero_shot import ENTAILMENT, ZeroShotPredictor, index_of
+from explearn.predictors.labelled import Problem
 from explearn.predictors.loading import (
     CLASSIFICATION,
     GENERATION,
@@ -36,6 +38,7 @@ from explearn.predictors.loading import (
 )
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
 from explearn.predictors.predictor import Predictor
+from explearn.predictors.problems import PROBLEM_TYPES, sharing_copy
 from explearn.predictors.quantised import QUANTISED, quantisation
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -334,4 +337,36 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
     name = str(getattr(model, "name_or_path", "")) or "the model"
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
     kind = PREDICTORS.get(head_of([type(model).__name__]), TransformerPredictor)
-    return kind.around(model, tokenizer, compute, name)
+    if kind is not TransformerPredictor or not hasattr(classifier, "_postprocess_params"):
+        return kind.around(model, tokenizer, compute, name)
+    return _of_pipeline(classifier, model, tokenizer, compute, name)
+
+
+def _of_pipeline(pipeline: Any, model: Any, tokenizer: Any, compute: ComputeOptions, name: str) -> Predictor:
+    """Return a predictor that reads texts and outputs as a text-classification pipeline with these options does.
+
+    Raises:
+        ParamsError: an option that has no counterpart here.
+    """
+    reading = dict(pipeline._preprocess_params)
+    truncation = reading.pop("truncation", None)
+    length = reading.pop("max_length", None)
+    reading.pop("padding", None)  # the attention mask leaves it out
+    if truncation not in (None, True, False, "longest_first", "do_not_truncate"):
+        reading["truncation"] = truncation
+    if reading:
+        raise ParamsError(f"classifier: a pipeline with {', '.join(reading)}; make one without it")
+    if length is not None and truncation not in (False, "do_not_truncate"):
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.model_max_length = length
+    function = pipeline._postprocess_params.get("function_to_apply")
+    if function is not None:
+        if function == "softmax" and len(model.config.id2label) == 1:
+            raise ParamsError("classifier: a pipeline with the softmax of one output, which is always 1; use sigmoid")
+        model = sharing_copy(model)
+        model.config.problem_type = PROBLEM_TYPES[str(function.value)]
+    predictor = TransformerPredictor(model, tokenizer, compute, name)
+    # A pipeline's values are of classes, too.
+    predictor.by_class = predictor.problem is Problem.REGRESSION and len(predictor.labels) > 1
+    predictor.top = pipeline._postprocess_params.get("top_k", 1) or len(predictor.labels)
+    return predictor

@@ -234,7 +234,6 @@ class LRP(BatchExplainer, ABC):
             UnsupportedError: there are not, or it has not (MPS).
         """
         dissect(classifier.model)
-        check_listed_head(classifier)
         if self.through_logits and architecture(classifier.model.config).attention != "projections":
             raise UnsupportedError(
                 f"{self.about.name} has no rule for the position terms that a {classifier.model.config.model_type!r} "
@@ -244,6 +243,7 @@ class LRP(BatchExplainer, ABC):
             raise UnsupportedError(
                 "relevance propagation needs float64, which MPS devices do not have; use device cpu, or attn_lrp"
             )
+        check_listed_head(classifier)
 
     @abstractmethod
     def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
