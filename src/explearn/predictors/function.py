@@ -44,6 +44,7 @@ _BELOW_ONE = 1 - float(np.finfo(np.float64).eps)
 
 class _Options(Section):
     mask: str
+    empty: str
     kind: KindOfAnswer
     batch_size: PositiveInt
     max_words: PositiveInt
@@ -74,11 +75,13 @@ class FunctionEncoding(Encoding):
         pieces: the words of the whole text.
         ends: the characters before the first word and behind the last, of each segment.
         mask_word: word that replaces a masked one; empty: masked words are deleted.
+        empty: text in place of one without words.
     """
 
     pieces: tuple[Piece, ...] = ()
     ends: tuple[tuple[str, str], ...] = ()
     mask_word: str = ""
+    empty: str = ""
 
     def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
         """Replace words by the mask word; their numbers are kept, for the characters between them."""
@@ -119,7 +122,7 @@ class FunctionEncoding(Encoding):
             parts.append(word)
             behind = piece.behind
         if not parts:
-            return ""
+            return self.empty
         return "".join([ends[0], *parts, ends[1]])
 
 
@@ -137,6 +140,7 @@ class FunctionPredictor(Predictor):
         predict_proba: takes a list of n strings, or of n pairs of strings, and gives an array (n, C).
         labels: names of the C classes, in the order of its columns.
         mask: word that replaces a masked one. Empty: masked words are deleted.
+        empty: text to ask about in place of one without words, for a function that takes no empty text.
         kind: `single_label` (probabilities of a text add up to 1), `multi_label` (each label applies or not), or
             `regression` (values).
         batch_size: most texts a call.
@@ -165,6 +169,7 @@ class FunctionPredictor(Predictor):
         labels: Sequence[object],
         *,
         mask: str = "",
+        empty: str = "",
         kind: KindOfAnswer = "single_label",
         batch_size: int = 64,
         max_words: int = 2000,
@@ -172,7 +177,14 @@ class FunctionPredictor(Predictor):
     ) -> None:
         if not callable(predict_proba):
             raise ParamsError(f"predict_proba: got {shown(predict_proba)}; expected a function of a list of texts")
-        values = {"mask": mask, "kind": kind, "batch_size": batch_size, "max_words": max_words, "name": name}
+        values = {
+            "mask": mask,
+            "empty": empty,
+            "kind": kind,
+            "batch_size": batch_size,
+            "max_words": max_words,
+            "name": name,
+        }
         options = check_section(_Options, values)
         if mask != "".join(mask.split()):
             raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
@@ -185,6 +197,7 @@ class FunctionPredictor(Predictor):
             raise ParamsError(f"labels: got {self.labels}; expected {least} or more names")
         self.name = options.name
         self.mask = options.mask
+        self.empty = options.empty
         self.batch_size = options.batch_size
         self.max_words = options.max_words
         self.problem = Problem(kind)
@@ -256,6 +269,7 @@ class FunctionPredictor(Predictor):
             pieces=tuple(pieces),
             ends=tuple(ends),
             mask_word=self.mask,
+            empty=self.empty,
             **fields,
         )
 
@@ -298,7 +312,10 @@ class FunctionPredictor(Predictor):
         try:
             answer = self._function(list(texts))
         except Exception as error:  # a function of somebody else may raise anything
-            raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)})") from error
+            hint = ""
+            if any(not segment for text in texts for segment in _segments(text)):
+                hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
+            raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)}){hint}") from error
         gave = kind_of(answer)
         try:
             rows = np.asarray(answer, dtype=np.float64)
@@ -326,3 +343,9 @@ class FunctionPredictor(Predictor):
         if wrong.any():
             row = int(wrong.any(1).argmax())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
+
+
+def _segments(text: str | tuple[str, str]) -> tuple[str, ...]:
+    if isinstance(text, str):
+        return (text,)
+    return text

@@ -76,7 +76,8 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
     else:
         found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
         fields = align_words(offsets, list(zip((0, shift), found, strict=False)))
-        result = replace(encoding, pair_start=None if len(found) == 1 else len(found[0].spans), **fields)
+        pair_start = None if len(found) == 1 else len(found[0].spans)
+        result = replace(encoding, pair_start=pair_start, in_units=True, **fields)
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result

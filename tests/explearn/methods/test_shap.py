@@ -201,3 +201,15 @@ class TestKernelShap:
             with count_passes(of.model) as passes:
                 explearn.get_explainer("kernel_shap", samples=samples).explain(of, [LONG])
             assert passes.forward == passes_expected
+
+
+def test_sentences_are_left_out_whole() -> None:
+    of = tiny.classifier("bert", 3)
+    text = "The lazy dog sleeps . A warm funny sequel that nobody asked for !"
+    (actual,) = explearn.get_explainer("shap").explain(of, [text], [1], unit="sentence")
+    (encoding,) = of.encode([text])
+    whole, first, second, none = of.predict_proba(
+        [encoding, *(encoding.mask(words, of.mask_token_id) for words in (range(5, 14), range(5), range(14)))]
+    )[:, 1]
+    expected = [(whole - second + first - none) / 2, (whole - first + second - none) / 2]
+    np.testing.assert_allclose(actual.scores, expected, atol=1e-5)
