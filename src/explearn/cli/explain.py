@@ -217,7 +217,7 @@ def _with_interactions(
 
 
 def _lines() -> list[str]:
-    """Return texts from standard input, one per line.
+    """Return texts from standard input, one per line that is not blank.
 
     Raises:
         DataError: it is closed.
@@ -226,7 +226,8 @@ def _lines() -> list[str]:
         raise DataError("standard input is closed; expected texts, one per line, or on the command line")
     if sys.stdin.isatty():
         print("no text given: type texts, one per line; Ctrl+D ends", file=sys.stderr)
-    return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
+    lines = [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
+    return [line for line in lines if line.strip()]
 
 
 def _show(classifier: Predictor, as_json: bool, text: Any, attributions: Sequence[Attribution]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.examples import Example, Rationale, RationaleKind
 from explearn.core.words import word_number, words_of
+from explearn.predictors.labelled import check_labels
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
 from explearn.text.params import Columns
@@ -106,6 +108,7 @@ class UserTexts:
         rationales: their marked words, if any.
         labels: the labels that occur, sorted; empty if none is known.
         hint: a note for the report's reader on columns that were not used.
+        numbered: whether the labels may be numbers of classes.
     """
 
     name: str
@@ -113,6 +116,25 @@ class UserTexts:
     rationales: Sequence[Rationale]
     labels: Sequence[str]
     hint: str = ""
+    numbered: bool = False
+
+    def of_classes(self, name: str, classes: Sequence[str]) -> UserTexts:
+        """Return the texts, with names of classes in place of their numbers.
+
+        Args:
+            name: name of the classifier.
+            classes: its classes.
+
+        Raises:
+            ModelError: a label is not a class.
+        """
+        names = {}
+        if self.numbered and not set(self.labels) <= set(classes):
+            names = {str(number): label for number, label in enumerate(classes)}
+        examples = [replace(example, label=names.get(example.label, example.label)) for example in self.examples]
+        texts = replace(self, examples=examples, labels=_labels(examples))
+        check_labels(name, classes, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
+        return texts
 
 
 class _Unlabelled(CustomRows):
@@ -122,7 +144,7 @@ class _Unlabelled(CustomRows):
         return ""
 
 
-def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextColumns | None = None) -> UserTexts:
+def given_texts(texts: Any, labels: Sequence[str | int] | None = None, columns: TextColumns | None = None) -> UserTexts:
     """Return the texts of a file, of a table (pandas, datasets, dicts), or of a list with its labels.
 
     Raises:
@@ -138,7 +160,11 @@ def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextCo
     if listed and all(isinstance(row, Mapping) for row in listed):
         if labels is not None:
             raise ParamsError(no_labels)
-        rows = [RawRow("texts", "texts", number, row) for number, row in enumerate(listed, start=1)]
+        class_names = {}
+        for column, feature in getattr(texts, "features", {}).items():
+            if hasattr(feature, "names"):  # a ClassLabel of datasets
+                class_names[column] = tuple(feature.names)
+        rows = [RawRow("texts", "texts", number, row, class_names) for number, row in enumerate(listed, start=1)]
         return _texts_of_rows(rows, "texts", columns or TextColumns())
     if columns is not None:
         raise ParamsError("columns: go with a file or a table; got a list of texts")
@@ -183,9 +209,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
             raise row.error("id", identifier, "unique ids")
         with row.located():
             answer = _word(row, columns.token, mapped.words)
-            example = Example(
-                identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, joined=mapped.joined
-            )
+            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, mapped.gaps)
         examples[identifier] = example
         for marks in mapped.marks:
             if len(marks.mask) != len(example.all_words):
@@ -217,26 +241,29 @@ def _word(row: RawRow, column: str | None, words: Sequence[str]) -> tuple[int, i
     return number, number + 1
 
 
-def listed_texts(listed: Sequence[Text], labels: Sequence[str] | None) -> UserTexts:
+def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> UserTexts:
     """Return the texts of a list of texts or pairs, with their labels in the same order.
 
     Raises:
         DataError: a text has no words, or is not a text or a pair.
         ParamsError: there are not as many labels as texts.
     """
+    numbered = False
     if labels is not None:
         check_listed("labels", labels)
         labels = list(labels)  # of a column, too
+        numbered = all(isinstance(label, Integral) for label in labels)
+        labels = [str(label) if numbered else label for label in labels]
     if not listed:
         raise DataError("texts: got none; expected at least one")
     if labels is not None and len(labels) != len(listed):
         raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
     examples = []
     for number, (text, label) in enumerate(zip(listed, labels or [""] * len(listed), strict=True), start=1):
-        words, pair, joined = words_of(as_segments(text, number)[0])
+        words, pair, gaps = words_of(as_segments(text, number)[0])
         with located(f"text {number}, "):
-            examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, joined=joined))
-    return UserTexts("texts", examples, (), _labels(examples))
+            examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, gaps=gaps))
+    return UserTexts("texts", examples, (), _labels(examples), numbered=numbered)
 
 
 def _labels(examples: Iterable[Example]) -> list[str]:

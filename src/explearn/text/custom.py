@@ -48,7 +48,7 @@ class CustomRows:
         segments = [text]
         if columns.pair:
             segments.append(Segment.of(row.text(columns.pair)))
-        words, pair, joined = words_of(segments)
+        words, pair, gaps = words_of(segments)
 
         mask = self._mask(row, len(words) + len(pair))
         if marked is not None:
@@ -64,7 +64,7 @@ class CustomRows:
         marks: tuple[Marks, ...] = ()
         if mask is not None:
             marks = (Marks(INLINE_ANNOTATOR, "unknown", mask),)
-        return MappedRow(words=words, pair=pair, joined=joined, label=label, id=row_id, marks=marks)
+        return MappedRow(words=words, pair=pair, gaps=gaps, label=label, id=row_id, marks=marks)
 
     def _words(self, row: RawRow) -> tuple[str, ...]:
         column, value = row.value(str(self.names.words))

@@ -56,6 +56,7 @@ class Encoding:
         classified: True at the sub-token whose logits are read, length n; empty unless tokens are classified.
         word_starts: True at the first sub-token of each word of a passage, length n; empty unless a question is asked.
         word_ends: True at the last sub-token of each word of a passage, likewise.
+        in_units: whether `words` are sentences or spans in place of words and sub-tokens.
     """
 
     input_ids: tuple[int, ...]
@@ -73,6 +74,7 @@ class Encoding:
     classified: tuple[bool, ...] = ()
     word_starts: tuple[bool, ...] = ()
     word_ends: tuple[bool, ...] = ()
+    in_units: bool = False
 
     def __len__(self) -> int:
         return len(self.input_ids)

@@ -172,6 +172,6 @@ def answer_fields(classifier: Predictor, logits: NDArray[np.float64], target: st
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
     probabilities = joint_probabilities(classifier.probabilities_of(logits))
     predicted = classifier.labels[int(probabilities.argmax())]
-    if index in classifier.default_targets(probabilities):
+    if classifier.problem is Problem.MULTI_LABEL and index in classifier.default_targets(probabilities):
         predicted = target
     return {"probability": float(probabilities[index]), "predicted": predicted}

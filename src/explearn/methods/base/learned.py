@@ -245,8 +245,10 @@ class LearnedExplainer(Explainer):
 
         Raises:
             ModelError: a file is missing or damaged.
-            ParamsError: an option has a bad value.
+            ParamsError: an option has a bad value, or this is the base class.
         """
+        if not cls.name:
+            raise ParamsError(f"{cls.__name__}: is a base class; explearn.load(FOLDER) loads any method")
         folder = Path(path_of("path", folder))
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
