@@ -138,7 +138,9 @@ def _check_arguments(out: Path, classifier: Any, with_classifier: bool, metrics:
     for folder in out.resolve().parents:
         with suppress(ModelError, DataError):  # there is no bundle
             read_manifest(folder)
-            raise ParamsError(f"{out}: lies in the bundle {folder}, which may hold nothing else; expected another place")
+            raise ParamsError(
+                f"{out}: lies in the bundle {folder}, which may hold nothing else; expected another place"
+            )
     if with_classifier and classifier is None:
         raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
     if metrics is None and task is not None:
