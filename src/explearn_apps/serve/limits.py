@@ -34,7 +34,7 @@ class Limits(Section):
     """Seconds that a request may take to arrive, and then may wait for its answer."""
     connections: Count = 256
     """Open connections. A further one replaces the oldest one without a whole request, if any."""
-    client_connections: Count = 64
+    client_connections: Count = 200
     """Open connections of one address; as above."""
     join_seconds: Seconds = 0.003
     """Seconds that a text waits for others with the same method, to be batched with them."""
