@@ -36,8 +36,6 @@ class Limits(Section):
     """Open connections. A further one replaces the oldest one without a whole request, if any."""
     client_connections: Count = 200
     """Open connections of one address; as above."""
-    join_seconds: Seconds = 0.003
-    """Seconds that a text waits for others with the same method, to be batched with them."""
     join_texts: Count = 32
     """Texts per batch."""
 
