@@ -29,7 +29,7 @@ from explearn.bundle.manifest import (
     read_manifest,
 )
 from explearn.core.arguments import path_of
-from explearn.core.documents import is_folder, read_json
+from explearn.core.documents import is_folder, public_name, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Figures, Shape, check, check_shape
@@ -188,11 +188,9 @@ def _facts(
         if not record.get("trained_classifier"):
             return None
         return ClassifierFacts(fingerprint=str(record["trained_classifier"]))
-    if source and is_folder(source):
-        source = Path(source).resolve().name
     return ClassifierFacts(
         fingerprint=classifier.fingerprint,
-        name=source,
+        name=public_name(source),
         architecture=str(classifier.transformer.model.config.model_type),
         labels=list(classifier.labels),
         folder=place,

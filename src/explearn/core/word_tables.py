@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _TEXT = ("method", "target", "predicted", "probability", "value", "unit")
 """Fields of an attribution that are repeated for each of its words."""
 
-_CERTIFICATE = ("verdict", "agreement", "bound", "familiar")
+_CERTIFICATE = ("verdict", *Certificate.model_fields)
 
 
 def _word_schema() -> pa.Schema:
