@@ -225,6 +225,7 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
     path, _, _ = made("bert marker")
     onnx.save(_without_metadata(path), file)
     complaint(lambda: OnnxExplainer(file), "holds no explainer")
+    complaint(lambda: OnnxExplainer(path, max_tokens=0), "max_tokens: ", "got 0")
     changes: dict[str, dict[str, Any]] = {
         "field 'format': got 2": {"format": 2},
         "'max_length'": {"max_length": 0},

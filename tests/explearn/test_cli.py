@@ -181,7 +181,7 @@ class TestBadInput:
 class TestFilesOfOthers:
     def test_an_output_takes_no_place_of_another_kind_of_file(self, tiny_folder: Path, tmp_path: Path) -> None:
         notes = tmp_path / "notes.html"
-        notes.write_text("mine\n")
+        notes.write_text("<!doctype html>\n<p>mine\n")
         table = tmp_path / "mine.csv"
         table.write_text("text,label\na fox,yes\n")
         for file in (notes, table):

@@ -187,7 +187,7 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
-            check_own(path, is_page, "a page")
+            check_own(path, is_page, "a page of Explearn")
         else:
             check_own(path, _holds_scores, "a table of scores")
     if len({os.path.realpath(path) for path in files}) < len(files):

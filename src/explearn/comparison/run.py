@@ -205,7 +205,7 @@ def _check_files(out: Path | None, work: Path | None) -> None:
         check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
         from explearn.comparison.provenance import check_manifest_place
 
-        check_own(out, is_page, "a page")
+        check_own(out, is_page, "a page of Explearn")
         check_manifest_place(out)
     if work is not None:
         check_replaceable(work, lambda earlier: (earlier / PLAN).exists(), "comparison")

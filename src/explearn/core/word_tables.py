@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TEXT = ("method", "target", "predicted", "probability", "value", "unit")
 """Fields of an attribution that are repeated for each of its words."""
 
-_CERTIFICATE = ("effect", "bound", "agreement", "familiar")
+_CERTIFICATE = tuple(Certificate.model_fields)
 
 
 def _word_schema() -> pa.Schema:

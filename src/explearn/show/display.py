@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.escape import printable
 from explearn.core.record import Record
-from explearn.core.writing import write_text
+from explearn.core.writing import PAGE_MARK, write_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -287,6 +287,7 @@ PAGE_START = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{PAGE_MARK}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">

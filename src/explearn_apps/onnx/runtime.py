@@ -20,7 +20,7 @@ from explearn.core.attribution import Attribution
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.numeric_checks import check_logits
-from explearn.core.validation import Count, Fraction, check
+from explearn.core.validation import Count, Fraction, PositiveInt, check
 from explearn.methods.base.attributions import TextScores, attribution_of
 from explearn.methods.base.targets import Target, targeted_texts, windows_of
 from explearn.predictors.batching import budget_batches
@@ -67,12 +67,13 @@ class OnnxExplainer(Labelled):
 
         Raises:
             ModelError: the file is not such a graph.
-            ParamsError: onnxruntime does not have a provider, or the graph does not take an `aim`.
+            ParamsError: onnxruntime does not have a provider, the graph does not take an `aim`, or a number is out of
+                range.
             MissingExtraError: onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
         self.path = Path(path_of("path", path))
-        self.max_tokens = max_tokens
+        self.max_tokens = check(PositiveInt, max_tokens, ParamsError, "max_tokens: ")
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
         check_listed("providers", providers)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from explearn.bundle.loading import find_explainer
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder
+from explearn.core.documents import public_name
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
 from explearn.core.writing import atomic_path, check_own
@@ -183,10 +183,7 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
     inputs: list[Input] = ["input_ids", "attention_mask"]
     if "token_type_ids" in tokenizer.model_input_names:
         inputs.append("token_type_ids")
-    name = classifier.name
-    if is_folder(name):
-        # Only the last part of its path: the rest is private.
-        name = Path(name).resolve().name
+    name = public_name(classifier.name)
     architecture = str(config.model_type)
     return Metadata(
         explearn=metadata.version("explearn"),

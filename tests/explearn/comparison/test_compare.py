@@ -23,6 +23,7 @@ from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.storage import read_attributions
+from explearn.core.writing import is_page
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
@@ -107,6 +108,16 @@ class TestForAnAuditor:
         Path("pages/audit.html").write_text(page.replace("0.", "1."), encoding="utf-8")
         lines = ["page: audit.html differs", "texts: t.csv differs", "pages/audit.json: 2 differences"]
         assert verify("pages/audit.html") == (1, lines)
+
+    def test_only_a_page_of_explearn_is_replaced(self, model: Path, tmp_path: Path) -> None:
+        out = tmp_path / "report.html"
+        out.write_text("<!doctype html>\n<p>mine\n", encoding="utf-8")
+        with pytest.raises(ParamsError, match="is not a page of Explearn"):
+            explearn.compare(model, list(TEXTS), methods="random", out=out)
+        assert "mine" in out.read_text(encoding="utf-8")
+        out.write_text("")
+        for _ in range(2):
+            assert is_page(explearn.compare(model, list(TEXTS), methods="random", out=out).report or out)
 
     def test_nothing_is_lost_to_a_manifest(self, model: Path, tmp_path: Path) -> None:
         mine = tmp_path / "report.json"
