@@ -164,8 +164,8 @@ class AttributeParams(Section):
 
 
 class ReportParams(Section):
-    examples: Annotated[int, Field(ge=0, le=500)] = 10
-    """Number of example texts per task, each with every method's words."""
+    examples: Annotated[int, Field(ge=0, le=500)] = 4
+    """Number of example texts per task; the first with every method's words, the others with the best methods'."""
     remarks: list[str] = Field(default_factory=list)
     """Sentences about this run for the report's first page."""
     chance_margin: Fraction = 0.1

@@ -168,7 +168,7 @@ class TestBadInput:
     def test_the_name_of_a_file_is_no_text(self, tiny_folder: Path, tmp_path: Path) -> None:
         (tmp_path / "my.csv").write_text("text\na fine film\n", encoding="utf-8")
         said = complaint(explain(tiny_folder, "--method", "gae", tmp_path / "my.csv"))
-        assert "the name of a file" in said and "explearn job --texts FILE" in said
+        assert "the name of a file" in said and "use `--texts FILE`" in said
 
     def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
         text = (b"lazy" * 17 + b"! ") * 71_429

@@ -202,7 +202,7 @@ def _check_unit(unit: Unit) -> None:
 def _check_files(out: Path | None, work: Path | None) -> None:
     """Raise an error if the page cannot be drawn, or if a file or folder of something else would be replaced."""
     if out is not None:
-        check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
+        check_installed("matplotlib", extra="report", what="the page of a comparison")
         from explearn.comparison.provenance import check_manifest_place
 
         check_own(out, is_page, "a page of Explearn")
@@ -232,7 +232,9 @@ def _write_page(
     facts = replace(result.run, made=made, versions=list(manifest["versions"].items()))
     result = replace(result, run=facts)
     write_text(out, page(facts, [result.task]))
-    write_manifest(out, {**manifest, "verdict": result.verdict})
+    # A service shows its users the verdict, and they cannot train what was not tried.
+    tried = replace(result, run=replace(facts, untried=()))
+    write_manifest(out, {**manifest, "verdict": tried.verdict})
     return result
 
 

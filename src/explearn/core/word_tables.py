@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.core.attribution import Attribution, each_attribution
+from explearn.core.certificate import Certificate
 from explearn.core.extras import need
 from explearn.core.storage import ATTRIBUTION_SCHEMA
 

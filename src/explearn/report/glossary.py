@@ -5,7 +5,7 @@ from __future__ import annotations
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
-from explearn.show.blocks import Fold, Paragraph, Table, columns
+from explearn.show.blocks import Bullets, Fold, Table, bold, columns
 
 INTRODUCTION = (
     "A text classifier reads a text and predicts a label. An explanation says which {unit}s led to the prediction: "
@@ -17,7 +17,7 @@ INTRODUCTION = (
 )
 
 
-def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
+def glossary(params: EvaluateParams, unit: str = "word") -> Fold:
     """Return an explanation of every figure in the leaderboards, by question.
 
     Args:
@@ -54,17 +54,16 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
         "neighbours": str(params.neighbours),
         "unit": unit,
     }
-    heads = columns(["Measure", "Meaning", "Better"])
-    folds = []
+    answers = []
+    rows = []
     for group, question, answer in groups:
+        answers.append(f"{bold(question)} {answer}")
         metrics = [metric for metric in CATALOGUE.values() if metric.group == group]
-        rows = []
         for metric in metrics:
             if not metric.explained_with:
                 summary = metric.summary.format(**settings)
                 rows.append([metric.term or metric.heading, summary, _directions(metric, metrics)])
-        folds.append(Fold(question, [Paragraph(answer), Table(heads, rows)]))
-    return folds
+    return Fold("Each figure", [Bullets(answers), Table(columns(["Measure", "Meaning", "Better"]), rows)])
 
 
 def _directions(metric: Metric, metrics: list[Metric]) -> str:

@@ -223,14 +223,14 @@ class TestExamples:
         # Texts nobody marked fill up what is left.
         assert [e.label for e in choose_examples(pool, gold, 21, seed=1)].count("odd") == 1
 
-    def test_a_method_that_explains_another_answer_names_it_and_random_scores_have_no_row(self):
+    def test_a_method_that_explains_another_answer_names_it(self):
         text = shown(methods=("rollout", "ivra", "random"))
         other = replace(text.attributions["ivra"], predicted="bad", target="bad")
         scores = {**text.attributions, "ivra": other}
         runs = {method: MethodRun(method, [of]) for method, of in reversed(scores.items())}
         settings = {"count": 1, "seed": 0, "k": 2, "positive_rate": 0.2}
         (report,) = draw_examples([text.example], [], {}, runs, run().methods, **settings)
-        block = example_text(run(), report, "films-0")
+        block = example_text(run(), report, "films-0", ["ivra", "rollout"])
         assert [(row.name, row.note) for row in block.rows] == [
             ("ivra", "2 words; explains “bad”"), ("rollout", "2 words"),
         ]  # fmt: skip

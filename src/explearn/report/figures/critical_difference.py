@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.metrics.arrays import ranks
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
+from explearn.report.figures.style import INK
 from explearn.show.blocks import Picture
 
 WIDTH = 6.5
@@ -98,7 +99,7 @@ def _draw(
             side = "left"
             text = f" {mean:.2f}  {method}"
         level = depth + _ROW * (row + 0.8)
-        axes.plot([mean, mean, edge], [0, level, level], color="#333333", linewidth=0.9, clip_on=False)
+        axes.plot([mean, mean, edge], [0, level, level], color=INK, linewidth=0.9, clip_on=False)
         axes.text(edge, level, text, ha=side, va="center")
     axes.set_xlim(1, count)
     axes.set_ylim(depth + _ROW * (half + 0.3), 0)
