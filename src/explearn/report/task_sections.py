@@ -19,6 +19,7 @@ from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, c
 BOARDS: dict[Group, str] = {
     "plausibility": "Agreement with the marks",
     "faithfulness": "Agreement with the model",
+    "known": "Known answers",
     "behaviour": "Stability, consistency and simulatability",
     "cost": "Cost",
 }

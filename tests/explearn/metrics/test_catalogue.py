@@ -10,7 +10,7 @@ from explearn.report.columns import metrics_of
 from explearn.report.glossary import glossary
 from explearn.report.task_sections import BOARDS
 
-GROUPS = ("plausibility", "faithfulness", "behaviour", "cost")
+GROUPS = ("plausibility", "faithfulness", "known", "behaviour", "cost")
 
 
 def test_every_metric_that_methods_are_compared_by_has_a_source_and_a_direction():
