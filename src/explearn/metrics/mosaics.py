@@ -76,11 +76,12 @@ def make_mosaics(classifier: Predictor, examples: Sequence[Example], count: int 
         (3,)
     """
     by_class: dict[str, list[Example]] = defaultdict(list)
-    texts = zip(examples, classifier.encode(examples), classifier.predict(examples), strict=True)
+    single = [example for example in examples if not example.pair]
+    texts = zip(single, classifier.encode(single), classifier.predict(single), strict=True)
     for example, encoding, predicted in texts:
         special = sum(encoding.special)
         tokens = 2 * TEXTS_OF_A_CLASS * (len(encoding) - special) + special
-        if example.label in ("", predicted) and not example.pair and tokens <= classifier.max_length:
+        if example.label in ("", predicted) and tokens <= classifier.max_length:
             by_class[predicted].append(example)
     classes = sorted(label for label, of_class in by_class.items() if len(of_class) >= TEXTS_OF_A_CLASS)
     mosaics = Mosaics([], [])

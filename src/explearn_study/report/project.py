@@ -38,6 +38,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         DataError: a file of an earlier stage is missing, damaged or from another run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
+    from explearn.report.known import known_answers
     from explearn.report.manifest import write_manifest
     from explearn_study.report.curves import curve_blocks
     from explearn_study.report.pages import write_report
@@ -46,9 +47,10 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.students import student_blocks
     from explearn_study.report.task_report import collect_task
 
-    tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
+    tasks = [collect_task(workspace, params, task, seed) for task in params.plain_tasks]
+    planted = [collect_task(workspace, params, task, seed) for task in params.planted_tasks]
     students = []
-    for task in params.tasks:
+    for task in params.plain_tasks:
         for name in params.compared_teachers:
             document = read_json(workspace.study("students", task, name))
             costs = workspace.student_costs(task, name)
@@ -59,13 +61,14 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     curves = {task: read_json(workspace.study("marks_curve", task)) for task in params.curve_tasks}
     run = run_facts(params, tasks)
     more = [
+        *known_answers(run, tasks, planted),
         *curve_blocks(run, tasks, curves),
         *paper_blocks(params, tasks),
         *student_blocks(params, students),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
         write_report(drawn, run, tasks, more)
-        write_metrics(drawn, params, tasks)
+        write_metrics(drawn, params, tasks, planted)
         put_files(drawn, workspace.reports)
     write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
 
@@ -130,11 +133,14 @@ def _filled(value: Any) -> Any:
     return {name: part for name, part in filled.items() if part not in (None, [], {})}
 
 
-def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
+def write_metrics(
+    folder: Path, params: Params, tasks: Sequence[TaskReport], planted: Sequence[TaskReport] = ()
+) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
-    metrics.json: headline, classifiers (task -> split -> figures) and tasks (task -> method -> metric -> value),
-    without the figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded.
+    metrics.json: headline, classifiers (task -> split -> figures), tasks (task -> method -> metric -> value) and
+    planted (the same for tasks of planted words), without the figures that depend on the machine. headline.json: the
+    same headline, with f1_by_task. Both are rounded.
     costs.json: headline and tasks with the figures that depend on the machine. Without an explainer under study, the
     headlines have no figures.
     """
@@ -153,7 +159,9 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
         throughputs = [methods[params.explainer].get("relative_throughput") for methods in costs.values()]
         means["relative_throughput"] = mean_of_known(throughputs)
     classifiers = {task.task: task.classifier for task in tasks}
-    write_json(folder / "metrics.json", rounded({"headline": results, "classifiers": classifiers, "tasks": metrics}))
+    document = {"headline": results, "classifiers": classifiers, "tasks": metrics}
+    document["planted"] = {task.task: split_costs(task.methods)[0] for task in planted}
+    write_json(folder / "metrics.json", rounded(document))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
     write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
 
