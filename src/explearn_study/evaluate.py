@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.errors import DataError
 from explearn.core.writing import write_json
 from explearn.evaluation import EvaluateOptions, compare_methods, evaluate
-from explearn.metrics.base import Array, Measurement
-from explearn.metrics.mosaics import MOSAICS, Mosaics, make_mosaics, mosaic_shares
+from explearn.metrics.mosaics import MOSAICS, Mosaics, make_mosaics, mosaic_figures, shares_of_methods
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
-from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn_study.explaining import make_method
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.sources.planted import obeyed
 from explearn_study.workspace import Workspace
-
-logger = logging.getLogger(__name__)
 
 PLANTED_METRICS = ("f1_topk",)
 """Metrics of a task of planted words: precision at these words."""
@@ -75,42 +68,20 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         mosaics = make_mosaics(classifier, test, params.evaluate.mosaics, seed)
     evaluation = evaluate(classifier, runs, gold, metrics, texts=test, options=options)
     figures = evaluation.figures
-    by_mosaic: dict[str, dict[str, Array]] = {}
-    if mosaics.examples:
-        by_mosaic[MOSAICS.name] = _explain_mosaics(workspace, params, task, seed, classifier, own, mosaics)
-    for method, values in by_mosaic.get(MOSAICS.name, {}).items():
-        measurement = Measurement.of_mean(values)
-        low, high = measurement.interval(params.evaluate.confidence)
-        figures[method] |= {"mosaics": measurement.figure, "mosaics_low": low, "mosaics_high": high}
-        figures[method]["mosaics_chance"] = mosaics.chance
-    tests = compare_methods(figures, by_mosaic, own, params.evaluate.significance, [MOSAICS])
+    explainers = {}
+    for name, method in params.methods.items():
+        explainers[name], _ = make_method(method, params, workspace, task, seed)
+    shares = shares_of_methods(explainers, classifier, mosaics, own)
+    for name, values in shares.items():
+        figures[name] |= mosaic_figures(values, mosaics, params.evaluate.confidence)
+    tests = compare_methods(figures, {MOSAICS.name: shares}, own, params.evaluate.significance, [MOSAICS])
     evaluation.comparisons.update(tests)
     leaders = {}
     for metric, tests in evaluation.comparisons.items():
         leaders[metric] = {"best": list(tests.best), "tied": list(tests.tied)}
     write_by_text(workspace.metrics_table("texts", task), evaluation.example_ids, evaluation.by_text)
     ids = [mosaic.id for mosaic in mosaics.examples]
-    write_by_text(workspace.metrics_table("mosaics", task), ids, by_mosaic)
+    write_by_text(workspace.metrics_table("mosaics", task), ids, {MOSAICS.name: shares})
     write_pairs(workspace.metrics_table("pairs", task), evaluation)
     write_json(workspace.metrics("comparisons", task), leaders)
     write_json(workspace.metrics("explanations", task), figures)
-
-
-def _explain_mosaics(
-    workspace: Workspace,
-    params: Params,
-    task: str,
-    seed: int,
-    classifier: Predictor,
-    own: Mapping[str, Predictor],
-    mosaics: Mosaics,
-) -> dict[str, Array]:
-    """Return each method's shares, (mosaics,); methods that cannot explain so long a text are left out."""
-    shares = {}
-    for name, method in params.methods.items():
-        explainer, _ = make_method(method, params, workspace, task, seed)
-        try:
-            shares[name] = mosaic_shares(explainer, own.get(name, classifier), mosaics)
-        except UnsupportedError as error:
-            logger.warning("%s: mosaics: %s", task, error)
-    return shares

@@ -55,7 +55,7 @@ def write_by_text(path: Path, example_ids: Iterable[str], by_text: Mapping[str, 
                 [method for method in methods for _ in ids],
                 ids * len(methods),
                 # NaN becomes null.
-                pa.array(np.concatenate(list(methods.values())), from_pandas=True),
+                pa.array(np.concatenate([[], *methods.values()]), from_pandas=True),
             ]
             writer.write_table(pa.table(columns, schema=TEXT_SCHEMA))
 

@@ -6,21 +6,26 @@ put four images in a grid. The truth is known without marked words, and nothing 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.metrics.base import Metric
 from explearn.metrics.context import Array, Mask
+from explearn.metrics.significance import mean_interval
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.predictor import Predictor
+
+logger = logging.getLogger(__name__)
 
 TEXTS_OF_A_CLASS = 2
 """Texts of each of the two classes in a mosaic, as the paper has two images of the class among four."""
@@ -76,7 +81,7 @@ def make_mosaics(classifier: Predictor, examples: Sequence[Example], count: int 
         (3,)
     """
     by_class: dict[str, list[Example]] = defaultdict(list)
-    single = [example for example in examples if not example.pair]
+    single = [example for example in examples if not example.pair and not example.answer]
     texts = zip(single, classifier.encode(single), classifier.predict(single), strict=True)
     for example, encoding, predicted in texts:
         special = sum(encoding.special)
@@ -138,6 +143,41 @@ def mosaic_shares(explainer: Any, classifier: Predictor, mosaics: Mosaics) -> Ar
     attributions = explainer.explain(classifier, mosaics.examples, targets, description=f"mosaics: {explainer.name}")
     shares = [own_share(text.filled(0.0), own) for text, own in zip(attributions, mosaics.own, strict=True)]
     return np.array(shares)
+
+
+def shares_of_methods(
+    explainers: Mapping[str, Any], classifier: Predictor, mosaics: Mosaics, own: Mapping[str, Predictor] | None = None
+) -> dict[str, Array]:
+    """Return method -> `mosaic_shares`, without methods that cannot explain so long a text; they are logged.
+
+    Args:
+        explainers: method -> a method that is ready to explain.
+        classifier: the explained classifier.
+        mosaics: the mosaics; without any, no method has shares.
+        own: method -> the classifier that it trained, and explains instead.
+    """
+    shares: dict[str, Array] = {}
+    if not mosaics.examples:
+        return shares
+    for name, explainer in explainers.items():
+        try:
+            shares[name] = mosaic_shares(explainer, (own or {}).get(name, classifier), mosaics)
+        except UnsupportedError as error:
+            logger.warning("mosaics: %s: %s", name, error)
+    return shares
+
+
+def mosaic_figures(shares: Array, mosaics: Mosaics, confidence: float = 0.95) -> dict[str, float | None]:
+    """Return the mean share, the bounds of its interval, and what equal scores would have.
+
+    Args:
+        shares: as `mosaic_shares` returns them.
+        mosaics: the mosaics.
+        confidence: level of the interval.
+    """
+    low, high = mean_interval(shares, confidence)
+    figures = {"mosaics": float(shares.mean()), "mosaics_low": low, "mosaics_high": high}
+    return {**figures, "mosaics_chance": mosaics.chance}
 
 
 MOSAICS = Metric(

@@ -159,8 +159,9 @@ def write_metrics(
         throughputs = [methods[params.explainer].get("relative_throughput") for methods in costs.values()]
         means["relative_throughput"] = mean_of_known(throughputs)
     classifiers = {task.task: task.classifier for task in tasks}
-    document = {"headline": results, "classifiers": classifiers, "tasks": metrics}
-    document["planted"] = {task.task: split_costs(task.methods)[0] for task in planted}
+    document: dict[str, Any] = {"headline": results, "classifiers": classifiers, "tasks": metrics}
+    if planted:
+        document["planted"] = {task.task: split_costs(task.methods)[0] for task in planted}
     write_json(folder / "metrics.json", rounded(document))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
     write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
