@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -39,17 +39,23 @@ row by row; or, for the metric AGREEMENT, its value. Null if undefined."""
 AGREEMENT = "rank_agreement"
 
 
-def write_by_text(path: Path, evaluation: Evaluation) -> None:
-    """Write every metric's value on every text, in TEXT_SCHEMA."""
-    ids = list(evaluation.example_ids)
+def write_by_text(path: Path, example_ids: Iterable[str], by_text: Mapping[str, Mapping[str, Array]]) -> None:
+    """Write every metric's value on every text, in TEXT_SCHEMA.
+
+    Args:
+        path: the file.
+        example_ids: the n texts.
+        by_text: metric -> method -> value on each text, (n,).
+    """
+    ids = list(example_ids)
     with parquet_writer(path, TEXT_SCHEMA) as writer:
-        for metric, methods in evaluation.by_text.items():
+        for metric, methods in by_text.items():
             columns = [
                 [metric] * (len(methods) * len(ids)),
                 [method for method in methods for _ in ids],
                 ids * len(methods),
                 # NaN becomes null.
-                pa.array(np.concatenate(list(methods.values())), from_pandas=True),
+                pa.array(np.concatenate([[], *methods.values()]), from_pandas=True),
             ]
             writer.write_table(pa.table(columns, schema=TEXT_SCHEMA))
 

@@ -261,7 +261,7 @@ class Params(Section):
     def _check_trained(self, method: RunMethod) -> None:
         """Raise ValueError if what the method learns from is not in this run."""
         leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
-        if len(self.tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
+        if len(self.plain_tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
             raise ValueError(
                 f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
                 "another, or use one that learns in domain"
@@ -274,7 +274,7 @@ class Params(Section):
         curve = self.studies.marks_curve
         if curve is not None:
             _check_names("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
-            if len(self.tasks) < 2:
+            if len(self.plain_tasks) < 2:
                 raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
             if curve.marks != sorted(set(curve.marks)):
                 raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected increasing numbers")
@@ -306,10 +306,20 @@ class Params(Section):
         return [name for name, method in self.methods.items() if not {name, method.info.base} & trained]
 
     @property
+    def planted_tasks(self) -> list[str]:
+        """The tasks of planted words: known answers, which no other task learns from and no mean includes."""
+        return [task for task in self.tasks if self.sources[task].plant]
+
+    @property
+    def plain_tasks(self) -> list[str]:
+        """All other tasks."""
+        return [task for task in self.tasks if not self.sources[task].plant]
+
+    @property
     def curve_tasks(self) -> list[str]:
         """The tasks of the study marks_curve, if the run has it."""
         study = self.studies.marks_curve
-        return [] if study is None else study.tasks or self.tasks
+        return [] if study is None else study.tasks or self.plain_tasks
 
     @property
     def compared_teachers(self) -> list[str]:

@@ -75,7 +75,7 @@ class WorkspaceTask:
 
     @property
     def others(self) -> list[WorkspaceTask]:
-        names = [name for name in self.params.tasks if name != self.name]
+        names = [name for name in self.params.plain_tasks if name != self.name]
         return [SourceTask(self.workspace, self.params, name, self.compute) for name in names]
 
     def examples(self, split: str | None = None) -> list[Example]:

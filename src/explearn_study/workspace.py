@@ -85,7 +85,7 @@ class Workspace:
         return self.root / "reports" / "metrics" / task / f"{kind}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:
-        """Parquet of a kind: texts (a metric's value on every text) or pairs (of methods, in a metric)."""
+        """Parquet of a kind: texts or mosaics (a metric's value on each) or pairs (of methods, in a metric)."""
         return self.root / "reports" / "metrics" / task / f"{kind}.parquet"
 
     def study(self, study: str, *names: str) -> Path:

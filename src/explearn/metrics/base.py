@@ -19,7 +19,7 @@ from explearn.predictors.cached import CachedPredictions
 
 Array = NDArray[np.float64]
 Direction = Literal["higher", "lower"]
-Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "other"]
+Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "other"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

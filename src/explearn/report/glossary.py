@@ -41,6 +41,11 @@ def glossary(params: EvaluateParams, unit: str = "word") -> Fold:
             f"p is the probability that the classifier then gives the explained label.{protocol}",
         ),
         (
+            "known",
+            "Does it find what is known to be there? (known answers)",
+            "Texts are made so that the answer is known without anybody's marks.",
+        ),
+        (
             "behaviour",
             "Can one rely on it? (stability, consistency, simulatability)",
             "Texts and their explanations are compared with each other; the last figure trains small students.",

@@ -42,7 +42,7 @@ from explearn.show.blocks import (
 BOARDS: dict[str, tuple[Group, ...]] = {
     "Agreement with the marks": ("plausibility",),
     "Agreement with the model": ("faithfulness",),
-    "Stability, consistency, simulatability and cost": ("behaviour", "cost"),
+    "Known answers, stability, consistency, simulatability and cost": ("known", "behaviour", "cost"),
 }
 """The tables of a task: title and groups of metrics."""
 

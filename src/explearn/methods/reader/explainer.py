@@ -31,8 +31,8 @@ from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.info import About
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import WordTargets, curriculum_for
+from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.perturbation.method import outputs
-from explearn.methods.reader.answers import ask, word_sums
 from explearn.methods.reader.certificate import Certifier, agreement
 from explearn.methods.reader.network import StateNetwork, TrainingText, train_network
 from explearn.methods.reader.params import ReaderParams

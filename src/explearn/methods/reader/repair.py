@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.methods.reader.answers import Answered, word_sums
+from explearn.methods.perturbation.answers import Answered, word_sums
 
 RIDGE = 10.0
 """Penalty of the correction, against the sum of squares over the answers: how far Reader's scores are trusted."""

@@ -15,8 +15,9 @@ from saying import complaint
 import explearn
 from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
 from explearn.methods.aml.paml import PAML
+from explearn.methods.at2.explainer import AT2, ridge
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.chance.word_list import WordList
+from explearn.methods.chance.word_list import WordFacts, WordList
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
@@ -34,9 +35,11 @@ METHODS: dict[str, tuple[type[LearnedExplainer], dict[str, Any]]] = {
     "ivra": (IvRA, {"frozen": True, "schedule": QUICK}),
     "smat": (SMaT, {"criteria": ["cons"], "schedule": QUICK}),
     "paml": (PAML, {"backbone": "states", "epochs": 1, "batch_size": 4}),
+    "at2": (AT2, {"samples": 4}),
     "word_list": (WordList, {}),
+    "word_facts": (WordFacts, {}),
 }
-BOUND = ("marker", "reader", "l2e", "ivra", "smat", "paml")
+BOUND = ("marker", "reader", "l2e", "ivra", "smat", "paml", "at2")
 """Those that explain the classifier alone that they were trained for."""
 WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
 MASK = [True, False, False, False, False]
@@ -93,7 +96,7 @@ class TestEveryMethod:
     def test_the_seed_alone_decides(self, name: str) -> None:
         torch.randn(3)
         assert fitted(name).content_hash() == trained(name).content_hash()
-        if name != "word_list":
+        if not name.startswith("word_"):
             assert fitted(name, seed=6).content_hash() != trained(name).content_hash()
 
     def test_untrained(self, name: str, tmp_path: Path) -> None:
@@ -154,6 +157,27 @@ def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:
     np.testing.assert_allclose(row.scores, [1 / 4, 2.25 / 4, 0.25 / 3, 1.25 / 4], rtol=1e-6)
     with pytest.raises(DataError, match="of 0 words of marked texts 0% are marked"):
         WordList().fit(of, train)
+
+
+def test_word_facts_are_length_place_and_stop_words_but_not_which_word_it_is() -> None:
+    rng = np.random.default_rng(0)
+    texts = ["the " + " ".join(rng.permutation(["castle", "morning", "fox", "sea"])) for _ in range(12)]
+    marks = [[len(word) > 3 for word in text.split()] for text in texts]
+    of = tiny.classifier("bert")
+    word_facts = WordFacts().fit(of, texts, marks)
+    (row,) = word_facts.explain(of, ["the afternoon dog dog the"])
+    assert row.scores.argmax() == 1 and word_facts.frequent == {"the", "castle", "morning", "fox", "sea"}
+    (other,) = word_facts.explain(of, ["the unbelievs pig cow the"])
+    np.testing.assert_array_equal(row.scores, other.scores)
+
+
+def test_at2_finds_the_head_that_the_answers_follow() -> None:
+    """The answers are made to follow one head's attention; its coefficient is the only large one."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6)) * [1, 5, 0.1, 1, 1, 0]
+    y = np.column_stack([x[:, 2], -x[:, 2]])
+    theta = ridge(x.T @ x, x.T @ y, 1e-5)
+    np.testing.assert_allclose(theta, np.outer([0, 0, 1, 0, 0, 0], [1, -1]), atol=1e-3)
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:

@@ -18,7 +18,7 @@ from explearn.core.certificate import Certificate, certify, top_words
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
-from explearn.methods.reader.answers import Answered, ask, random_words, word_sums
+from explearn.methods.perturbation.answers import Answered, ask, random_words, word_sums
 from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.explainer import Reader
 from explearn.methods.reader.network import TrainingText, train_network
