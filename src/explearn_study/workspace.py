@@ -90,7 +90,7 @@ class Workspace:
 
     def study(self, study: str, *names: str) -> Path:
         """JSON of a study: marks_curve of a task, students of a task and a teacher."""
-        return (self.root / "reports" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
+        return (self.reports / "metrics" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
 
     @property
     def reports(self) -> Path:
