@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
-from parameter_cases import EXPNETS
+from parameter_cases import MARKERS
 from task_reports import metrics, run, task
 
 from explearn.core.documents import read_json
@@ -25,7 +25,7 @@ from explearn_study.student_figures import COMPARED
 def params(adapters=("corpus", "corpus"), **changes) -> Params:
     tasks = ["films", "meals", "notes", "plays"][: len(adapters)]
     sources = {name: {"kind": "embedded", "adapter": adapter} for name, adapter in zip(tasks, adapters, strict=True)}
-    return Params.model_validate({**EXPNETS, "profile": "test", "tasks": tasks, "sources": sources, **changes})
+    return Params.model_validate({**MARKERS, "profile": "test", "tasks": tasks, "sources": sources, **changes})
 
 
 BASELINES = {"random": {}, "lime": {"options": {"samples": 12}}}
@@ -43,7 +43,7 @@ def cells(table: Table) -> list[list[str]]:
 
 
 def test_the_facts_of_a_run_are_those_of_its_parameters():
-    of = params(methods={**EXPNETS["methods"], **BASELINES}, report={"remarks": ["mind"]})
+    of = params(methods={**MARKERS["methods"], **BASELINES}, report={"remarks": ["mind"]})
     facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "marker"), metrics()))])
     assert list(facts.methods) == ["marker", "random", "lime"] and facts.study == "marker"
     assert (
@@ -54,7 +54,7 @@ def test_the_facts_of_a_run_are_those_of_its_parameters():
 
 
 def test_parameters_list_only_what_ran():
-    shown = yaml.safe_load(parameters_text(params(methods={**EXPNETS["methods"], **BASELINES})))
+    shown = yaml.safe_load(parameters_text(params(methods={**MARKERS["methods"], **BASELINES})))
     assert shown["methods"]["lime"] == {"of": "lime", "options": {"samples": 12}}
     assert not {"teach", "studies", "report"} & set(shown)
     assert shown["sources"]["films"] == {"kind": "embedded", "adapter": "corpus"}
