@@ -76,6 +76,7 @@ def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection
         "Agreement with people and with the model against time, one point per method",
         (4.2, 4.4),
         partial(_draw, run, tasks, named),
+        machine=True,
     )
 
 
