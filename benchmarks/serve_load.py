@@ -46,12 +46,14 @@ def make_bundle(folder: Path) -> Path:
     classifier.transformer.tokenizer.save_pretrained(folder / "classifier")
     examples: dict[str, list[Example]] = {"train": [], "validation": []}
     gold = {}
+    for line in CORPUS.with_suffix(".rationales.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        gold.setdefault(row["id"], tuple(map(bool, row["rationale"])))
     for line in CORPUS.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        if row["split"] in examples and row["annotations"]:
+        if row["split"] in examples and row["id"] in gold:
             example = Example(row["id"], tuple(row["words"]), row["label"], row["split"], "topics")
             examples[row["split"]].append(example)
-            gold[row["id"]] = tuple(map(bool, row["annotations"][0]["rationale"]))
     marks = {example.id: gold[example.id] for example in examples["train"]}
     Marker(protocol="in_domain").fit(classifier, examples["train"], marks).save_pretrained(folder / "marker")
     return explearn.export(

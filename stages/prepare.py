@@ -26,8 +26,8 @@ def prepare(task: TaskOption, params: Params, seed: int) -> None:
         data = plant_words(data, source.plant, seed)
     used = {example.id for example in data.examples}
     workspace = Workspace()
-    # Later stages depend on these folders, also in a run where no stage writes to them.
-    for folder in (workspace.explainer(task, ""), workspace.teacher(task, ""), workspace.reports / "studies"):
+    # Later stages depend on these folders, also in a run without learned methods or teachers.
+    for folder in (workspace.explainer(task, ""), workspace.teacher(task, "")):
         folder.mkdir(parents=True, exist_ok=True)
     with atomic_folder(workspace.examples(task)) as folder:
         for split in SPLITS:

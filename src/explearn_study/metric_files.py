@@ -10,6 +10,7 @@ from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -47,17 +48,12 @@ def write_by_text(path: Path, example_ids: Iterable[str], by_text: Mapping[str, 
         example_ids: the n texts.
         by_text: metric -> method -> value on each text, (n,).
     """
-    ids = list(example_ids)
+    ids = pd.Index(list(example_ids), name="example_id")
     with parquet_writer(path, TEXT_SCHEMA) as writer:
         for metric, methods in by_text.items():
-            columns = [
-                [metric] * (len(methods) * len(ids)),
-                [method for method in methods for _ in ids],
-                ids * len(methods),
-                # NaN becomes null.
-                pa.array(np.concatenate([[], *methods.values()]), from_pandas=True),
-            ]
-            writer.write_table(pa.table(columns, schema=TEXT_SCHEMA))
+            rows = pd.DataFrame(methods, index=ids).melt(var_name="method", ignore_index=False).reset_index()
+            rows["metric"] = metric
+            writer.write_table(pa.Table.from_pandas(rows, TEXT_SCHEMA, preserve_index=False))
 
 
 def read_by_text(path: Path) -> dict[str, dict[str, Array]]:

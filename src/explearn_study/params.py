@@ -133,11 +133,24 @@ class RunMethod(Section):
 
     @property
     def learns_from_features(self) -> bool:
-        """True if the method learns from prepared data of all tasks: marks, features, signals, teachers' scores."""
+        """True if the method learns from prepared data of all tasks: marks, features, signals."""
         needs = self.info.needs
         reads_attention = "attentions" in needs and not self._declared.own_model
-        taught = self.teacher is not None or getattr(self.settings, "marked", None) is not None
-        return reads_attention or taught or bool(needs & {"training_rationales", "other_tasks"})
+        learns_marks = getattr(self.settings, "marked", None) is not None
+        return reads_attention or learns_marks or bool(needs & {"training_rationales", "other_tasks"})
+
+    @property
+    def learned_part(self) -> str:
+        """The list of `learned` that the method belongs to.
+
+        Raises:
+            ValueError: it learns from two kinds of data at once, for which there is no stage.
+        """
+        if self.teacher is None:
+            return "from_features" if self.learns_from_features else "from_texts"
+        if self.learns_from_features:
+            raise ValueError(f"methods.{self.name}: got a teacher and `marked`; expected one of them")
+        return "from_teachers"
 
 
 def _named(entries: Any) -> Any:
@@ -172,8 +185,10 @@ class Params(Section):
     """Task -> a trained classifier to use instead of fine-tuning the encoder: its hub name or folder, or a section with
     `name`, `revision` and `labels`."""
     finetune: FinetuneParams = FinetuneParams()
-    attend: AttendParams = AttendParams()
-    signals: SignalsParams = SignalsParams()
+    attend: AttendParams | None = AttendParams()
+    """null: no method of the run learns from attention."""
+    signals: SignalsParams | None = SignalsParams()
+    """null: no method of the run learns from the word scores of others."""
     methods: Annotated[dict[FileName, RunMethod], Field(min_length=1)]
     """The methods to compare: name -> `of` and `options`."""
     learned: LearnedParams = LearnedParams()
@@ -224,7 +239,7 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _methods_are_in_place(self) -> Self:
-        listed = [*self.learned.from_texts, *self.learned.from_features]
+        listed = self.learned.names
         _check_once("learned", listed)
         _check_names("method under 'learned'", listed, self.methods)
         # If nothing is trained, weights that come with the package replace training.
@@ -248,7 +263,7 @@ class Params(Section):
             if not info.trained or name in listed:
                 raise ValueError(f"methods.{name}.path: only for a method that is trained, and not in this run")
         elif info.trained and not (info.ready and nothing_trained):
-            part = "from_features" if method.learns_from_features else "from_texts"
+            part = method.learned_part
             if name not in getattr(self.learned, part):
                 raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
         elif name in listed:
@@ -291,8 +306,7 @@ class Params(Section):
     @property
     def trained(self) -> list[RunMethod]:
         """The methods that are trained in this run."""
-        listed = {*self.learned.from_texts, *self.learned.from_features}
-        return [method for method in self.methods.values() if method.name in listed]
+        return [method for method in self.methods.values() if method.name in self.learned.names]
 
     @property
     def with_own_model(self) -> list[RunMethod]:

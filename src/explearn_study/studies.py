@@ -1,4 +1,4 @@
-"""The studies that a run may ask for, each written as JSON documents below reports/studies."""
+"""The studies that a run may ask for, each written as JSON documents below reports/metrics/studies."""
 
 from __future__ import annotations
 

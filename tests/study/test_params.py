@@ -47,6 +47,11 @@ def with_methods(*learned: str, **methods: Any) -> dict[str, Any]:
     return {"methods": {"random": {}, **methods}, "learned": {"from_features": list(learned)}}
 
 
+def student(name: str, **options: Any) -> dict[str, Any]:
+    """Change the methods to one that learns from a teacher."""
+    return {**with_methods(**{name: {"options": options}}), "learned": {"from_teachers": [name]}}
+
+
 class TestConf:
     @staticmethod
     def compose(repository: Path, *overrides: str) -> str:
@@ -113,7 +118,7 @@ class TestMethods:
         """Each list of `learned` is the matrix of a stage, and a method that is in none is refused."""
         stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
         lists = {stage["matrix"]["method"] for stage in stages.values() if "method" in stage.get("matrix", {})}
-        assert lists == {f"${{learned.{name}}}" for name in ("from_texts", "from_features")}
+        assert lists == {f"${{learned.{name}}}" for name in ("from_texts", "from_features", "from_teachers")}
         for name, part in (("ivra", "from_texts"), ("paml", "from_texts"), ("consensus", "from_features")):
             with pytest.raises(ValueError, match=f"{name!r} is trained; name it under learned.{part}, too"):
                 Params.model_validate({**LEAST, **with_methods(**{name: {}})})
@@ -184,11 +189,9 @@ STUDENTS = {"teachers": ["lime"]}
         (with_methods("random"), "learned: 'random' needs no training; leave it out there"),
         (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; name it under learned.from_texts, too"),
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
-        (
-            with_methods("l2e", l2e={"options": {"teacher": "lime"}}),
-            "unknown teacher under methods.l2e.options",
-        ),
-        (with_methods("l2e", l2e={"options": {"teacher": "ensemble:lime"}}), "expected ensemble:NAME,NAME"),
+        (student("l2e", teacher="lime"), "unknown teacher under methods.l2e.options"),
+        (student("l2e", teacher="ensemble:lime"), "expected ensemble:NAME,NAME"),
+        (student("reader", teacher="lime", people="universal"), "methods.reader: got a teacher and `people`"),
         (
             {**with_methods("expnet", expnet={}), "tasks": ["a"]},
             "methods.expnet learns from the other tasks' rationales, but there is one task",

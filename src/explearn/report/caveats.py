@@ -54,12 +54,14 @@ class Caveat:
         sentence: what a reader should know.
         methods: the methods concerned; empty for all.
         grave: whether it may change a verdict on the methods concerned.
+        machine: whether it depends on the machine, as times do.
     """
 
     title: str
     sentence: str
     methods: Sequence[str] = ()
     grave: bool = True
+    machine: bool = False
 
     @property
     def text(self) -> str:
@@ -74,7 +76,7 @@ def find_caveats(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Caveat]:
         for values in rule.find(run, tasks):
             methods = values.get("methods", ())
             joined = {**values, "methods": ", ".join(methods)}
-            caveats.append(Caveat(rule.title, rule.sentence.format_map(joined), methods, rule.grave))
+            caveats.append(Caveat(rule.title, rule.sentence.format_map(joined), methods, rule.grave, rule.machine))
     return caveats
 
 
@@ -320,6 +322,19 @@ def _shifted(run: RunFacts, task: TaskReport) -> str | None:
 # ---- what is found on the run ----------------------------------------------------------------------------------------
 
 
+def _less_trained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+    """Find methods that had less than half of the processor time for training that another one had."""
+    totals: Counter[str] = Counter()
+    for task in tasks:
+        for method, figures in task.methods.items():
+            totals[method] += figures.get("training_seconds") or 0.0
+    (longest, most), *_ = totals.most_common(1) or [("", 0.0)]
+    less = [method for method, seconds in totals.items() if 0 < seconds < most / 2]
+    if less:
+        times = ", ".join(f"{method} {totals[method]:.0f} s" for method in less)
+        yield {"methods": less, "times": times, "longest": longest, "seconds": most}
+
+
 def _remarks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     for remark in run.remarks:
         yield {"remark": remark}
@@ -399,12 +414,14 @@ class Rule:
         sentence: template of its sentence.
         find: yields the values for the sentence, once for each caveat of this kind.
         grave: whether it may change a verdict; others are always folded.
+        machine: whether it depends on the machine.
     """
 
     title: str
     sentence: str
     find: Find
     grave: bool = True
+    machine: bool = False
 
 
 RULES = (
@@ -452,6 +469,13 @@ RULES = (
         "{errors}. In brackets: by how much the sum misses the change of the output that it should equal, as a share "
         "of the absolute scores{worst}. Read the ranking, not the numbers; more steps or another baseline may help.",
         _incomplete,
+    ),
+    Rule(
+        "Less training",
+        "{times}. {longest} was trained for {seconds:.0f} s of processor time on all tasks together, these for less "
+        "than half of that: some might be better with more.",
+        _less_trained,
+        machine=True,
     ),
     Rule("", "{remark}", _remarks),
     Rule("Small differences", "{sentences}", _small_differences),

@@ -112,9 +112,13 @@ def _first_page(
     if table := leader_table(run, counted):
         yield table
         yield Paragraph(leader_explanation(run, counted), style="note")
-    caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
+    found = find_caveats(run, tasks)
+    measured = [caveat.text for caveat in found if caveat.machine]
+    caveats, others = part_caveats([caveat for caveat in found if not caveat.machine], list(verdict.methods))
     yield Heading("What not to trust")
     yield Bullets([caveat.text for caveat in caveats])
+    if measured:
+        yield Bullets(measured, machine=True)
     if others:
         yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
 

@@ -123,8 +123,6 @@ def parameters_text(params: Params) -> str:
     unused = {"roster", "report"}
     if not params.teachers:
         unused.add("teach")
-    if not params.learned.from_features:
-        unused |= {"attend", "signals"}
     if params.classifiers.keys() >= set(params.tasks):
         unused.add("finetune")
     values = params.model_dump(mode="json", exclude=unused)

@@ -96,6 +96,13 @@ def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():
     assert "add up" not in said(task("films", {"shap": shap}))
 
 
+def test_methods_trained_for_less_than_half_as_long_are_named():
+    methods = {name: metrics(training_seconds=t) for name, t in (("reader", 40.0), ("paml", 19.0), ("ivra", 21.0))}
+    text = said(task("films", {**methods, "lime": metrics(training_seconds=None)}))
+    assert "Less training: paml 19 s. reader was trained for 40 s" in text
+    assert "Less training" not in said(task("films", {name: methods[name] for name in ("reader", "ivra")}))
+
+
 def test_too_few_texts_are_told():
     for few in (metrics(plausibility_texts=8, f1_topk_low=0.1, f1_topk_high=0.9), {"texts": 8}):
         assert "No interval is shown for fewer than 20 texts" in said(task("films", {"shap": few}))

@@ -85,7 +85,7 @@ FILES = [
     ("data/attributions/films/random.parquet", "report", None),
     ("reports/metrics/films/explanations.json", "report", None),
     ("reports/metrics/films/pairs.parquet", "report", None),
-    ("reports/studies/students/films/occlusion.json", "report", None),
+    ("reports/metrics/studies/students/films/occlusion.json", "report", None),
 ]
 
 
