@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
-from parameter_cases import EXPNETS
+from parameter_cases import MARKERS
 from task_reports import metrics, run, task
 
 from explearn.core.documents import read_json
@@ -25,7 +25,7 @@ from explearn_study.student_figures import COMPARED
 def params(adapters=("corpus", "corpus"), **changes) -> Params:
     tasks = ["films", "meals", "notes", "plays"][: len(adapters)]
     sources = {name: {"kind": "embedded", "adapter": adapter} for name, adapter in zip(tasks, adapters, strict=True)}
-    return Params.model_validate({**EXPNETS, "profile": "test", "tasks": tasks, "sources": sources, **changes})
+    return Params.model_validate({**MARKERS, "profile": "test", "tasks": tasks, "sources": sources, **changes})
 
 
 BASELINES = {"random": {}, "lime": {"options": {"samples": 12}}}
@@ -43,7 +43,7 @@ def cells(table: Table) -> list[list[str]]:
 
 
 def test_the_facts_of_a_run_are_those_of_its_parameters():
-    of = params(methods={**EXPNETS["methods"], **BASELINES}, report={"remarks": ["mind"]})
+    of = params(methods={**MARKERS["methods"], **BASELINES}, report={"remarks": ["mind"]})
     facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "marker"), metrics()))])
     assert list(facts.methods) == ["marker", "random", "lime"] and facts.study == "marker"
     assert (
@@ -54,7 +54,7 @@ def test_the_facts_of_a_run_are_those_of_its_parameters():
 
 
 def test_parameters_list_only_what_ran():
-    shown = yaml.safe_load(parameters_text(params(methods={**EXPNETS["methods"], **BASELINES})))
+    shown = yaml.safe_load(parameters_text(params(methods={**MARKERS["methods"], **BASELINES})))
     assert shown["methods"]["lime"] == {"of": "lime", "options": {"samples": 12}}
     assert not {"teach", "studies", "report"} & set(shown)
     assert shown["sources"]["films"] == {"kind": "embedded", "adapter": "corpus"}
@@ -97,6 +97,12 @@ class TestPapers:
         assert [column.machine for column in tables[3].columns] == [False, True, True]
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
 
+    def test_a_data_set_that_the_run_lacks_has_no_columns(self):
+        of = params(("sst2", "custom"))
+        tasks = [task(name, {"expnet": metrics(0.1)}) for name in of.tasks]
+        headings = [column.title for column in self.tables(of, tasks)[0].columns]
+        assert headings == ["Method", "SST-2, paper", "SST-2, ours"]
+
     def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained(self):
         ivra = {"of": "ivra", "options": {"schedule": {"learning_rate": 1e-4}}}
         adapters = ("imdb", "snli", "squad")
@@ -112,8 +118,8 @@ class TestPapers:
         training = params(adapters, methods={"ivra_comp": ivra}, learned=learned, explainer="ivra_comp")
         assert paper_blocks(training, reports) == []
 
-    def test_figures_of_reader_are_those_of_its_table_1(self):
-        of = published().reader["agreement"]
+    def test_figures_of_l2e_are_those_of_its_table_1(self):
+        of = published().l2e["agreement"]
         assert of["ranking"]["ag_news"]["input_x_gradient"] == [89, 91, 85]
         assert of["labelling"]["ag_news"]["full_lrp"] == [85, 86, 90] and of["labelling"]["sst2"]["full_lrp"] == [
             83,
