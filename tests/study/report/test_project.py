@@ -97,6 +97,12 @@ class TestPapers:
         assert [column.machine for column in tables[3].columns] == [False, True, True]
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
 
+    def test_a_data_set_that_the_run_lacks_has_no_columns(self):
+        of = params(("sst2", "custom"))
+        tasks = [task(name, {"expnet": metrics(0.1)}) for name in of.tasks]
+        headings = [column.title for column in self.tables(of, tasks)[0].columns]
+        assert headings == ["Method", "SST-2, paper", "SST-2, ours"]
+
     def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained(self):
         ivra = {"of": "ivra"}
         adapters = ("imdb", "snli", "squad")
@@ -112,8 +118,8 @@ class TestPapers:
         training = params(adapters, methods={"ivra_comp": ivra}, learned=learned, explainer="ivra_comp")
         assert paper_blocks(training, reports) == []
 
-    def test_figures_of_reader_are_those_of_its_table_1(self):
-        of = published().reader["agreement"]
+    def test_figures_of_l2e_are_those_of_its_table_1(self):
+        of = published().l2e["agreement"]
         assert of["ranking"]["ag_news"]["input_x_gradient"] == [89, 91, 85]
         assert of["labelling"]["ag_news"]["full_lrp"] == [85, 86, 90] and of["labelling"]["sst2"]["full_lrp"] == [
             83,
