@@ -232,9 +232,7 @@ def _write_page(
     facts = replace(result.run, made=made, versions=list(manifest["versions"].items()))
     result = replace(result, run=facts)
     write_text(out, page(facts, [result.task]))
-    # A service shows its users the verdict, and they cannot train what was not tried.
-    tried = replace(result, run=replace(facts, untried=()))
-    write_manifest(out, {**manifest, "verdict": tried.verdict})
+    write_manifest(out, {**manifest, "verdict": result.verdict})
     return result
 
 

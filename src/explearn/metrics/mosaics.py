@@ -104,13 +104,16 @@ def make_mosaics(classifier: Predictor, examples: Sequence[Example], count: int 
         used.update(part.id for part in parts)
         order = rng.permutation(len(parts))
         words: list[str] = []
-        joined: list[int] = []
+        gaps = [""]
         own: list[bool] = []
         for index in order:
-            joined += [len(words) + position for position in parts[index].joined]
-            words += parts[index].words
-            own += [bool(index < TEXTS_OF_A_CLASS)] * len(parts[index].words)
-        example = Example(f"mosaic-{number}", tuple(words), label, "test", "mosaics", joined=tuple(joined))
+            part = parts[index]
+            own_gaps = part.gaps or ("", *[" "] * (len(part.words) - 1), "")
+            gaps[-1] += f"{' ' if words else ''}{own_gaps[0]}"
+            gaps += own_gaps[1:]
+            words += part.words
+            own += [bool(index < TEXTS_OF_A_CLASS)] * len(part.words)
+        example = Example(f"mosaic-{number}", tuple(words), label, "test", "mosaics", gaps=tuple(gaps))
         mosaics.examples.append(example)
         mosaics.own.append(np.array(own))
     return mosaics

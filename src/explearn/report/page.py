@@ -141,7 +141,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport]) -> Iterator[Block]:
         standings = task.standings
     board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
-        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run, tasks)}".strip())
+        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run, counted)}".strip())
         yield board
 
 

@@ -108,12 +108,12 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
         for second in classes:
             words, marked = PLANTS[plant](example.words, second, Random(draw))
             copy = replace(
-                example, id=example.id + SUFFIXES[second], words=tuple(words), label=data.labels[second], joined=()
+                example, id=example.id + SUFFIXES[second], words=tuple(words), label=data.labels[second], gaps=()
             )
             examples.append(copy)
             if marked:
                 mask = tuple(position in marked for position in range(len(words)))
-                rationales.append(Rationale(copy.id, plant, "author", mask))
+                rationales.append(Rationale(copy.id, plant, "unknown", mask))
     return replace(data, examples=examples, rationales=rationales)
 
 
