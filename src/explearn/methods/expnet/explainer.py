@@ -219,19 +219,19 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         y = torch.cat([part.labels for part in data]).to(device)
         lengths = np.concatenate([part.lengths for part in data])
         tokens = torch.split(torch.arange(len(x)), lengths.tolist())
-        generator = torch.Generator().manual_seed(self.options.seed)
-        with seeded(self.options.seed, device):
-            network = build_network(x.shape[1]).to(device)
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
 
         def batches() -> Sequence[torch.Tensor]:
-            return torch.split(torch.randperm(len(tokens), generator=generator), BATCH_TEXTS)
+            return torch.split(torch.randperm(len(tokens)), BATCH_TEXTS)
 
         def batch_loss(texts: torch.Tensor) -> torch.Tensor:
             batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
             return focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
 
-        course = train_epochs([network], optimizer, batches, batch_loss, self.options.epochs, description=description)
+        with seeded(self.options.seed, device):
+            network = build_network(x.shape[1]).to(device)
+            optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
+            epochs = self.options.epochs
+            course = train_epochs([network], optimizer, batches, batch_loss, epochs, description=description)
         self.losses = course.losses
         self.network = network.cpu().requires_grad_(False)
 
