@@ -2,7 +2,7 @@
 
     python benchmarks/serve_load.py [--rate 50] [--seconds 30] [--threads 2] [--method NAME] [--bundle FOLDER]
 
-Trains the demo's classifier and an Marker for it (on the marked words of data/corpus/topics.jsonl), exports both as a
+Trains the demo's classifier and a Marker for it (on the marked words of data/corpus/topics.jsonl), exports both as a
 bundle, and serves that in a process of its own. This process sends texts at times fixed beforehand, `rate` a second,
 whether or not earlier answers have come, and takes the time from when a request was due to its answer. Then it sends as
 fast as answers come, from 16 connections, for the throughput. The service's CPU time is read from /proc.
@@ -40,7 +40,7 @@ MOST_SECONDS = 0.4
 
 
 def make_bundle(folder: Path) -> Path:
-    """The demo's classifier with an Marker that is trained on the corpus's marks of its task."""
+    """The demo's classifier with a Marker that is trained on the corpus's marks of its task."""
     classifier = demo_classifier(ComputeOptions("cpu"), 13)
     classifier.transformer.model.save_pretrained(folder / "classifier")
     classifier.transformer.tokenizer.save_pretrained(folder / "classifier")

@@ -145,7 +145,7 @@ def word_ranks(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class ExpNetGraph(_Attending):
-    """Marker as published, which scores each sub-token by itself."""
+    """ExpNet, which scores each sub-token by itself."""
 
     def __init__(self, classifier: TransformerPredictor, explainer: ExpNet) -> None:
         super().__init__(classifier)
@@ -221,6 +221,4 @@ def graph_of(classifier: TransformerPredictor, explainer: Explainer) -> Graph:
         return ExpNetGraph(classifier, explainer)
     if isinstance(explainer, Reader):
         return ReaderGraph(classifier, explainer)
-    raise UnsupportedError(
-        f"{explainer.name}: cannot be exported to ONNX; expected a trained Marker or Reader (see explearn methods)"
-    )
+    raise UnsupportedError(f"{explainer.name}: cannot be exported to ONNX; expected a trained Marker, ExpNet or Reader")

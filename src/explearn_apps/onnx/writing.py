@@ -65,7 +65,7 @@ def export_onnx(
 
     Args:
         path: the file; an existing ONNX file is replaced.
-        explainer: a trained Marker or Reader: its folder, a bundle (folder or hub name), or an `Explainer`.
+        explainer: a trained Marker, ExpNet or Reader: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32. None: the bundle's.
 
     Returns:
