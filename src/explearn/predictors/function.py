@@ -86,15 +86,14 @@ class FunctionEncoding(Encoding):
     def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
         """Replace words by the mask word; their numbers are kept, for the characters between them."""
         masked = set(word_indices) - {NO_WORD}
-        ids = list(self.input_ids)
-        for position, word in enumerate(self.word_ids):
-            if word in masked and ids[position] >= 0:
-                ids[position] = mask_token_id - ids[position]
+        ids = []
+        for number, word in zip(self.input_ids, self.word_ids, strict=True):
+            ids.append(mask_token_id - number if word in masked and number >= 0 else number)
         return replace(self, input_ids=tuple(ids))
 
     @property
     def key(self) -> tuple[object, ...]:
-        return (self.input,)
+        return self.input_ids, self.pieces, self.ends, self.mask_word, self.empty
 
     @property
     def input(self) -> str | tuple[str, str]:
@@ -110,17 +109,17 @@ class FunctionEncoding(Encoding):
         parts: list[str] = []
         behind = ""
         for number in ids:
-            if number in (START, BETWEEN):
-                continue
-            masked = number <= MASKED
-            piece = self.pieces[MASKED - number if masked else number]
-            word = self.mask_word if masked else piece.word
-            if not word:
+            if number >= 0:
+                word, before, after = self.pieces[number]
+            elif number <= MASKED and self.mask_word:
+                _, before, after = self.pieces[MASKED - number]
+                word = self.mask_word
+            else:
                 continue
             if parts:
-                parts.append(piece.before or behind)
+                parts.append(before or behind)
             parts.append(word)
-            behind = piece.behind
+            behind = after
         if not parts:
             return self.empty
         return "".join([ends[0], *parts, ends[1]])

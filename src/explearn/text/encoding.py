@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal, Self
 
 from explearn.core.errors import DataError, kind_of, located
@@ -104,6 +105,8 @@ class Encoding:
     @property
     def fixed_words(self) -> set[int]:
         """Words that stay in every shortened text; those of an answer are not counted, since they have no score."""
+        if not self.fixed:
+            return set()
         words = {word for word, fixed in zip(self.word_ids, self.fixed, strict=False) if fixed}
         return words - {NO_WORD}
 
@@ -119,11 +122,18 @@ class Encoding:
 
     def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
+        kept = [False] * len(self)
+        for position in positions:
+            kept[position] = True
+        return self.only(kept)
+
+    def only(self, kept: Sequence[bool]) -> Self:
+        """Keep the positions that are True in `kept`, length n."""
         selected: dict[str, Any] = {}
         for name in ("input_ids", "token_type_ids", "special", "word_ids", "characters", *POSITION_MARKS):
             row = getattr(self, name)
             if row:
-                selected[name] = tuple(row[position] for position in positions)
+                selected[name] = tuple(compress(row, kept))
         return replace(self, **selected)
 
     def delete(self, word_indices: Collection[int]) -> Self:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.certificate import certify
+from explearn.core.errors import MethodError
 from explearn.core.numeric_checks import check_logits
 from explearn.methods.base.targets import joint_probabilities
 from explearn.predictors.labelled import Problem
@@ -79,6 +80,30 @@ class TextScores:
     completeness_error: float | None = None
     unread: int = 0
     certificate: Sequence[float] | None = None
+
+
+def check_scores(what: str, values: Any, expected: tuple[int, ...]) -> None:
+    """Raise MethodError unless a method gave real numbers of the expected shape; the last axis may be longer.
+
+    Args:
+        what: what the numbers are, for the message.
+        values: array or tensor.
+        expected: the shape.
+    """
+    shape = tuple(values.shape)
+    if "complex" in str(values.dtype):
+        raise MethodError(f"gave complex {what}; expected real numbers")
+    if len(shape) != len(expected) or shape[:-1] != expected[:-1] or shape[-1] < expected[-1]:
+        raise MethodError(f"gave {what} of shape {shape}; expected {expected}")
+
+
+def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], classes: int) -> None:
+    """Raise MethodError unless there are scores for each sub-token of each text, and logits for each class."""
+    if len(scored) != len(encodings):
+        raise MethodError(f"gave scores of {len(scored)} texts; expected {len(encodings)}")
+    for text, encoding in zip(scored, encodings, strict=True):
+        check_scores("scores", np.asarray(text.scores), (len(encoding),))
+        check_scores("logits", np.asarray(text.logits), (classes,))
 
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
