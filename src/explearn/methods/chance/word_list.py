@@ -1,4 +1,4 @@
-"""A word list with how often people marked each word: agreement with people that needs no model."""
+"""A word list with how often each word was marked: agreement with marks that needs no model."""
 
 from __future__ import annotations
 
