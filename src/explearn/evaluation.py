@@ -266,8 +266,8 @@ def evaluate(
         classifier: the explained classifier, or what `explearn.explain` takes for one.
         attributions: a list, of one or more methods (`Attribution.method`); or method -> its attributions, or the
             MethodRun that holds them. All methods explain the same texts, in any order.
-        rationales: the words that people marked: example id -> mask over the words; or a list of Rationales, of one or
-            more annotators; or a list of masks, one for each text. None: agreement with people is not measured.
+        rationales: the marked words: example id -> mask over the words; or a list of Rationales, of one or
+            more annotators; or a list of masks, one for each text. None: agreement with them is not measured.
         metrics: names of metrics (`explearn.list_metrics()`), or metrics. None: all.
         texts: the texts as examples, whose labels say which of them the classifier gets right. None: texts without
             labels.

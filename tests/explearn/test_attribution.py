@@ -42,7 +42,6 @@ def attributions(draw: st.DrawFn) -> Attribution:
         words=st.just(("fine", "film")),
         effect=st.floats(-9, 9),
         bound=st.floats(0, 9),
-        agreement=st.floats(-1, 1),
         familiar=st.booleans(),
     )
     fields: dict[str, Any] = {
@@ -134,8 +133,8 @@ class TestRecordsFromElsewhere:
             ({"pair_start": 2}, "field 'pair_start': got 2; expected less than 2, the words"),
             ({"token": 2}, "field 'token': got 2; expected less than 2, the words"),
             (
-                {"certificate": {"agreement": 2}},
-                "field 'certificate.agreement': got 2",
+                {"certificate": {"bound": -1}},
+                "field 'certificate.bound': got -1",
             ),
             (
                 {"interactions": [{"words": ["b", "a"], "positions": [1, 0], "value": 1}]},

@@ -31,21 +31,18 @@ class Certificate(Shape):
         effect: sum of their scores, the expected change in the answer when they are left out.
         bound: largest difference, for 90 % of texts like those held out, between `effect` and that change; in the
             answer's unit, a probability.
-        agreement: predicted correlation between sums of scores and the classifier's answers, when random words are left
-            out.
-        familiar: whether the text resembles the training texts. If it does not, agreement and bound mean nothing.
+        familiar: whether the text resembles the training texts. If it does not, the bound means nothing.
 
     Example:
         >>> import explearn
         >>> words = ("penalties", "final")
-        >>> print(explearn.Certificate(words=words, effect=0.4, bound=0.1, agreement=0.9, familiar=True))
+        >>> print(explearn.Certificate(words=words, effect=0.4, bound=0.1, familiar=True))
         reliable: removing “penalties”, “final” should lower the probability by 0.30 to 0.50 (90 % of texts)
     """
 
     words: Annotated[tuple[UnicodeText, ...], Field(strict=False)]
     effect: Number
     bound: Annotated[float, Field(ge=0)]
-    agreement: Annotated[float, Field(ge=-1, le=1)]
     familiar: bool
 
     @computed_field  # type: ignore[prop-decorator]
@@ -80,17 +77,16 @@ def certify(estimate: Sequence[float], words: Sequence[str], scores: NDArray[np.
     """Return the certificate of a text's scores.
 
     Args:
-        estimate: predicted agreement, the bound, and 1 for a familiar text, else 0.
+        estimate: the bound, and 1 for a familiar text, else 0.
         words: the text's words.
         scores: their scores, (words,), NaN where a word was not read.
     """
-    agreement, bound, familiar = estimate
-    top = np.flatnonzero(top_words(scores) & ~np.isnan(scores))
+    bound, familiar = estimate
+    top = np.flatnonzero(top_words(scores) & ~np.isnan(scores)).tolist()
     return Certificate(
         words=tuple(words[position] for position in top),
         effect=float(scores[top].sum()),
         bound=bound,
-        agreement=agreement,
         familiar=familiar > 0,
     )
 

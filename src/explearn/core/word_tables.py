@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.core.attribution import Attribution, each_attribution
-from explearn.core.certificate import Certificate
 from explearn.core.extras import need
 from explearn.core.storage import ATTRIBUTION_SCHEMA
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _TEXT = ("method", "target", "predicted", "probability", "value", "unit")
 """Fields of an attribution that are repeated for each of its words."""
 
-_CERTIFICATE = tuple(Certificate.model_fields)
+_CERTIFICATE = ("effect", "bound", "familiar")
 
 
 def _word_schema() -> pa.Schema:
@@ -46,7 +45,7 @@ WORD_SCHEMA = _word_schema()
 text: number of the text among its method's texts, from 0, the same for all its classes. id: of the example, empty for
 free text. method to unit: as in the `Attribution`. segment: 0, or 1 in the second segment of a pair. index: position
 among the words of both segments, from 0. start, end: [start, end) of the word in the characters of its segment, null if
-unknown. score: null if the classifier did not read the word. verdict, effect, bound, agreement, familiar: from the
+unknown. score: null if the classifier did not read the word. verdict, effect, bound, familiar: from the
 text's certificate (`Certificate`), null without one.
 """
 

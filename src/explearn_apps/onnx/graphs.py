@@ -1,7 +1,7 @@
 """A classifier and its explainer as one module, in operations that ONNX has.
 
 Each returns `logits`, (batch, C), and `token_scores`, (batch, tokens), as the explainer's `score_batch` does; Reader
-also returns `certificate`, (batch, 3).
+also returns `certificate`, (batch, 2).
 b = batch, n = tokens, h = heads.
 """
 

@@ -241,6 +241,6 @@ def _numbers(attribution: Attribution) -> NDArray[np.float64]:
     numbers = [*attribution.filled(0.0), *attribution.token_scores, answer]
     certificate = attribution.certificate
     if certificate is not None:
-        # The bound is an exponential, which magnifies rounding: differences of a certificate count one tenth.
-        numbers += [certificate.agreement / 10, certificate.bound / 10]
+        # The bound is an exponential, which magnifies rounding: its differences count one tenth.
+        numbers.append(certificate.bound / 10)
     return np.array(numbers, dtype=np.float64)

@@ -167,8 +167,9 @@ def _verdict_changes(old: object, new: object) -> Iterator[FigureChange]:
             verdict = "better"
         elif set(before[metric]) & set(after[metric]):
             verdict = "within noise"
-        names = [", ".join(methods) or "none" for methods in (before[metric], after[metric])]
-        yield FigureChange(f"verdict.{metric}", *names, 0.0, verdict)
+        earlier = ", ".join(before[metric]) or "none"
+        later = ", ".join(after[metric]) or "none"
+        yield FigureChange(f"verdict.{metric}", earlier, later, 0.0, verdict)
 
 
 def _change(rule: Rule, name: str, old: float | None, new: float | None) -> FigureChange:

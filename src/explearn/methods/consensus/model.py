@@ -54,7 +54,7 @@ LEAST_SKILL = 0.1
 def weight_of_skill(mcc: float | None) -> float:
     """Return the weight of a task: the square of its classifier's MCC on validation texts, at least LEAST_SKILL.
 
-    The signals of a classifier that has not learned its task say little about what people mark. None (unknown): 1.
+    The signals of a classifier that has not learned its task say little about what is marked. None (unknown): 1.
     """
     return 1.0 if mcc is None else max(mcc, LEAST_SKILL) ** 2
 

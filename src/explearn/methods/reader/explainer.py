@@ -33,7 +33,7 @@ from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import WordTargets, curriculum_for
 from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.perturbation.method import outputs
-from explearn.methods.reader.certificate import Certifier, agreement
+from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.network import StateNetwork, TrainingText, train_network
 from explearn.methods.reader.params import ReaderParams
 from explearn.methods.reader.repair import passes_of, repaired
@@ -60,9 +60,6 @@ MOST_HELD_OUT = 400
 
 LEAST_HELD_OUT = 20
 """Fewest texts held out from which a certificate is learned. From fewer, the 90 % bound would be the largest error."""
-
-HELD_OUT_ANSWERS = 32
-"""Answers to each text held out."""
 
 
 class ScoredBatch(NamedTuple):
@@ -96,9 +93,9 @@ class Reader(BoundExplainer, BatchExplainer):
     probability. Another teacher: its scores of the predicted class are learned by least squares.
 
     With teacher `answers` and LEAST_HELD_OUT texts held out (validation texts, and training texts where these are few),
-    each explanation has a certificate: how well sums of scores agree with the classifier's answers, and a bound for the
-    error of the top words that holds for nine texts in ten. With a `budget`, further answers correct the scores
-    (`repair`), more of them where that bound is wide; corrected scores have no certificate.
+    each explanation has a certificate: a bound for the error of the top words that holds for nine texts in ten. With a
+    `budget`, further answers correct the scores (`repair`), more of them where that bound is wide; corrected scores have
+    no certificate.
 
     With `marked` the same network also learns from Marker's targets which words are marked, and `aim` chooses
     between the two questions, also after training. In between, both are divided by their sum of absolute scores.
@@ -283,9 +280,8 @@ class Reader(BoundExplainer, BatchExplainer):
             units.append(network(text.states[None], torch.ones(1, len(text.states), dtype=torch.bool)).units)
         certifier.fit_distance(torch.cat(units).double().numpy())
         encodings = classifier.encode(held_out)
-        # Other sets of words than those of a repair, whose answers would be known already.
-        counts = [HELD_OUT_ANSWERS] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.seed + 1, description)
+        # To the whole text, and to none of it.
+        answered = ask(classifier, encodings, [2] * len(encodings), self.options.seed, description)
 
         def score(indices: list[int]) -> Iterator[tuple[torch.Tensor, int, NDArray[np.float64]]]:
             batch = self._scored(classifier, classifier.batch([encodings[i] for i in indices]), None)
@@ -301,16 +297,13 @@ class Reader(BoundExplainer, BatchExplainer):
         without_top = outputs(
             classifier, CachedPredictions(classifier, classifier.predict_logits)(shortened), "probability"
         )
-        agreements = []
         errors = []
         for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):
-            answers = answer.answers[:, target]
-            agreements.append(agreement(answer.kept @ words, answers))
-            errors.append(abs(answers[0] - remaining[target] - words[top].sum()))
+            errors.append(abs(answer.answers[0, target] - remaining[target] - words[top].sum()))
         features = torch.stack([row for row, _, _ in scored])
         network.cpu()
-        certifier.cpu().fit_texts(features, np.array(agreements), np.array(errors))
-        self.usual_bound = float(certifier(features)[:, 1].median())
+        certifier.cpu().fit_texts(features, np.array(errors))
+        self.usual_bound = float(certifier(features)[:, 0].median())
 
     @property
     def certified(self) -> bool:

@@ -29,13 +29,13 @@ def passes_of(estimate: Sequence[float] | None, usual: float, budget: int) -> in
     Without an estimate it gets `budget`; an unfamiliar text, whose bound means nothing, the largest share.
 
     Args:
-        estimate: of the text's scores, as `Certifier` returns it: agreement, bound, and 1 for a familiar text.
+        estimate: of the text's scores, as `Certifier` returns it: bound, and 1 for a familiar text.
         usual: the usual bound.
         budget: passes of an average text.
     """
     share = 1.0
     if estimate is not None:
-        _, bound, familiar = estimate
+        bound, familiar = estimate
         share = bound / max(usual, 1e-9) if familiar else LARGEST_SHARE
     return max(2, round(budget * min(max(share, LEAST_SHARE), LARGEST_SHARE)))
 

@@ -91,11 +91,10 @@ class TestCertificate:
         features = torch.randn(2000, 6, generator=generator)
         errors = (features[:, 0] * 0.5 - 2 + 0.7 * torch.randn(2000, generator=generator)).exp().double().numpy()
         certifier = Certifier(4)
-        certifier.fit_texts(features[:1000], np.tanh(features[:1000, 2].double().numpy()), errors[:1000])
-        agreement, bound, familiar = certifier(features[1000:]).unbind(-1)
+        certifier.fit_texts(features[:1000], errors[:1000])
+        bound, familiar = certifier(features[1000:]).unbind(-1)
         assert np.mean(errors[1000:] <= bound.numpy()) == pytest.approx(0.9, abs=0.03)
         assert np.corrcoef(bound.numpy(), features[1000:, 0])[0, 1] > 0.6
-        assert np.corrcoef(agreement.numpy(), features[1000:, 2])[0, 1] > 0.8
         assert familiar.mean() == pytest.approx(0.99, abs=0.02)
 
     def test_far_from_the_training_texts_nothing_is_relied_on(self) -> None:
@@ -105,16 +104,16 @@ class TestCertificate:
         near = certifier.distance(torch.tensor(units[:1]).float())
         far = certifier.distance(torch.full((1, 8), 9.0))
         assert near < 30 < far
-        unfamiliar = Certificate(words=("fox",), effect=0.9, bound=0.01, agreement=0.99, familiar=False)
+        unfamiliar = Certificate(words=("fox",), effect=0.9, bound=0.01, familiar=False)
         assert unfamiliar.verdict == "check" and "unlike" in str(unfamiliar)
 
     @pytest.mark.parametrize(("effect", "verdict"), [(0.5, "reliable"), (0.245, "check"), (-0.5, "check")])
     def test_the_bound_decides_relative_to_the_scores(self, effect: float, verdict: str) -> None:
-        assert Certificate(words=(), effect=effect, bound=0.24, agreement=0.9, familiar=True).verdict == verdict
+        assert Certificate(words=(), effect=effect, bound=0.24, familiar=True).verdict == verdict
 
     def test_it_says_what_leaving_out_the_three_strongest_words_should_do(self) -> None:
         words = ("the", "goalkeeper", "saved", "penalties", "final")
-        certificate = certify((0.9, 0.24, 1.0), words, np.array([0, 0.1, np.nan, 0.08, 0.06]))
+        certificate = certify((0.24, 1.0), words, np.array([0, 0.1, np.nan, 0.08, 0.06]))
         assert str(certificate) == (
             "check: removing “goalkeeper”, “penalties”, “final” should lower the probability by 0.00 to 0.48 (90 % of "
             "texts)"
@@ -151,7 +150,7 @@ class TestRepair:
 
     def test_the_budget_goes_where_the_bound_is_wide(self) -> None:
         def passes(bound: float, familiar: bool = True, budget: int = 32) -> int:
-            return passes_of([0.7, bound, float(familiar)], 0.2, budget)
+            return passes_of([bound, float(familiar)], 0.2, budget)
 
         assert [passes(bound) for bound in (0.01, 0.2, 0.3, 9.0)] == [16, 32, 48, 64]
         assert passes(0.01, familiar=False) == 64 and passes(0.01, budget=1) == 2 and passes_of(None, 0.0, 32) == 32
