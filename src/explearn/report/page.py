@@ -13,7 +13,7 @@ from explearn.report.examples import first_text
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
 from explearn.report.glossary import INTRODUCTION, glossary
-from explearn.report.task_sections import OPEN_BOARDS, pair_tables, sanity_blocks, task_section
+from explearn.report.task_sections import OPEN_BOARDS, against_each_other, sanity_blocks, task_section
 from explearn.report.verdict import (
     QUESTIONS,
     TIME,
@@ -65,10 +65,8 @@ def report_blocks(
     named = {*verdict.methods, str(run.study)}
     for task in tasks:
         blocks += task_section(run, task, opened, named)
-    if pairs := list(pair_tables(run, tasks)):
-        # Only the page shows matrices: Markdown is too narrow for them.
-        blocks.append(Heading("Methods against each other"))
-        blocks.append(Fold("Which differences are significant, and how alike methods are", pairs, page_only=True))
+    if pairs := list(against_each_other(run, counted)):
+        blocks += [Heading("Methods against each other"), *pairs]
     blocks += sanity_blocks(run, tasks)
     blocks += more
     # Methods may share a section.

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.base import Group
 from explearn.metrics.registry import CATALOGUE
-from explearn.metrics.significance import PairedTests
+from explearn.metrics.significance import paired_tests
 from explearn.report.caveats import has_no_marks
 from explearn.report.columns import leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
+from explearn.report.figures.critical_difference import critical_difference_picture
 from explearn.report.verdict import (
     ANNOTATORS,
     MARKS,
     MODEL,
     MOST_NAMED,
     if_several,
+    means,
     near_chance,
     unranked_metrics,
 )
@@ -30,7 +32,6 @@ from explearn.show.blocks import (
     Cell,
     Fold,
     Heading,
-    Mark,
     Paragraph,
     Table,
     columns,
@@ -55,9 +56,6 @@ NOT_CHECKED: Mapping[str, Any] = {
     "skipped": "not among sanity.methods",
 }
 """The sanity checks of a method that was not among those to check."""
-
-SIGNS = {1: "+", -1: "−", 0: "·"}
-"""Outcome of a test -> how tables show it."""
 
 
 def task_section(
@@ -172,22 +170,18 @@ def _range(task: TaskReport, name: str) -> str:
     return count_range(values) if values else "no"
 
 
-def pair_tables(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
-    """Yield tables of methods against methods: tests of the two main metrics, and rank correlations of scores."""
-    differences = []
+def against_each_other(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    """Yield pictures of the two main metrics' ranks over all texts, and a table of rank correlations of scores."""
     for metric in (MARKS, MODEL):
-        tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
-        if any(len(test.methods) > 1 for test in tests):
-            differences.append(_differences(run, tests, CATALOGUE[metric].title))
-    if differences:
-        names = ", ".join(task.task for task in tasks)
-        order = if_several(tasks, f" There is a sign for each task: {names}.")
-        yield Paragraph(
-            "The row's method against the column's: + significantly better, − significantly worse, · no significant "
-            f"difference.{order} F1 is pooled over all texts, but tested with the figures of the single texts; if the "
-            "two disagree on which method is better, the sign is also ·."
-        )
-        yield from differences
+        by_text = _over_all_texts(tasks, CATALOGUE[metric].by_text)
+        values = {}
+        for method, value in means(run, metric, tasks).items():
+            if method in by_text and run.comparable(method, metric):
+                values[method] = value
+        if len(values) > 1:
+            larger = CATALOGUE[metric].larger_is_better
+            tests = paired_tests(metric, values, by_text, larger, run.evaluate.significance)
+            yield critical_difference_picture(tests, by_text)
     matrices = [task.method_agreement for task in tasks if task.method_agreement is not None]
     methods = list(tasks[0].methods) if tasks else []
     alike = all(list(task.methods) == methods for task in tasks)
@@ -195,30 +189,17 @@ def pair_tables(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         cells = [list(map(_correlation_cell, row)) for row in np.mean(matrices, axis=0).tolist()]
         over = if_several(matrices, ", over the tasks")
         caption = f"How similarly two methods order the {run.unit}s: mean rank correlation{over}, in percent"
-        yield _square(run, caption, methods, cells)
+        yield Fold(f"How alike methods order the {run.unit}s", [_square(run, caption, methods, cells)], page_only=True)
 
 
-def _differences(run: RunFacts, tests: Sequence[PairedTests], caption: str) -> Table:
-    """Return a table of methods against each other, with a sign for each task's test."""
-    outcomes: list[dict[tuple[str, str], int]] = []
-    for test in tests:
-        pairs = product(test.methods, test.methods)
-        outcomes.append(dict(zip(pairs, test.outcomes(run.evaluate.significance).ravel().tolist(), strict=True)))
-    methods = list(dict.fromkeys(method for test in tests for method in test.methods))
-    cells = []
-    for method in methods:
-        cells.append([_signs([outcome.get((method, other), 0) for outcome in outcomes]) for other in methods])
-    return _square(run, caption, methods, cells)
-
-
-def _signs(outcomes: Sequence[int]) -> Cell:
-    """Return a sign for each outcome; the cell is coloured if they do not contradict each other."""
-    mark: Mark = ""
-    if max(outcomes) > 0 <= min(outcomes):
-        mark = "better"
-    if min(outcomes) < 0 >= max(outcomes):
-        mark = "worse"
-    return Cell("".join(SIGNS[outcome] for outcome in outcomes), sum(outcomes), mark)
+def _over_all_texts(tasks: Sequence[TaskReport], metric: str) -> dict[str, NDArray[np.float64]]:
+    """Return the values on the texts of all tasks, (texts,), of the methods that have them on every judged task."""
+    by_task = [task.by_text[metric] for task in tasks if metric in task.by_text]
+    joined = {}
+    for method in next(iter(by_task), {}):
+        if all(method in of_task for of_task in by_task):
+            joined[method] = np.concatenate([of_task[method] for of_task in by_task])
+    return joined
 
 
 def _correlation_cell(rho: float) -> Cell:
@@ -274,7 +255,7 @@ def sanity_blocks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
             methods.append(method)
     rows = [[marked(run, method), *cells[method]] for method in methods]
     table = Table(columns(["Method"], titles), rows, "Rank correlation with the earlier scores", methods)
-    return [Heading("Sanity checks"), Fold("Does a method notice the classifier?", [_sanity_note(run, checked), table])]
+    return [Heading("Sanity checks"), Fold("Does a method notice the classifier?", [_sanity_note(checked), table])]
 
 
 def _changes(results: Mapping[str, Any]) -> dict[str, str]:
@@ -297,7 +278,7 @@ def _similarity_cell(similar: Mapping[str, Any] | None) -> Cell:
     return Cell(f"{similar['spearman']:.2f}", similar["spearman"])
 
 
-def _sanity_note(run: RunFacts, tasks: Sequence[TaskReport]) -> Paragraph:
+def _sanity_note(tasks: Sequence[TaskReport]) -> Paragraph:
     """Say which checks were run, on how many texts, and which were not."""
     texts = count_range([task.sanity["texts"] for task in tasks])
     seeds = {task.sanity.get("seeds") or 0 for task in tasks}

@@ -12,11 +12,11 @@ import pytest
 from markdown_it import MarkdownIt
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, similarity, task
 
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import INK, svg
 from explearn.report.page import report_blocks
-from explearn.report.task_sections import pair_tables, sanity_blocks, task_section
-from explearn.report.verdict import MODEL
+from explearn.report.task_sections import against_each_other, sanity_blocks, task_section
 from explearn.report.versions import versions
 from explearn.show.blocks import Cell, Column, ExampleText, Fold, Heading, Paragraph, Table, bold, walk
 from explearn.show.tables import csv_of, latex_of
@@ -98,23 +98,16 @@ def test_a_classifier_that_learned_nothing_is_a_warning():
 
 
 class TestTables:
-    def test_the_matrix_says_who_is_better_in_the_metric_s_direction(self):
-        figures = {"marker": 0.1, "rollout": 0.4, "cam": 0.35}
-        actual = comparison(MODEL, figures, {("marker", "rollout"): 0.01})
-        _, table = pair_tables(run(), [task(comparisons={MODEL: actual})])
-        assert texts_of(table) == [["marker", "", "−", "·"], ["rollout", "+", "", "·"], ["cam", "·", "·", ""]]
-
-    def test_the_matrix_has_a_sign_for_each_task(self):
-        figures = {"marker": 0.4, "rollout": 0.1}
-        clear = comparison(MODEL, figures, {("marker", "rollout"): 0.01})
-        unclear = comparison(MODEL, figures)
-        other_way = comparison(MODEL, {"marker": 0.1, "rollout": 0.4}, {("marker", "rollout"): 0.01})
-        tasks = [task(name, comparisons={MODEL: test}) for name, test in (("a", clear), ("b", unclear))]
-        paragraph, table = pair_tables(run(), tasks)
-        assert "a, b" in paragraph.text and texts_of(table) == [["marker", "", "+·"], ["rollout", "−·", ""]]
-        assert [table.rows[0][2].mark, table.rows[1][1].mark] == ["better", "worse"]
-        _, table = pair_tables(run(), [*tasks, task("c", comparisons={MODEL: other_way})])
-        assert (table.rows[0][2].text, table.rows[0][2].mark) == ("+·−", "")
+    def test_ranks_are_over_the_texts_of_all_tasks(self):
+        """On 10 texts of each task marker is better; cam has no values on the second."""
+        better, worse = np.linspace(0.6, 0.8, 10), np.linspace(0.1, 0.3, 10)
+        methods = {"marker": metrics(0.7), "rollout": metrics(0.2)}
+        name = CATALOGUE["f1_topk"].by_text
+        first = task("a", methods, by_text={name: {"marker": better, "rollout": worse, "cam": worse}})
+        second = task("b", methods, by_text={name: {"marker": better, "rollout": worse}})
+        (picture,) = against_each_other(run(), [first, second])
+        drawn = svg(picture)
+        assert ">marker  1.00 <" in drawn and ">2.00  rollout<" in drawn.replace("> 2", ">2") and "cam" not in drawn
 
     def test_agreement_between_methods_is_a_mean_over_tasks_in_the_order_of_tables_and_percent(self):
         methods = dict.fromkeys(("rollout", "marker", "cam"), metrics())
@@ -122,7 +115,8 @@ class TestTables:
         for rho in (0.4, 0.6):
             matrix = np.array([[1, rho, -0.25], [rho, 1, np.nan], [-0.25, np.nan, 1]])
             tasks.append(task(methods=methods, method_agreement=matrix))
-        (table,) = pair_tables(run(), tasks)
+        (fold,) = against_each_other(run(), tasks)
+        (table,) = fold.blocks
         assert texts_of(table) == [["marker", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""]]
         assert table.rows[1][3].shade == -0.25
 

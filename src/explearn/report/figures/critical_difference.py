@@ -20,8 +20,11 @@ from explearn.metrics.significance import PairedTests
 from explearn.report.figures.style import INK
 from explearn.show.blocks import Picture
 
-WIDTH = 6.5
+WIDTH = 8.5
 """In inches, as the heights."""
+
+TICKS = 12
+"""Most ticks of the axis."""
 
 _ROW = 0.24
 _BAR = 0.1
@@ -103,7 +106,7 @@ def _draw(
         axes.text(edge, level, text, ha=side, va="center")
     axes.set_xlim(1, count)
     axes.set_ylim(depth + _ROW * (half + 0.3), 0)
-    axes.set_xticks(range(1, count + 1))
+    axes.set_xticks(range(1, count + 1, ceil(count / TICKS)))
     axes.xaxis.tick_top()
     axes.spines["top"].set_visible(True)
     for side in ("bottom", "left"):
