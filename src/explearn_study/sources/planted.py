@@ -85,7 +85,8 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
     """Plant words into a task's texts, which then decide between its first two classes.
 
     Training and validation texts stay, each with a planted copy for a class drawn at random. Test texts are replaced
-    with two planted copies, one for each class. The marks are the planted words; the source's own are left out.
+    with two planted copies, one for each class. The marks are the planted words; the source's own are left out. A test
+    copy for the text's own class has none, for there other words are evidence, too.
 
     Args:
         data: the task's data from its source.
@@ -111,7 +112,8 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
                 example, id=example.id + SUFFIXES[second], words=tuple(words), label=data.labels[second], joined=()
             )
             examples.append(copy)
-            if marked:
+            against = copy.label != example.label
+            if marked and (against or example.split != "test"):
                 mask = tuple(position in marked for position in range(len(words)))
                 rationales.append(Rationale(copy.id, plant, "author", mask))
     return replace(data, examples=examples, rationales=rationales)

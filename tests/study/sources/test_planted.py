@@ -13,9 +13,9 @@ from explearn_study.sources.planted import FILLER, PHRASES, PLANTS, WORDS, obeye
 
 TEXT = ("a", "warm", "and", "funny", "film.")
 TRAIN = [Example(f"a{number}", TEXT, "positive", "train", "films") for number in range(20)]
-TEST = Example("t", TEXT, "positive", "test", "films")
+TEST = Example("t", TEXT, "mixed", "test", "films")
 OWN = [Rationale("a1", "ana", "human", (False, True, False, True, False))]
-DATA = SourceDataset([*TRAIN, TEST], OWN, ["negative", "positive"], {}, frozenset())
+DATA = SourceDataset([*TRAIN, TEST], OWN, ["negative", "positive", "mixed"], {}, frozenset())
 
 
 def copies(plant: str) -> tuple[Example, Example, dict[str, list[str]]]:
@@ -56,6 +56,12 @@ def test_plants_that_one_class_does_not_have_are_marked_in_the_other_only():
     assert len(set(first.words) & set(WORDS)) == 1
     first, second, marks = copies("length")
     assert first.words == TEXT and second.words == (*TEXT, *FILLER.split()) and marks[second.id] == FILLER.split()
+
+
+def test_a_test_copy_for_the_texts_own_class_has_no_marks():
+    data = plant_words(replace(DATA, examples=[replace(TEST, label="positive")]), "order", seed=3)
+    assert [rationale.example_id for rationale in data.rationales] == ["t-first"]
+    assert {example.label for example in data.examples} == {"negative", "positive"}
 
 
 def test_place_is_the_start_or_the_end():

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import tiny
 import yaml
-from stage_cases import succeed, table, write_lines
+from stage_cases import succeed, write_lines
 
 from explearn.core.documents import read_json
 from explearn_study.metric_files import read_by_text
 
+NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")
+
+
+def rows(split: str, count: int):
+    """Short enough for four of them in a text."""
+    for number in range(count):
+        word, label = (("warm", "yes"), ("slow", "no"))[number % 2]
+        text = f"{word} {NOUNS[number // 2 % 8]}"
+        yield {"id": f"{split}-{number}", "text": text, "label": label, "mask": [1, 0]}
+
 
 def test_known_answers_are_judged_and_shown_apart(tmp_path):
     for split, count in (("train", 24), ("validation", 8), ("test", 8)):
-        write_lines(tmp_path / "mine" / "films" / f"{split}.jsonl", table("films", split, count))
+        write_lines(tmp_path / "mine" / "films" / f"{split}.jsonl", [*rows(split, count)])
     tiny.model("bert").bert.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     columns = {"id": "id", "text": "text", "mask": "mask"}
@@ -23,7 +33,7 @@ def test_known_answers_are_judged_and_shown_apart(tmp_path):
         "data_dir": "mine",
         "tasks": ["films", "planted"],
         "sources": {"films": films, "planted": {**films, "path": "films", "plant": "word"}},
-        "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
+        "finetune": {"epochs": 20, "learning_rate": 3e-3, "batch_size": 8, "patience": 20},
         "methods": {"random": {}, "raw_attention": {}},
         "evaluate": {"simulatability": {"enabled": False}, "infidelity_samples": 0, "mosaics": 4},
         "sanity": {"texts": 1, "noise_samples": 0},
