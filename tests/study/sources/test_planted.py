@@ -72,10 +72,16 @@ def test_place_is_the_start_or_the_end():
 @pytest.mark.parametrize("plant", PLANTS)
 def test_training_texts_stay_and_have_a_copy_of_either_class(plant):
     data = plant_words(DATA, plant, seed=3)
-    train = [example for example in data.examples if example.split == "train"]
-    assert [example for example in train if example.words == TEXT and example.id in {e.id for e in TRAIN}] == TRAIN
-    assert len(train) == 2 * len(TRAIN)
-    assert {example.label for example in train if example.id not in {e.id for e in TRAIN}} == {"negative", "positive"}
+    kept = [example for example in data.examples if example.id in {text.id for text in TRAIN}]
+    copies = [example for example in data.examples if example.split == "train" and example not in kept]
+    assert len(kept) == len(copies) == len(TRAIN)
+    assert {example.label for example in copies} == {"negative", "positive"}
+    if plant == "order":
+        # One of the words alone decides nothing.
+        assert {sum(word in example.words for word in WORDS) for example in kept} == {1}
+        assert {example.label for example in kept} == {"positive"}
+    else:
+        assert kept == TRAIN
     assert {rationale.annotator for rationale in data.rationales} == {plant}
     assert plant_words(DATA, plant, seed=3) == data != plant_words(DATA, plant, seed=4)
 
