@@ -2,9 +2,10 @@
 
     python scripts/repro.py [--jobs N]
 
-The same as `dvc repro` with the variables of ENVIRONMENT, in less time: DVC runs one stage after another, and a stage on short texts
-keeps hardly more than one core busy. Here N stages run side by side, each by a `dvc repro` of its own (DVC's
-documentation proposes several of them for stages that do not depend on each other), as soon as all they need is there.
+The same as `dvc repro` with the variables of ENVIRONMENT, in less time: DVC runs one stage after another, and a stage
+on short texts keeps hardly more than one core busy. Here N stages run side by side, each by a `dvc repro` of its own
+(DVC's documentation proposes several of them for stages that do not depend on each other), as soon as all they need is
+there.
 
 On every machine, unless the environment says otherwise, each stage computes with one thread and with the instructions
 that every x86-64 server has: with others, sums come in another order, and fine-tuning makes another classifier of last
