@@ -42,7 +42,7 @@ class TestMethods:
         assert result.exit_code == 0
         assert "mean_h A[l, h, CLS, j]" in result.stdout
         assert "Defaults: layer=-1" in result.stdout
-        assert "criteria=['comp', 'suff'], norm=" in run("methods", "ivra").stdout
+        assert "frozen=False, criteria=['comp'], norm=" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
     def test_needs_no_heavy_package(self, run_python: Any) -> None:
@@ -181,7 +181,7 @@ class TestBadInput:
 class TestFilesOfOthers:
     def test_an_output_takes_no_place_of_another_kind_of_file(self, tiny_folder: Path, tmp_path: Path) -> None:
         notes = tmp_path / "notes.html"
-        notes.write_text("mine\n")
+        notes.write_text("<!doctype html>\n<p>mine\n")
         table = tmp_path / "mine.csv"
         table.write_text("text,label\na fox,yes\n")
         for file in (notes, table):

@@ -245,10 +245,10 @@ class TestWhereWordsStand:
 
 
 def test_tables_hold_the_certificate_of_methods_that_give_one() -> None:
-    certificate = Certificate(agreement=0.7, bound=0.2, familiar=True)
+    certificate = Certificate(words=("good",), effect=0.5, bound=0.2, familiar=True)
     frame = explearn.to_frame([attribution(certificate=certificate), attribution(words=("bad", "film"))])
-    assert frame["verdict"].dropna().tolist() == ["check", "check"]
-    assert frame["agreement"].dropna().tolist() == [0.7, 0.7]
+    assert frame["verdict"].dropna().tolist() == ["reliable", "reliable"]
+    assert frame["effect"].dropna().tolist() == [0.5, 0.5]
     assert frame["bound"].isna().tolist() == [False, False, True, True]
 
 

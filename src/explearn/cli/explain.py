@@ -212,7 +212,7 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
-            check_own(path, is_page, "a page")
+            check_own(path, is_page, "a page of Explearn")
         else:
             check_own(path, _holds_scores, "a table of scores")
     if len({os.path.realpath(path) for path in files}) < len(files):
@@ -242,7 +242,7 @@ def _with_interactions(
 
 
 def _lines() -> list[str]:
-    """Return texts from standard input, one per line.
+    """Return texts from standard input, one per line that is not blank.
 
     Raises:
         DataError: it is closed.
@@ -251,7 +251,8 @@ def _lines() -> list[str]:
         raise DataError("standard input is closed; expected texts, one per line, or on the command line")
     if sys.stdin.isatty():
         print("no text given: type texts, one per line; Ctrl+D ends", file=sys.stderr)
-    return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
+    lines = [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
+    return [line for line in lines if line.strip()]
 
 
 def _rows(path: Path, text_column: str, pair_column: str | None) -> list[Any]:

@@ -17,7 +17,7 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport
 from explearn.metrics.plausibility import binarise
 from explearn.metrics.runs import MethodRun
-from explearn.report.verdict import if_several
+from explearn.report.verdict import ANNOTATORS, if_several
 from explearn.show.blocks import ExampleText, TextRow, several
 
 SHORT_TEXT = 30
@@ -155,9 +155,8 @@ def example_text(
     for segment in example.segments:
         spans += segment.spans
     if text.kinds:
-        rows.append(
-            TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist())
-        )
+        who = ", ".join(ANNOTATORS.get(kind, "by whom is unknown") for kind in text.kinds)
+        rows.append(TextRow("marked", f"{who}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist()))
     for method in methods:
         chosen = text.selected[method]
         scores = replace(text.attributions[method], spans=spans)

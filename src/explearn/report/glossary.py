@@ -10,9 +10,9 @@ from explearn.show.blocks import Bullets, Fold, Table, bold, columns
 INTRODUCTION = (
     "A text classifier reads a text and predicts a label. An explanation says which {unit}s led to the prediction: "
     "every method gives each {unit} a score, where higher means more evidence for the predicted label, and chooses the "
-    "highest-scoring {unit}s. A rationale is the same kind of answer from a person who read the text: the {unit}s "
-    "marked as the reason for its label. Some methods are learned: they were trained on rationales, on other "
-    "explanations or on the classifier's predictions. The others compute scores from the classifier directly.",
+    "highest-scoring {unit}s. A rationale is the same kind of answer from a reader of the text, a person or a language "
+    "model: the {unit}s marked as the reason for its label. Some methods are learned: they were trained on rationales, "
+    "on other explanations or on the classifier's predictions. The others compute scores from the classifier directly.",
     "The questions below are independent: a method can do well on only one of them.",
 )
 
@@ -31,7 +31,7 @@ def glossary(params: EvaluateParams, unit: str = "word") -> Fold:
     groups: tuple[tuple[Group, str, str], ...] = (
         (
             "plausibility",
-            "Does it agree with people? (plausibility)",
+            "Does it agree with the marks? (plausibility)",
             f"Chosen {unit}s are compared with marked ones, pooled over all texts.",
         ),
         (
@@ -39,6 +39,11 @@ def glossary(params: EvaluateParams, unit: str = "word") -> Fold:
             "Does it agree with the model? (faithfulness)",
             f"The {unit}s that a method ranks highest are removed from the text (by {removed}), or only they are kept; "
             f"p is the probability that the classifier then gives the explained label.{protocol}",
+        ),
+        (
+            "known",
+            "Does it find what is known to be there? (known answers)",
+            "Texts are made so that the answer is known without anybody's marks.",
         ),
         (
             "behaviour",

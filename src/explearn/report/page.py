@@ -26,7 +26,7 @@ from explearn.report.verdict import (
     leader_table,
     means,
     near_chance,
-    study_table,
+    unranked_metrics,
 )
 from explearn.report.versions import python_version, versions
 from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
@@ -109,12 +109,14 @@ def _first_page(
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
         yield table
-        yield Paragraph(leader_explanation(counted), style="note")
-    if study := study_table(run, counted):
-        yield study
-    caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
+        yield Paragraph(leader_explanation(run, counted), style="note")
+    found = find_caveats(run, tasks)
+    measured = [caveat.text for caveat in found if caveat.machine]
+    caveats, others = part_caveats([caveat for caveat in found if not caveat.machine], list(verdict.methods))
     yield Heading("What not to trust")
     yield Bullets([caveat.text for caveat in caveats])
+    if measured:
+        yield Bullets(measured, machine=True)
     if others:
         yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
 
@@ -135,9 +137,9 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport]) -> Iterator[Block]:
         caption = "All methods"
         tests = "; underlined: not significantly worse; in small print: intervals"
         standings = task.standings
-    board = leaderboard(run, caption, figures, metrics, standings)
+    board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
-        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
+        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run, counted)}".strip())
         yield board
 
 

@@ -16,7 +16,16 @@ from explearn.report.caveats import has_no_marks
 from explearn.report.columns import leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
 from explearn.report.figures.critical_difference import critical_difference_picture
-from explearn.report.verdict import MODEL, PEOPLE, if_several, means, near_chance
+from explearn.report.verdict import (
+    ANNOTATORS,
+    MARKS,
+    MODEL,
+    MOST_NAMED,
+    if_several,
+    means,
+    near_chance,
+    unranked_metrics,
+)
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -34,7 +43,7 @@ from explearn.show.blocks import (
 BOARDS: dict[str, tuple[Group, ...]] = {
     "Agreement with the marks": ("plausibility",),
     "Agreement with the model": ("faithfulness",),
-    "Stability, consistency, simulatability and cost": ("behaviour", "cost"),
+    "Known answers, stability, consistency, simulatability and cost": ("known", "behaviour", "cost"),
 }
 """The tables of a task: title and groups of metrics."""
 
@@ -73,9 +82,10 @@ def task_section(
     blocks.append(Fold("Data, annotators and the classifier", [Bullets(list(_facts(task, run.unit)))]))
     if task.methods:
         blocks.append(Paragraph(_judged_on(task, run.unit)))
+    unranked = unranked_metrics(run, [task])
     for caption, groups in BOARDS.items():
         metrics = [metric for group in groups for metric in metrics_of(group)]
-        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics, task.standings)
+        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics, task.standings, unranked)
         if board is not None and caption in opened:
             blocks.append(board)
         elif board is not None:
@@ -108,6 +118,7 @@ def _facts(task: TaskReport, unit: str) -> Iterator[str]:
     if task.positive_rate is not None and not has_no_marks(task):
         facts[f"Share of {unit}s marked in training"] = figure(task.positive_rate)
     facts["Rationales"] = _counts(agreement.get("kinds") or {})
+    facts[f"Who marked {unit}s"] = _annotators(agreement.get("marked_by") or {})
     if agreement.get("alpha") is not None:
         name = "Annotator agreement"
         if agreement.get("alpha_texts"):
@@ -161,7 +172,7 @@ def _range(task: TaskReport, name: str) -> str:
 
 def against_each_other(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     """Yield pictures of the two main metrics' ranks over all texts, and a table of rank correlations of scores."""
-    for metric in (PEOPLE, MODEL):
+    for metric in (MARKS, MODEL):
         by_text = _over_all_texts(tasks, CATALOGUE[metric].by_text)
         values = {}
         for method, value in means(run, metric, tasks).items():
@@ -219,8 +230,8 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
 def sanity_blocks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return the sanity checks of all tasks in one table, a row per checked method; nothing if none was to be checked.
 
-    For each task a row has the rank correlation after randomising each part of the classifier, the same
-    for permuted labels if that was run, and max-sensitivity.
+    For each task a row has the rank correlation after randomising each part of the classifier, the same for permuted
+    labels if that was run, and max-sensitivity.
     """
     checked = [task for task in tasks if task.sanity.get("methods")]
     if not checked:
@@ -294,6 +305,15 @@ def _sanity_note(tasks: Sequence[TaskReport]) -> Paragraph:
     for reason, methods in skipped.items():
         sentence += f" Not checked: {', '.join(methods)} ({reason})."
     return Paragraph(sentence)
+
+
+def _annotators(marked_by: Mapping[str, Sequence[str]]) -> str:
+    """Return who marked words: kind -> names, of which MOST_NAMED at most are listed."""
+    listed = []
+    for kind, names in marked_by.items():
+        more = "" if len(names) <= MOST_NAMED else f" and {len(names) - MOST_NAMED} more"
+        listed.append(f"{ANNOTATORS.get(kind, kind)} ({', '.join(names[:MOST_NAMED])}{more})")
+    return "; ".join(listed)
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.escape import printable
 from explearn.core.record import Record, TopWord
-from explearn.core.writing import write_text
+from explearn.core.writing import PAGE_MARK, write_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -203,7 +203,8 @@ def remarks(attribution: Record) -> str:
             "their absolute sum"
         )
     if attribution.certificate is not None:
-        sentences.append(str(attribution.certificate))
+        output = "probability" if attribution.value is None else "value"
+        sentences.append(attribution.certificate.sentence(output))
     if attribution.interactions:
         sentences.append(together(attribution))
     return ". ".join(sentences)
@@ -304,6 +305,7 @@ PAGE_START = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{PAGE_MARK}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">

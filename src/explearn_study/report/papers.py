@@ -39,7 +39,7 @@ class Papers(Section):
     notes: dict[str, str]
     left_out: dict[str, str]
     tables: list[PaperTable]
-    reader: dict[str, dict[str, dict[str, dict[str, list[float]]]]]
+    l2e: dict[str, dict[str, dict[str, dict[str, list[float]]]]]
 
 
 @functools.cache
@@ -49,15 +49,15 @@ def published() -> Papers:
 
 
 def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return those of the papers' tables for which the run has all data sets, with our figures.
+    """Return the papers' tables with our figures, for the data sets that the run has.
 
     A table is left out if the run has only baselines of it. The best figure in each column is bold; a figure of ours
     that was not measured is a dash.
     """
-    by_adapter: dict[str, TaskReport] = {}
+    by_adapter: dict[str, list[TaskReport]] = {}
     for task in tasks:
         if task.task in params.sources:
-            by_adapter[params.sources[task.task].adapter] = task
+            by_adapter[params.sources[task.task].adapter] = [task]
     encoders = list(dict.fromkeys(params.encoder_of(task)[0] for task in params.tasks))
     tables = [table for table in published().tables if _fits(table, params, by_adapter)]
     if not tables:
@@ -71,18 +71,19 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
         # Names of checkpoints start with their owner.
         if not all(name.rpartition("/")[2].startswith(table.encoder) for name in encoders):
             text += " They differ: compare the order of the methods, not the figures."
-        shared = [[by_adapter[adapter]] for adapter in table.data] or [list(tasks)]
+        shared = [by_adapter.get(adapter, []) for adapter in table.data] or [tasks]
         blocks.append(Paragraph(f"{text} {published().notes[table.note]}", machine=machine))
         blocks.append(_table(table, shared, machine))
     return blocks
 
 
 def _fits(table: PaperTable, params: Params, adapters: Iterable[str]) -> bool:
-    """Return whether the run has a table's data sets and one of its learned methods."""
+    """Return whether the run has one of a table's data sets and one of its learned methods."""
     learned = set(params.methods) - set(params.baseline_names)
     if table.one_classifier and params.with_own_model:
         return False
-    return bool(learned & table.figures.keys()) and set(table.needs or table.data) <= set(adapters)
+    data = table.needs or table.data
+    return not (learned.isdisjoint(table.figures) or set(adapters).isdisjoint(data))
 
 
 def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:
@@ -90,12 +91,14 @@ def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: b
 
     Args:
         table: the paper's table.
-        shared: for each column, the tasks of ours that it covers.
+        shared: for each data set, our tasks of it; a data set without any has no columns.
         machine: whether the figures depend on the machine.
     """
     columns = [Column("Method", numeric=False, key=True)]
     rows: dict[str, list[Cell | str]] = {row: [row] for row in table.figures}
     for index, heading in enumerate(table.data.values() or ("all tasks",)):
+        if not shared[index]:
+            continue
         theirs = {row: figures[index] for row, figures in table.figures.items()}
         ours = {row: _mean(table, row, shared[index]) for row in table.figures}
         for source, values in (("paper", theirs), ("ours", ours)):
@@ -126,4 +129,4 @@ def _mean(table: PaperTable, method: str, tasks: Sequence[TaskReport]) -> float 
         if value is None:
             return None
         values.append(value)
-    return fmean(values) if values else None
+    return fmean(values)

@@ -171,7 +171,7 @@ def _table(figures: TableFigures, documents: Sequence[Document], adapters: Mappi
 
 def _paper_figure(spec: StudentTable, formulation: str, adapter: str, teacher: str, side: str) -> str:
     """Return the paper's figure; "" where it has none."""
-    by_adapter = published().reader.get(spec.metrics[-1], {}).get(formulation, {})
+    by_adapter = published().l2e.get(spec.metrics[-1], {}).get(formulation, {})
     figures = by_adapter.get(adapter, {}).get(teacher)
     return "" if figures is None else f"{figures[list(SIDES).index(side)]:g}"
 

@@ -114,7 +114,7 @@ class TestVariants:
     def test_the_built_in_ones_are_listed_behind_their_method(self) -> None:
         names = explearn.list_explainers()
         start = names.index("marker")
-        assert names[start : start + 4] == ["marker", "marker_few_shot", "marker_in_domain", "expnet"]
+        assert names[start : start + 4] == ["marker", "marker_few_shot", "marker_in_domain", "reader"]
         info: Any = explearn.get_info("marker_in_domain")
         assert (info.of, info.defaults["protocol"]) == ("marker", "in_domain")
         assert info.summary == "Marker trained on the task's own rationales."

@@ -192,3 +192,30 @@ class TestRegression:
     def test_what_needs_classes_refuses(self, of, name, options):
         with pytest.raises(UnsupportedError, match=r"the model gives a value and no class \(regression\); expected"):
             explain(name, of, [TEXT], **options)
+
+
+IDENTITY = "torch.nn.modules.linear.Identity"
+
+
+@pytest.mark.parametrize(
+    ("classes", "config", "expected"),
+    [
+        (1, {"sentence_transformers": {"activation_fn": IDENTITY}}, Problem.REGRESSION),
+        (1, {"sbert_ce_default_activation_function": IDENTITY}, Problem.REGRESSION),
+        (3, {"sentence_transformers": {"activation_fn": IDENTITY}}, Problem.SINGLE_LABEL),
+        (3, {"function_to_apply": "sigmoid"}, Problem.MULTI_LABEL),
+        (3, {"function_to_apply": "none"}, Problem.REGRESSION),
+        (1, {"function_to_apply": "none"}, Problem.REGRESSION),
+        (3, {"function_to_apply": "sigmoid", "problem_type": "single_label_classification"}, Problem.SINGLE_LABEL),
+        (1, {}, Problem.BINARY),
+    ],
+)
+def test_the_configuration_says_what_an_output_is(classes, config, expected):
+    assert classifier(classes=classes, **config).problem is expected
+
+
+def test_a_cross_encoder_s_score_below_zero_is_explained_as_it_is():
+    of = classifier(classes=1, sentence_transformers={"activation_fn": IDENTITY})
+    (attribution,) = explain("input_x_gradient", of, TEXTS[:1])
+    assert attribution.target == "rude"
+    assert attribution.value == pytest.approx(outputs(of.model, of, TEXTS[:1]).item(), abs=1e-5)

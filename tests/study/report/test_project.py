@@ -63,7 +63,7 @@ def test_parameters_list_only_what_ran():
 def test_metrics_and_costs_are_two_files(tmp_path):
     methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("marker", "rollout")}
     meals = {"marker": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
-    write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)])
+    write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)], {"f1_topk": ["cam"]})
     actual = {name: read_json(tmp_path / f"{name}.json") for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}
@@ -97,8 +97,14 @@ class TestPapers:
         assert [column.machine for column in tables[3].columns] == [False, True, True]
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
 
+    def test_a_data_set_that_the_run_lacks_has_no_columns(self):
+        of = params(("sst2", "custom"))
+        tasks = [task(name, {"expnet": metrics(0.1)}) for name in of.tasks]
+        headings = [column.title for column in self.tables(of, tasks)[0].columns]
+        assert headings == ["Method", "SST-2, paper", "SST-2, ours"]
+
     def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained(self):
-        ivra = {"of": "ivra", "options": {"schedule": {"learning_rate": 1e-4}}}
+        ivra = {"of": "ivra"}
         adapters = ("imdb", "snli", "squad")
         tasks = {
             name: {"ivra_comp": metrics(aopc_comprehensiveness=0.5), "lime": metrics(aopc_comprehensiveness=0.2)}
@@ -112,8 +118,8 @@ class TestPapers:
         training = params(adapters, methods={"ivra_comp": ivra}, learned=learned, explainer="ivra_comp")
         assert paper_blocks(training, reports) == []
 
-    def test_figures_of_reader_are_those_of_its_table_1(self):
-        of = published().reader["agreement"]
+    def test_figures_of_l2e_are_those_of_its_table_1(self):
+        of = published().l2e["agreement"]
         assert of["ranking"]["ag_news"]["input_x_gradient"] == [89, 91, 85]
         assert of["labelling"]["ag_news"]["full_lrp"] == [85, 86, 90] and of["labelling"]["sst2"]["full_lrp"] == [
             83,

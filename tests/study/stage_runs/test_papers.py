@@ -60,11 +60,11 @@ def put_rationales(folder: Path, repository: Path):
     (folder / "sst2/rationales.jsonl").write_text(example, encoding="utf-8")
 
 
-def compose(target: Path, repository: Path, *overrides: str) -> Params:
-    """params.yaml as `dvc exp run -S profile=papers` composes it."""
+def compose(target: Path, repository: Path, *overrides: str, profile: str = "papers") -> Params:
+    """params.yaml as `dvc exp run -S profile=PROFILE` composes it."""
     from dvc.utils.hydra import compose_and_dump
 
-    selected = ["profile=papers", *overrides]
+    selected = [f"profile={profile}", *overrides]
     compose_and_dump(target, str(repository / "conf"), None, "config", str(repository / "conf"), selected)
     return load_params(target)
 
@@ -116,6 +116,15 @@ def test_the_folder_of_the_profile_is_in_the_repository(tmp_path, repository):
     readme = (repository / params.data_dir / "README.md").read_text(encoding="utf-8")
     for file in files:
         assert f"* `{file}`" in readme
+
+
+@pytest.mark.parametrize("paper", ["expnet", "l2e", "aml", "ivra"])
+def test_each_paper_has_a_small_run_from_local_files(tmp_path, repository, paper):
+    params = compose(tmp_path / "params.yaml", repository, profile=f"{paper}_small")
+    assert params.encoder == "embedded"
+    assert {params.sources[task].kind for task in params.tasks} == {"files"}
+    assert all("train" in params.sources[task].max_examples for task in params.tasks)
+    assert {method.of for method in params.trained} & {"expnet", "l2e", "paml", "ivra"}
 
 
 def test_a_method_that_the_paper_does_not_pin_down_has_no_row():

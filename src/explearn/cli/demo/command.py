@@ -48,7 +48,7 @@ def demo(
     explearn demo "A trial drug keeps its promise."
     """
     # Before the training.
-    check_own(out, is_page, "a page")
+    check_own(out, is_page, "a page of Explearn")
     # The classifier would replace everything in the folder.
     if save is not None and os.path.lexists(save):
         raise ParamsError(f"--save: {save} already exists; expected the name of a new folder")

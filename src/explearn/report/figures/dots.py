@@ -12,10 +12,10 @@ from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import marked
 from explearn.report.figures.style import FAINT, STYLES, draw_legend, say
-from explearn.report.verdict import MODEL, PEOPLE, TIME, means
+from explearn.report.verdict import MARKS, MODEL, TIME, means
 from explearn.show.blocks import Picture
 
-PANELS = {PEOPLE: "Agreement with the marks", MODEL: "Agreement with the model"}
+PANELS = {MARKS: "Agreement with the marks", MODEL: "Agreement with the model"}
 """Metric and title of each panel; a panel without figures is left out."""
 
 # In inches.
@@ -52,6 +52,7 @@ def dot_plot(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str])
         f"A row per method: {', '.join(PANELS[metric].lower() for metric in panels)}, time",
         (_LABELS + _PANEL * len(panels), _MARGIN + _ROW * len(methods)),
         partial(_draw, run, tasks, panels, methods, named),
+        machine=True,
     )
 
 
