@@ -75,7 +75,6 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         *student_blocks(params, students),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
-        write_report(drawn, run, tasks, more)
         write_report(drawn, run, tasks, more, known_answers(run, tasks, planted))
         write_metrics(drawn, params, tasks, planted, find_verdict(run, tasks).best)
         put_files(drawn, workspace.reports)
