@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -326,11 +326,12 @@ def _shifted(run: RunFacts, task: TaskReport) -> str | None:
 
 def _less_trained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     """Find methods that had less than half of the processor time for training that another one had."""
-    totals: Counter[str] = Counter()
+    totals: dict[str, float] = defaultdict(float)
     for task in tasks:
         for method, figures in task.methods.items():
             totals[method] += figures.get("training_seconds") or 0.0
-    (longest, most), *_ = totals.most_common(1) or [("", 0.0)]
+    longest = max(totals, key=totals.__getitem__, default="")
+    most = totals[longest]
     less = [method for method, seconds in totals.items() if 0 < seconds < most / 2]
     if less:
         times = ", ".join(f"{method} {totals[method]:.0f} s" for method in less)
