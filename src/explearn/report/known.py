@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,7 +55,7 @@ def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[
     return [board, Paragraph(_meaning(tasks, planted), style="note")]
 
 
-def _over_tasks(tasks: Sequence[TaskReport]) -> Mapping[str, Array]:
+def _over_tasks(tasks: Sequence[TaskReport]) -> dict[str, Array]:
     """Return the shares of all tasks' mosaics, by method, for methods that explained them all."""
     by_task = [task.by_text[MOSAICS.name] for task in tasks if MOSAICS.name in task.by_text]
     joined = {}

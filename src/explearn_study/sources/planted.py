@@ -85,8 +85,8 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
     """Plant words into a task's texts, which then decide between its first two classes.
 
     Training and validation texts stay, each with a planted copy for a class drawn at random. For `order` they get one
-    of the two words: otherwise one word alone would decide, and the other would not be needed. Test texts are replaced with
-    two planted copies, one for each class. The marks are the planted words, not the source's; a test copy for the
+    of the two words: otherwise one word alone would decide, and the other would not be needed. Test texts are replaced
+    with two planted copies, one for each class. The marks are the planted words, not the source's; a test copy for the
     text's own class has none, for there other words are evidence, too.
 
     Args:
