@@ -51,6 +51,8 @@ def write_by_text(path: Path, example_ids: Iterable[str], by_text: Mapping[str, 
     ids = pd.Index(list(example_ids), name="example_id")
     with parquet_writer(path, TEXT_SCHEMA) as writer:
         for metric, methods in by_text.items():
+            if not methods:
+                continue
             rows = pd.DataFrame(methods, index=ids).melt(var_name="method", ignore_index=False).reset_index()
             rows["metric"] = metric
             writer.write_table(pa.Table.from_pandas(rows, TEXT_SCHEMA, preserve_index=False))
