@@ -56,9 +56,9 @@ def test_no_features_where_the_parameters_ask_for_none(project):
     change_params(project, attend=None, signals=None)
     # Not even the classifier is looked at.
     config = project / "data" / "classifiers" / "films" / "config.json"
-    config.rename(project / "config.json")
+    aside = config.rename(project / "config.json")
     succeed(project, "features", "--task", "films")
-    (project / "config.json").rename(config)
+    aside.rename(config)
     for kind in ("features", "signals"):
         (path,) = (project / "data" / kind / "films").iterdir()
         assert "is null" in document(path.parent, path.name)["reason"]
