@@ -20,12 +20,13 @@ from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.methods.base.teachers import ANSWERS, members
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, list_explainers
-from explearn.metrics.params import EvaluateParams, SanityParams
+from explearn.metrics.params import SanityParams
 from explearn.predictors.params import FinetuneParams
 from explearn_study.sections import (
     AttendParams,
     AttributeParams,
     ClassifierParams,
+    JudgeParams,
     LearnedParams,
     RationaleParams,
     ReportParams,
@@ -201,7 +202,7 @@ class Params(Section):
     """Methods that explain training texts for students."""
     teach: TeachParams = TeachParams()
     attribute: AttributeParams = AttributeParams()
-    evaluate: EvaluateParams = EvaluateParams()
+    evaluate: JudgeParams = JudgeParams()
     sanity: SanityParams = SanityParams()
     studies: StudiesParams = StudiesParams()
     """Further comparisons, each with its own stage."""

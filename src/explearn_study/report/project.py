@@ -55,6 +55,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks
     from explearn_study.report.task_report import collect_task
+    from explearn_study.report.twin import twin_blocks
 
     tasks = [collect_task(workspace, params, task, seed) for task in params.plain_tasks]
     planted = [collect_task(workspace, params, task, seed) for task in params.planted_tasks]
@@ -68,8 +69,12 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
                 document |= read_json(costs)
             students.append(document)
     curves = {task: read_json(workspace.study("marks_curve", task)) for task in params.curve_tasks}
+    twins = {}
+    if params.evaluate.twin:
+        twins = {task: read_json(workspace.metrics("twin", task)) for task in params.plain_tasks}
     run = run_facts(params, tasks)
     more = [
+        *twin_blocks(run, tasks, twins),
         *curve_blocks(run, tasks, curves),
         *paper_blocks(params, tasks),
         *student_blocks(params, students),
