@@ -45,7 +45,7 @@ def make_bundle(folder: Path) -> Path:
     classifier.transformer.model.save_pretrained(folder / "classifier")
     classifier.transformer.tokenizer.save_pretrained(folder / "classifier")
     examples: dict[str, list[Example]] = {"train": [], "validation": []}
-    gold = {}
+    gold: dict[str, tuple[bool, ...]] = {}
     for line in CORPUS.with_suffix(".rationales.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         gold.setdefault(row["id"], tuple(map(bool, row["rationale"])))

@@ -53,7 +53,7 @@ def main() -> None:
                 assert words is not None
                 bottom = words["y"] + words["height"]
                 clip = around(FloatRect(**{**legend, "height": bottom - legend["y"]}))
-            shot = page.screenshot(clip=clip, full_page=True)
+            shot = page.screenshot(clip=clip, full_page=clip is not None)
             picture = Image.open(BytesIO(shot)).convert("RGB").quantize(COLOURS)
             picture.save(FOLDER / f"{name}.png", optimize=True)
         browser.close()

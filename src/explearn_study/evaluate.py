@@ -72,19 +72,19 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     evaluation = evaluate(classifier, runs, gold, metrics, texts=test, options=options)
     figures = evaluation.figures
     explainers = {}
-    for name, method in params.methods.items():
-        explainers[name], _ = make_method(method, params, workspace, task, seed)
+    for name, entry in params.methods.items():
+        explainers[name], _ = make_method(entry, params, workspace, task, seed)
     shares = shares_of_methods(explainers, classifier, mosaics, own)
     for name, values in shares.items():
         figures[name] |= mosaic_figures(values, mosaics, params.evaluate.confidence)
-    tests = compare_methods(figures, {MOSAICS.name: shares}, own, params.evaluate.significance, [MOSAICS])
-    evaluation.comparisons.update(tests)
+    by_mosaic = {MOSAICS.name: shares}
+    evaluation.comparisons.update(compare_methods(figures, by_mosaic, own, params.evaluate.significance, [MOSAICS]))
     leaders = {}
     for metric, tests in evaluation.comparisons.items():
         leaders[metric] = {"best": list(tests.best), "tied": list(tests.tied)}
     write_by_text(workspace.metrics_table("texts", task), evaluation.example_ids, evaluation.by_text)
     ids = [mosaic.id for mosaic in mosaics.examples]
-    write_by_text(workspace.metrics_table("mosaics", task), ids, {MOSAICS.name: shares})
+    write_by_text(workspace.metrics_table("mosaics", task), ids, by_mosaic)
     write_pairs(workspace.metrics_table("pairs", task), evaluation)
     write_json(workspace.metrics("comparisons", task), leaders)
     write_json(workspace.metrics("explanations", task), figures)

@@ -73,16 +73,12 @@ def write_pairs(path: Path, evaluation: Evaluation) -> None:
     with parquet_writer(path, PAIR_SCHEMA) as writer:
 
         def write(metric: str, methods: Collection[str], **matrices: Array) -> None:
-            pairs = list(product(methods, repeat=2))
-            undefined = np.full(len(pairs), np.nan)
-            columns = [
-                [metric] * len(pairs),
-                [first for first, _ in pairs],
-                [second for _, second in pairs],
-                *(np.ravel(matrices.get(name, undefined)) * 1.0 for name in _NUMBERS),
-            ]
-            arrays = [pa.array(column, from_pandas=True) for column in columns]
-            writer.write_table(pa.table(arrays, schema=PAIR_SCHEMA))
+            rows = pd.DataFrame(product(methods, repeat=2), columns=["first", "second"])
+            rows["metric"] = metric
+            for name, matrix in matrices.items():
+                rows[name] = np.ravel(matrix).astype(np.float64)
+            rows = rows.reindex(columns=PAIR_SCHEMA.names)
+            writer.write_table(pa.Table.from_pandas(rows, PAIR_SCHEMA, preserve_index=False))
 
         for metric, tests in evaluation.comparisons.items():
             write(metric, tests.methods, **{name: getattr(tests, name) for name in TESTED})

@@ -133,23 +133,19 @@ class RunMethod(Section):
         return None if teacher == ANSWERS else teacher
 
     @property
-    def learns_from_features(self) -> bool:
-        """True if the method learns from prepared data of all tasks: marks, features, signals."""
-        needs = self.info.needs
-        reads_attention = "attentions" in needs and not self._declared.own_model
-        learns_marks = getattr(self.settings, "marked", None) is not None
-        return reads_attention or learns_marks or bool(needs & {"training_rationales", "other_tasks"})
-
-    @property
     def learned_part(self) -> str:
         """The list of `learned` that the method belongs to.
 
         Raises:
-            ValueError: it learns from two kinds of data at once, for which there is no stage.
+            ValueError: it learns from teachers and from marks, for which there is no stage.
         """
+        needs = self.info.needs
+        reads_attention = "attentions" in needs and not self._declared.own_model
+        learns_marks = getattr(self.settings, "marked", None) is not None
+        from_features = reads_attention or learns_marks or bool(needs & {"training_rationales", "other_tasks"})
         if self.teacher is None:
-            return "from_features" if self.learns_from_features else "from_texts"
-        if self.learns_from_features:
+            return "from_features" if from_features else "from_texts"
+        if from_features:
             raise ValueError(f"methods.{self.name}: got a teacher and `marked`; expected one of them")
         return "from_teachers"
 

@@ -90,7 +90,7 @@ def same(actual: Iterable[Attribution], expected: Iterable[Attribution]) -> None
         np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-4)
         np.testing.assert_allclose(one.token_scores, other.token_scores, rtol=0, atol=1e-4)
         assert one.probability == pytest.approx(other.probability, abs=1e-4)
-        certificates = [a.certificate and a.certificate.model_dump() for a in (one, other)]
+        certificates = [a.certificate and a.certificate.model_dump(exclude={"words"}) for a in (one, other)]
         assert certificates[0] == pytest.approx(certificates[1], abs=1e-3)
 
 

@@ -39,7 +39,7 @@ from explearn.predictors.loading import (
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.problems import PROBLEM_TYPES, sharing_copy
-from explearn.predictors.quantised import QUANTISED, quantisation
+from explearn.predictors.quantised import QUANTISED, check_loaded, quantisation
 from explearn.predictors.transformer import TransformerPredictor
 
 logger = logging.getLogger(__name__)
@@ -217,6 +217,8 @@ def _load_weights(source: Source) -> tuple[Any, Any]:
     if quantised or source.compute.precision in QUANTISED:
         options |= quantisation(source.head, source.config, source.name, source.compute)
     model, tokenizer, missing = load_model(source.head, source.location, source.revision, KIND, **options)
+    if quantised:
+        check_loaded(model, source.name)
     adapters = source.adapters
     if adapters is not None:
         missing = [weight for weight in missing if weight not in adapters.weights]

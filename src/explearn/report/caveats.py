@@ -328,9 +328,7 @@ def _less_trained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values
     for task in tasks:
         for method, figures in task.methods.items():
             totals[method] += figures.get("training_seconds") or 0.0
-    if not totals:
-        return
-    longest = max(totals, key=totals.__getitem__)
+    longest = max(totals, key=totals.__getitem__, default="")
     most = totals[longest]
     less = [method for method, seconds in totals.items() if 0 < seconds < most / 2]
     if less:

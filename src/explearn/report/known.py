@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.base import Array, Measurement
 from explearn.metrics.mosaics import MOSAICS
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.columns import leaderboard
 from explearn.show.blocks import Block, Paragraph, figure
@@ -32,7 +33,7 @@ def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[
     for task in planted:
         column = replace(MOSAICS, name=task.task, heading=f"Planted: {task.task}")
         columns[column] = {}
-        for method, values in task.by_text["f1_topk"].items():
+        for method, values in task.by_text[CATALOGUE["f1_topk"].by_text].items():
             if run.options.get(method, {}).get("protocol") not in TAUGHT:
                 columns[column][method] = values
     figures: dict[str, dict[str, Number]] = {name: {} for name in run.methods}
@@ -54,7 +55,7 @@ def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[
     return [board, Paragraph(_meaning(tasks, planted), style="note")]
 
 
-def _over_tasks(tasks: Sequence[TaskReport]) -> Mapping[str, Array]:
+def _over_tasks(tasks: Sequence[TaskReport]) -> dict[str, Array]:
     """Return the shares of all tasks' mosaics, by method, for methods that explained them all."""
     by_task = [task.by_text[MOSAICS.name] for task in tasks if MOSAICS.name in task.by_text]
     joined = {}

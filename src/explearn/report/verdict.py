@@ -329,7 +329,7 @@ class Recommendation:
         sentence: the recommendation.
         times: what these methods cost; empty if that was not measured.
         methods: the methods that it names -> why.
-        best: figure -> the best method and those not told apart from it; none if random scores are as good.
+        best: figure -> the best method and those not clearly worse; none if random scores are not either.
     """
 
     sentence: str
@@ -362,7 +362,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         if leader is None:
             continue
         tested = tested or leader.tied is not None
-        best[metric] = [] if leader.chance_too else leader.methods
+        best[metric] = [] if leader.chance_too else [*leader.methods, *leader.undecided]
         advice = _advice(run, counted, leader, words, passes, roles)
         sentences.append(f"For {words}, {advice}.")
     if not sentences:

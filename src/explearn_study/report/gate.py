@@ -112,7 +112,7 @@ def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
     """Apply every rule to the metrics of two runs, and compare their verdicts.
 
     The headline is that of the explainer under study; if the two runs have studied different ones, it is not compared.
-    A verdict is worse if none of the methods that were best are best now.
+    A verdict is worse if no method that was the best, or not clearly worse, is so now.
 
     Args:
         gate: the rules.

@@ -80,7 +80,6 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         *student_blocks(params, students),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
-        write_report(drawn, run, tasks, more)
         write_report(drawn, run, tasks, more, known_answers(run, tasks, planted))
         write_metrics(drawn, params, tasks, planted, find_verdict(run, tasks).best)
         put_files(drawn, workspace.reports)
@@ -154,10 +153,17 @@ def write_metrics(
 ) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
-    metrics.json: headline, verdict (metric -> best methods), classifiers (task -> split -> figures), tasks (task ->
-    method -> metric -> value) and planted (the same for tasks of planted words), without the figures that depend on the
-    machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with
-    the figures that depend on the machine. Without an explainer under study, the headlines have no figures.
+    <<<<<<< HEAD
+        metrics.json: headline, verdict (metric -> best methods), classifiers (task -> split -> figures), tasks (task ->
+        method -> metric -> value) and planted (the same for tasks of planted words), without the figures that depend on the
+        machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with
+        the figures that depend on the machine. Without an explainer under study, the headlines have no figures.
+    =======
+        metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
+        figures) and tasks (task -> method -> metric -> value), without the figures that depend on the machine.
+        headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with the figures
+        that depend on the machine. Without an explainer under study, the headlines have no figures.
+    >>>>>>> words
     """
     metrics = {}
     costs = {}

@@ -84,8 +84,10 @@ of them (only both are marked); a word at the start or the end; further words or
 def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
     """Plant words into a task's texts, which then decide between its first two classes.
 
-    Training and validation texts stay, each with a planted copy for a class drawn at random. Test texts are replaced
-    with two planted copies, one for each class. The marks are the planted words; the source's own are left out.
+    Training and validation texts stay, each with a planted copy for a class drawn at random. For `order` they get one
+    of the two words: otherwise one word alone would decide, and the other would not be needed. Test texts are replaced
+    with two planted copies, one for each class. The marks are the planted words, not the source's; a test copy for the
+    text's own class has none, for there other words are evidence, too.
 
     Args:
         data: the task's data from its source.
@@ -103,15 +105,18 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
         draw = f"{seed}:{example.id}"
         classes = [True, False]
         if example.split != "test":
-            examples.append(example)
+            words: Sequence[str] = example.words
+            if plant == "order":
+                words, _ = _together(words, False, Random(f"one:{draw}"))
+            examples.append(replace(example, words=tuple(words), joined=()))
             classes = [Random(f"class:{draw}").random() < 0.5]
         for second in classes:
             words, marked = PLANTS[plant](example.words, second, Random(draw))
-            copy = replace(
-                example, id=example.id + SUFFIXES[second], words=tuple(words), label=data.labels[second], gaps=()
-            )
+            identifier = example.id + SUFFIXES[second]
+            copy = replace(example, id=identifier, words=tuple(words), label=data.labels[second], gaps=())
             examples.append(copy)
-            if marked:
+            against = copy.label != example.label
+            if marked and (against or example.split != "test"):
                 mask = tuple(position in marked for position in range(len(words)))
                 rationales.append(Rationale(copy.id, plant, "unknown", mask))
     return replace(data, examples=examples, rationales=rationales)

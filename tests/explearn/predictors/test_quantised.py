@@ -146,3 +146,12 @@ class TestIsRefused:
         call = lambda: load_classifier(folder, precision="nf4", device_map="auto")  # noqa: E731
         complaint(call, "device-map", "quantised weights, which are not divided here")
         complaint(lambda: load(folder, precision="nf4").check_plain("training ivra"), "training ivra", "not quantised")
+
+
+@pytest.mark.parametrize("bits", (4, 8))
+def test_plain_weights_that_are_called_quantised(bits, tmp_path):
+    tiny.classifier("bert").save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "bitsandbytes", f"load_in_{bits}bit": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    complaint(lambda: load(tmp_path), str(tmp_path), "remove quantization_config")

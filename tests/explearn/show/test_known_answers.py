@@ -25,7 +25,7 @@ def mosaics(name: str):
 def planted():
     right = dict.fromkeys(METHODS, np.array([1.0, 0.5, np.nan, 1.0] * 3))
     figures = {method: metrics(plausibility_texts=9) for method in METHODS}
-    return task("order", figures, by_text={"f1_topk": {**right, "random": right["random"] * 0}})
+    return task("order", figures, by_text={"text_f1_topk": {**right, "random": right["random"] * 0}})
 
 
 def test_mosaics_of_all_tasks_are_put_together_and_planted_words_have_a_column():

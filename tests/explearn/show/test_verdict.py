@@ -143,6 +143,7 @@ class TestVerdict:
         by_text = {CATALOGUE[MARKS].by_text: {"lime": 0.4 + gains, "cam": np.full(texts, 0.4)}}
         of = task("films", {"lime": metrics(0.5), "cam": metrics(0.4)}, by_text=by_text)
         assert said in verdict(of).sentence.replace("\x02", "").replace("\x03", "")
+        assert ("cam" in verdict(of).best[MARKS]) is (texts < 7)
 
     def test_who_marked_the_words_is_named_if_one_kind_of_annotator_did(self):
         f1 = {"lime": 0.5, "random": 0.1}

@@ -63,7 +63,7 @@ def test_parameters_list_only_what_ran():
 def test_metrics_and_costs_are_two_files(tmp_path):
     methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("marker", "rollout")}
     meals = {"marker": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
-    write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)], {"f1_topk": ["cam"]})
+    write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)], [], {"f1_topk": ["cam"]})
     actual = {name: read_json(tmp_path / f"{name}.json") for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}

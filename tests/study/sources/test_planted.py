@@ -13,9 +13,9 @@ from explearn_study.sources.planted import FILLER, PHRASES, PLANTS, WORDS, obeye
 
 TEXT = ("a", "warm", "and", "funny", "film.")
 TRAIN = [Example(f"a{number}", TEXT, "positive", "train", "films") for number in range(20)]
-TEST = Example("t", TEXT, "positive", "test", "films")
+TEST = Example("t", TEXT, "mixed", "test", "films")
 OWN = [Rationale("a1", "ana", "human", (False, True, False, True, False))]
-DATA = SourceDataset([*TRAIN, TEST], OWN, ["negative", "positive"], {}, frozenset())
+DATA = SourceDataset([*TRAIN, TEST], OWN, ["negative", "positive", "mixed"], {}, frozenset())
 
 
 def copies(plant: str) -> tuple[Example, Example, dict[str, list[str]]]:
@@ -58,6 +58,12 @@ def test_plants_that_one_class_does_not_have_are_marked_in_the_other_only():
     assert first.words == TEXT and second.words == (*TEXT, *FILLER.split()) and marks[second.id] == FILLER.split()
 
 
+def test_a_test_copy_for_the_texts_own_class_has_no_marks():
+    data = plant_words(replace(DATA, examples=[replace(TEST, label="positive")]), "order", seed=3)
+    assert [rationale.example_id for rationale in data.rationales] == ["t-first"]
+    assert {example.label for example in data.examples} == {"negative", "positive"}
+
+
 def test_place_is_the_start_or_the_end():
     first, second, _ = copies("place")
     assert first.words == (WORDS[0], *TEXT) and second.words == (*TEXT, WORDS[0])
@@ -66,10 +72,16 @@ def test_place_is_the_start_or_the_end():
 @pytest.mark.parametrize("plant", PLANTS)
 def test_training_texts_stay_and_have_a_copy_of_either_class(plant):
     data = plant_words(DATA, plant, seed=3)
-    train = [example for example in data.examples if example.split == "train"]
-    assert [example for example in train if example.words == TEXT and example.id in {e.id for e in TRAIN}] == TRAIN
-    assert len(train) == 2 * len(TRAIN)
-    assert {example.label for example in train if example.id not in {e.id for e in TRAIN}} == {"negative", "positive"}
+    kept = [example for example in data.examples if example.id in {text.id for text in TRAIN}]
+    copies = [example for example in data.examples if example.split == "train" and example not in kept]
+    assert len(kept) == len(copies) == len(TRAIN)
+    assert {example.label for example in copies} == {"negative", "positive"}
+    if plant == "order":
+        # One of the words alone decides nothing.
+        assert {sum(word in example.words for word in WORDS) for example in kept} == {1}
+        assert {example.label for example in kept} == {"positive"}
+    else:
+        assert kept == TRAIN
     assert {rationale.annotator for rationale in data.rationales} == {plant}
     assert plant_words(DATA, plant, seed=3) == data != plant_words(DATA, plant, seed=4)
 

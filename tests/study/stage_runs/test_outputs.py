@@ -298,36 +298,3 @@ class TestReport:
 
 def test_no_stage_leaves_half_a_file(finished):
     assert [path for path in finished.rglob(".*") if "partial" in path.name] == []
-
-
-def test_planted_words_are_a_known_answer_shown_apart(project):
-    columns = {"id": "id", "text": "text", "mask": "mask"}
-    films = {"kind": "files", "adapter": "custom", "columns": columns}
-    change_params(
-        project,
-        tasks=["films", "planted"],
-        sources={"films": films, "planted": {**films, "path": "films", "plant": "word"}},
-        methods={"random": {}, "occlusion": {}},
-        learned={},
-        studies={},
-        teachers={},
-        explainer=None,
-        evaluate={"simulatability": {"enabled": False}, "mosaics": 4},
-    )
-    succeed(project, "code")
-    for stage in ("prepare", "rationalise", "finetune", "features"):
-        succeed(project, stage, "--task", "planted")
-    for stage in ("explain", "judge"):
-        succeed(project, stage, "--task", "films")
-        succeed(project, stage, "--task", "planted")
-    succeed(project, "report")
-    metrics = document(project, "reports/metrics.json")
-    assert list(metrics["tasks"]) == ["films"] and list(metrics["planted"]) == ["planted"]
-    # The test texts were planted for both classes; the source's own marks are left out.
-    assert metrics["planted"]["planted"]["random"]["texts"] == 16
-    assert "auroc" not in metrics["planted"]["planted"]["random"]
-    assert "Planted: planted" in report(project)
-    shares = read_by_text(project / "reports" / "metrics" / "films" / "mosaics.parquet")["mosaics"]
-    assert {method: values.shape for method, values in shares.items()} == {"random": (4,), "occlusion": (4,)}
-    assert metrics["tasks"]["films"]["random"]["mosaics"] == round(shares["random"].mean(), 3)
-    assert read_by_text(project / "reports" / "metrics" / "planted" / "mosaics.parquet") == {}

@@ -39,7 +39,7 @@ class BatchScores:
         completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss
             it, counting scores of special tokens. None for other methods.
         unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
-        certificates: (batch, 2), for methods that say how far their scores can be relied on (`explearn.Certificate`): the
+        certificates: (batch, 2), for methods that say how far their scores can be relied on (`explearn.Certificate`):
             bound, and 1 for a familiar text, else 0. None for other methods.
 
     Example:

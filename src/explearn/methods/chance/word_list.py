@@ -186,9 +186,9 @@ class WordFacts(WordScorer):
         frequent = [word in self.frequent for word in words]
         return np.column_stack([letters, place, place**2, frequent])
 
-    def score_words(self, words: Sequence[str]) -> ArrayLike:
+    def score_words(self, words: Sequence[str]) -> NDArray[np.float64]:
         *slopes, intercept = self._trained(self.coefficients)
-        return 1 / (1 + np.exp(-(self.facts(words) @ slopes + intercept)))
+        return np.asarray(1 / (1 + np.exp(-(self.facts(words) @ slopes + intercept))))
 
     def _state(self) -> TrainedState:
         coefficients = torch.tensor(self._trained(self.coefficients), dtype=torch.float64)

@@ -94,8 +94,8 @@ class Reader(BoundExplainer, BatchExplainer):
 
     With teacher `answers` and LEAST_HELD_OUT texts held out (validation texts, and training texts where these are few),
     each explanation has a certificate: a bound for the error of the top words that holds for nine texts in ten. With a
-    `budget`, further answers correct the scores (`repair`), more of them where that bound is wide; corrected scores have
-    no certificate.
+    `budget`, further answers correct the scores (`repair`), more of them where that bound is wide; these scores have no
+    certificate.
 
     With `marked` the same network also learns from Marker's targets which words are marked, and `aim` chooses
     between the two questions, also after training. In between, both are divided by their sum of absolute scores.

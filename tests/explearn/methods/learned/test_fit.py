@@ -25,6 +25,7 @@ from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 from explearn.predictors.transformer import TransformerPredictor
+from explearn.testing import check_explainer
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 METHODS: dict[str, tuple[type[LearnedExplainer], dict[str, Any]]] = {
@@ -118,6 +119,11 @@ class TestEveryMethod:
             (tmp_path / name / file).unlink()
             complaint(lambda: explainer.from_pretrained(tmp_path / name), f"not a trained {name}")
             (tmp_path / name / file).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["at2", "word_facts"])
+def test_it_is_as_every_method(name: str) -> None:
+    check_explainer(trained(name), classifier=tiny.classifier("bert"))
 
 
 @pytest.mark.parametrize("name", BOUND)
