@@ -46,11 +46,14 @@ def write_by_text(path: Path, example_ids: Iterable[str], by_text: Mapping[str, 
     Args:
         path: the file.
         example_ids: the n texts.
-        by_text: metric -> method -> value on each text, (n,).
+        by_text: metric -> method -> value on each text, (n,); a metric without methods is left out.
     """
     ids = pd.Index(list(example_ids), name="example_id")
     with parquet_writer(path, TEXT_SCHEMA) as writer:
         for metric, methods in by_text.items():
+            # Of a table without columns pandas does not know that their names are strings.
+            if not methods:
+                continue
             rows = pd.DataFrame(methods, index=ids).melt(var_name="method", ignore_index=False).reset_index()
             rows["metric"] = metric
             writer.write_table(pa.Table.from_pandas(rows, TEXT_SCHEMA, preserve_index=False))

@@ -41,7 +41,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sources": {"films": {"kind": "files", "adapter": "custom", "columns": {"text": "text"}}},
         "classifiers": {"films": {"name": "theirs", "labels": {"no": "bad", "yes": "good"}}},
         "methods": {"random": {}, "rollout": {}, "occlusion": {}},
-        "finetune": {"epochs": 1, "batch_size": 8},
+        "finetune": {"epochs": 2, "batch_size": 4, "learning_rate": 1e-2},
         "evaluate": {"simulatability": {"steps": 5, "repeats": 1}, "twin": True},
         "sanity": {"texts": 2, "noise_samples": 1, "seeds": 2, "random_labels": True, "cascade": True},
     }
@@ -105,6 +105,7 @@ class TestTwin:
         for method, figures in document["methods"].items():
             assert figures["texts"] == on_classifier[method]["texts"]
             assert figures["comprehensiveness"] != on_classifier[method]["comprehensiveness"]
+        assert "stability_semantic" not in document["methods"]["rollout"]
         assert "## Removal inside the distribution" in (finished / "reports/report.md").read_text(encoding="utf-8")
 
 

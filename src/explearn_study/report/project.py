@@ -153,17 +153,11 @@ def write_metrics(
 ) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
-    <<<<<<< HEAD
-        metrics.json: headline, verdict (metric -> best methods), classifiers (task -> split -> figures), tasks (task ->
-        method -> metric -> value) and planted (the same for tasks of planted words), without the figures that depend on the
-        machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with
-        the figures that depend on the machine. Without an explainer under study, the headlines have no figures.
-    =======
-        metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
-        figures) and tasks (task -> method -> metric -> value), without the figures that depend on the machine.
-        headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with the figures
-        that depend on the machine. Without an explainer under study, the headlines have no figures.
-    >>>>>>> words
+    metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
+    figures), tasks (task -> method -> metric -> value) and planted (the same for tasks of planted words), without the
+    figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json:
+    headline and tasks with the figures that depend on the machine. Without an explainer under study, the headlines have
+    no figures.
     """
     metrics = {}
     costs = {}
