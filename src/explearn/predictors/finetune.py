@@ -149,7 +149,6 @@ def load_encoder(
         revision,
         kind,
         num_labels=len(labels),
-        **label_maps(labels),
         # A head trained for other labels is replaced by a new one; for the encoder itself, see below.
         ignore_mismatched_sizes=True,
     )
@@ -159,6 +158,9 @@ def load_encoder(
             f"encoder {encoder!r}: weights are missing or of the wrong shape for {', '.join(lost[:4])}; "
             "expected the pretrained weights of every layer"
         )
+    # A head for these classes keeps its order of them.
+    if set(model.config.id2label.values()) != set(labels):
+        model.config.update(label_maps(labels))
     tokenizer.model_max_length = min(limit, max_length(model.config, tokenizer))
     return model, tokenizer
 

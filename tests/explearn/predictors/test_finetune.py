@@ -142,6 +142,16 @@ class TestAdapters:
             with_adapters(tiny.make_classifier("bert").model, LoraParams(targets=["q_proj"]))
 
 
+def test_a_classifier_starts_from_its_own_head_whatever_the_order_of_its_classes(tmp_path):
+    classifier = tiny.save(tmp_path / "classifier")
+    before = load_classifier(classifier, device="cpu")
+    params = FinetuneParams(epochs=1, learning_rate=1e-9)
+    finetune(tmp_path / "twin", FEW, before.labels[::-1], str(classifier), params, COMPUTE, 1)
+    after = load_classifier(tmp_path / "twin", device="cpu")
+    assert after.labels == before.labels
+    assert_close(after.predict_proba(after.encode(tiny.TEXTS)), before.predict_proba(before.encode(tiny.TEXTS)))
+
+
 class TestRandomRemoval:
     def test_the_share_of_removed_words_is_uniform(self):
         [encoding] = tiny.make_classifier("bert").encode(["the quick fox sleeps"])
