@@ -46,12 +46,11 @@ def write_by_text(path: Path, example_ids: Iterable[str], by_text: Mapping[str, 
     Args:
         path: the file.
         example_ids: the n texts.
-        by_text: metric -> method -> value on each text, (n,); a metric without methods is left out.
+        by_text: metric -> method -> value on each text, (n,).
     """
     ids = pd.Index(list(example_ids), name="example_id")
     with parquet_writer(path, TEXT_SCHEMA) as writer:
         for metric, methods in by_text.items():
-            # Of a table without columns pandas does not know that their names are strings.
             if not methods:
                 continue
             rows = pd.DataFrame(methods, index=ids).melt(var_name="method", ignore_index=False).reset_index()

@@ -191,7 +191,7 @@ STUDENTS = {"teachers": ["lime"]}
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
         (student("l2e", teacher="lime"), "unknown teacher under methods.l2e.options"),
         (student("l2e", teacher="ensemble:lime"), "expected ensemble:NAME,NAME"),
-        (student("reader", teacher="lime", people="universal"), "methods.reader: got a teacher and `people`"),
+        (student("reader", teacher="lime", marked="universal"), "methods.reader: got a teacher and `marked`"),
         (
             {**with_methods("expnet", expnet={}), "tasks": ["a"]},
             "methods.expnet learns from the other tasks' rationales, but there is one task",

@@ -248,18 +248,20 @@ def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> 
         DataError: a text has no words, or is not a text or a pair.
         ParamsError: there are not as many labels as texts.
     """
+    names: list[Any] = [""] * len(listed)
     numbered = False
     if labels is not None:
         check_listed("labels", labels)
-        labels = list(labels)  # of a column, too
-        numbered = all(isinstance(label, Integral) for label in labels)
-        labels = [str(label) if numbered else label for label in labels]
+        names = list(labels)  # of a column, too
+        numbered = all(isinstance(label, Integral) for label in names)
+        if numbered:
+            names = list(map(str, names))
     if not listed:
         raise DataError("texts: got none; expected at least one")
-    if labels is not None and len(labels) != len(listed):
-        raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
+    if len(names) != len(listed):
+        raise ParamsError(f"labels: got {len(names)} for {len(listed)} texts; expected one for each")
     examples = []
-    for number, (text, label) in enumerate(zip(listed, labels or [""] * len(listed), strict=True), start=1):
+    for number, (text, label) in enumerate(zip(listed, names, strict=True), start=1):
         words, pair, gaps = words_of(as_segments(text, number)[0])
         with located(f"text {number}, "):
             examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, gaps=gaps))

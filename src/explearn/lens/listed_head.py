@@ -76,13 +76,17 @@ def _measured(classifier: TransformerPredictor) -> _Facts:
     (gradient,) = torch.autograd.grad(total, run.states)
     expected = weights[..., None] * gradient.sum(1, keepdim=True)
     elsewhere = float((gradient - expected).abs().max())
-    reads = elsewhere <= READ_ELSEWHERE * float(gradient.abs().max())
     try:
         activated, last = head_states(model, torch.einsum("bn,bnd->bd", weights, run.states))
-        listed = reads and same_logits(classifier, last(activated).detach(), run.logits.detach())
+        by_token, _ = head_states(model, run.states)
+        logits = [
+            last(activated),
+            torch.einsum("bn,bnc->bc", weights, last(by_token)),
+        ]  # mean before or behind the head
+        listed = any(same_logits(classifier, one.detach(), run.logits.detach()) for one in logits)
     except (RuntimeError, UnsupportedError):  # parts that do not fit each other, or are not there
         listed = False
-    return _Facts(reads, listed)
+    return _Facts(listed or elsewhere <= READ_ELSEWHERE * float(gradient.abs().max()), listed)
 
 
 def _unusual(classifier: TransformerPredictor, does: str) -> str:

@@ -250,7 +250,7 @@ class FunctionPredictor(Predictor):
         if len(words) > self.max_words:
             where = name_of(example_id, number)
             raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
-        pieces = []
+        pieces: list[Piece] = []
         ends = []
         for segment in segments:
             before, *gaps, behind = gaps_of(segment)

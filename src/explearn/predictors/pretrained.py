@@ -13,7 +13,7 @@ from typing import Any
 
 from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder
+from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
@@ -46,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 KIND = "a classifier"
 """What is loaded here, for messages."""
+
+CROSS_ENCODER = "config_sentence_transformers.json"
+"""File in which sentence-transformers keeps the activation of a cross-encoder."""
 
 _HEADS_OF_TASKS = {
     "SEQ_CLS": CLASSIFICATION,
@@ -173,6 +176,7 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
         ModelError: there is no such model, or its sizes do not fit its weights.
     """
     import transformers
+    from transformers.utils.hub import cached_file
 
     with errors_of_loading(name, KIND):
         adapters = find_adapters(name, revision)
@@ -191,6 +195,10 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
         )
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
+        if cross_encoder := cached_file(
+            location, CROSS_ENCODER, revision=revision or "main", _raise_exceptions_for_missing_entries=False
+        ):
+            config.sentence_transformers = {"activation_fn": read_json(cross_encoder).get("activation_fn")}
         # Settings that do not change predictions are fixed here, whatever the file says.
         config.return_dict = True
         config.chunk_size_feed_forward = 0

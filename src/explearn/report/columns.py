@@ -65,8 +65,8 @@ def used_marks(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
                 before, after = notes["accuracy"]
                 accuracies.append(f"{method} on {task.task} {after:.3f} ({before:.3f})")
     if accuracies:
-        listed = "; ".join(accuracies)
-        sentences.append(f"Accuracy of its classifier, and of the task's, on validation texts: {listed}.")
+        start = "Accuracy of its classifier, and of the task's, on validation texts"
+        sentences.append(f"{start}: {'; '.join(accuracies)}.")
     return " ".join(sentences)
 
 

@@ -108,7 +108,7 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
             words: Sequence[str] = example.words
             if plant == "order":
                 words, _ = _together(words, False, Random(f"one:{draw}"))
-            examples.append(replace(example, words=tuple(words), joined=()))
+            examples.append(replace(example, words=tuple(words), gaps=()))
             classes = [Random(f"class:{draw}").random() < 0.5]
         for second in classes:
             words, marked = PLANTS[plant](example.words, second, Random(draw))

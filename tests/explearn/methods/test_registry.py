@@ -120,6 +120,9 @@ class TestVariants:
         assert info.summary == "Marker trained on the task's own rationales."
         assert explearn.get_explainer("marker_in_domain").options.protocol == "in_domain"
 
+    def test_a_variant_may_refine_another_variant(self) -> None:
+        assert [explearn.get_info(name).base for name in ("faml", "faml_states")] == ["paml", "paml_states"]
+
     def test_a_variant_is_a_method_with_options_of_its_own(self) -> None:
         info, base = variant_of("first", "raw_attention", {"layer": 0}), explearn.get_info("raw_attention")
         assert info.summary == f"{base.summary} Here with layer 0."

@@ -55,8 +55,10 @@ def test_features_are_of_all_splits_and_signals_of_so_many_texts(project):
 def test_no_features_where_the_parameters_ask_for_none(project):
     change_params(project, attend=None, signals=None)
     # Not even the classifier is looked at.
-    (project / "data" / "classifiers" / "films" / "config.json").unlink()
+    config = project / "data" / "classifiers" / "films" / "config.json"
+    aside = config.rename(project / "config.json")
     succeed(project, "features", "--task", "films")
+    aside.rename(config)
     for kind in ("features", "signals"):
         (path,) = (project / "data" / kind / "films").iterdir()
         assert "is null" in document(path.parent, path.name)["reason"]

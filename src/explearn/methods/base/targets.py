@@ -165,10 +165,11 @@ def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tu
     one_class = classifier.problem is not Problem.MULTI_LABEL and classifier.top == 1
     if one_class and all(len(text.windows) == 1 for text in texts):
         return [(None,)] * len(texts)
-    ask = classifier.predict_proba
+    windows = list(chain.from_iterable(text.windows for text in texts))
     if classifier.problem is Problem.REGRESSION:
-        ask = classifier.predict_logits
-    rows = iter(ask(list(chain.from_iterable(text.windows for text in texts))))
+        rows = iter(classifier.predict_logits(windows))
+    else:
+        rows = iter(classifier.predict_proba(windows))
     targets: list[tuple[int | None, ...]] = []
     for text in texts:
         mean = joint_probabilities(np.array(list(islice(rows, len(text.windows)))))
