@@ -104,4 +104,4 @@ def _finetuned_on_permuted_labels(
         permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
     encoder, revision = params.encoder_of(task)
     labels = workspace.read_labels(task)
-    return finetuned(permuted, labels, encoder, params.finetune, compute, seed, revision)
+    return finetuned(permuted, labels, encoder, params.finetune_of(task), compute, seed, revision)

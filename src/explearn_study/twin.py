@@ -18,7 +18,7 @@ from explearn.core.writing import write_json
 from explearn.evaluation import EvaluateOptions, evaluate
 from explearn.metrics.faithfulness import METRICS
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.finetune import evaluate_classifier, finetune
+from explearn.predictors.finetune import finetune
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
@@ -67,12 +67,10 @@ def judge_twin(
     Raises:
         ModelError: the classifier cannot be fine-tuned.
     """
-    settings = params.finetune.model_copy(update={"random_removal": params.evaluate.removal})
+    settings = params.finetune_of(task).model_copy(update={"random_removal": params.evaluate.removal})
     examples = workspace.read_examples(task)
     folder = str(workspace.classifier(task))
     twin = finetuned(examples, classifier.labels, folder, settings, compute, options.seed)
-    test = [example for example in examples if example.split == "test"]
     explained = {method: run for method, run in runs.items() if method not in options.own}
-    evaluation = evaluate(twin, explained, metrics=METRICS, texts=test, options=options)
-    figures = {"classifier": evaluate_classifier(twin, test), "methods": evaluation.figures}
-    write_json(workspace.metrics("twin", task), figures)
+    evaluation = evaluate(twin, explained, metrics=METRICS, options=options)
+    write_json(workspace.metrics("twin", task), evaluation.figures)

@@ -100,12 +100,11 @@ class TestTwin:
     def test_explanations_of_the_classifier_are_measured_on_another_one(self, finished):
         on_classifier = read_json(finished / "reports/metrics/films/explanations.json")
         document = read_json(finished / "reports/metrics/films/twin.json")
-        assert document["classifier"]["texts"] == 6
-        assert list(document["methods"]) == list(on_classifier)
-        for method, figures in document["methods"].items():
+        assert list(document) == list(on_classifier)
+        for method, figures in document.items():
             assert figures["texts"] == on_classifier[method]["texts"]
             assert figures["comprehensiveness"] != on_classifier[method]["comprehensiveness"]
-        assert "stability_semantic" not in document["methods"]["rollout"]
+        assert "stability_semantic" not in document["rollout"]
         assert "## Removal inside the distribution" in (finished / "reports/report.md").read_text(encoding="utf-8")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from explearn.evaluation import Figures
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.arrays import correlation, ranks
 from explearn.metrics.registry import CATALOGUE
@@ -18,18 +18,18 @@ FAR = 3
 """Most places that a method may move without being named."""
 
 
-def twin_blocks(run: RunFacts, tasks: Sequence[TaskReport], twins: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+def twin_blocks(run: RunFacts, tasks: Sequence[TaskReport], twins: Mapping[str, Mapping[str, Figures]]) -> list[Block]:
     """Return the section: how far the two orders of the methods agree, who moves far, and a folded table.
 
     Args:
         run: facts about the run.
         tasks: its results on each task.
-        twins: task -> document of `explearn_study.twin.judge_twin`; empty if no twin was trained.
+        twins: task -> method -> its figures on the twin; empty if no twin was trained.
     """
     if not twins:
         return []
     counted = counted_tasks(run, tasks)
-    on_twins = means(run, MODEL, [replace(task, methods=twins[task.task]["methods"]) for task in counted])
+    on_twins = means(run, MODEL, [replace(task, methods=twins[task.task]) for task in counted])
     on_classifiers = means(run, MODEL, counted)
     methods = [method for method in on_classifiers if method in on_twins]
     before = np.array([on_classifiers[method] for method in methods])

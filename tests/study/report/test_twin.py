@@ -10,7 +10,7 @@ METHODS = ("rollout", "gae", "attcat", "lime", "cam")
 
 
 def document(*values):
-    return {"methods": {m: {"aopc_comprehensiveness": value} for m, value in zip(METHODS, values, strict=True)}}
+    return {m: {"aopc_comprehensiveness": value} for m, value in zip(METHODS, values, strict=True)}
 
 
 def blocks(*values):
