@@ -44,7 +44,7 @@ def twin_blocks(run: RunFacts, tasks: Sequence[TaskReport], twins: Mapping[str, 
         rows.append([methods[row], figure(before[row]), first, figure(after[row]), second])
         if abs(places[0, row] - places[1, row]) > FAR:
             moved.append(f"{methods[row]} (from place {first} to {second})")
-    title = CATALOGUE[MODEL].title
+    title = CATALOGUE[MODEL].heading
     sentence = (
         "On a twin of each classifier, fine-tuned with words removed at random, so that shortened texts are no news to "
         f"it (F-Fidelity, Zheng et al. 2025), the order of the methods by {title} has a rank correlation of {rho:.2f} "
