@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.writing import write_json
 from explearn.evaluation import EvaluateOptions, evaluate
@@ -22,6 +23,7 @@ from explearn.predictors.finetune import finetune
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
@@ -65,8 +67,10 @@ def judge_twin(
         compute: where and how to compute.
 
     Raises:
-        ModelError: the classifier cannot be fine-tuned.
+        UnsupportedError: the classifier has no head for classes that could be fine-tuned.
     """
+    if not isinstance(classifier, TransformerPredictor) or classifier.completion is not None:
+        raise UnsupportedError("evaluate.twin: this model has no classification head to fine-tune; leave it out")
     settings = params.finetune_of(task).model_copy(update={"random_removal": params.evaluate.removal})
     examples = workspace.read_examples(task)
     folder = str(workspace.classifier(task))
