@@ -67,8 +67,13 @@ class Certificate(Shape):
         words = ", ".join(f"“{word}”" for word in self.words)
         low = self.effect - self.bound
         high = self.effect + self.bound
+        if output == "probability":
+            high = min(high, 1.0)
+        fall = f"{low:.2f} to {high:.2f}"
+        if round(low, 2) < 0:
+            fall = f"at most {high:.2f}"
         return (
-            f"{self.verdict}: removing {words} should lower the {output} by {low:.2f} to {high:.2f} "
+            f"{self.verdict}: removing {words} should lower the {output} by {fall} "
             f"({COVERAGE:.0%} of texts)".replace("%", " %")
         )
 
