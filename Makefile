@@ -57,6 +57,11 @@ $(STAMP): pyproject.toml $(LOCK)
 	@uv pip check $(QUIET)
 	@touch $(STAMP)
 
+# On every machine one thread a stage, and the instructions that every x86-64 server has (they cost 2 %): with others, sums
+# come in another order, and last digits differ. On processors of another maker they still do.
+repro: export OMP_NUM_THREADS := $(or $(OMP_NUM_THREADS),1)
+repro: export ATEN_CPU_CAPABILITY := $(or $(ATEN_CPU_CAPABILITY),avx2)
+repro: export ONEDNN_MAX_CPU_ISA := $(or $(ONEDNN_MAX_CPU_ISA),AVX2)
 repro: install params.yaml ## run the pipeline, a task on each core; the result is reports/report.md
 	$(if $(ARGS),dvc repro $(ARGS),python scripts/repro.py $(if $(JOBS),--jobs $(JOBS)))
 

@@ -6,7 +6,7 @@
 
 `--root` is a workspace whose parameters name several tasks, after the stages prepare, rationalise, finetune and
 features. All texts are test texts with marks that the classifier gets right. Of the task's own marks none is learned
-from: consensus learns from the other tasks' marks, marker and reader (`people: universal`) from that consensus.
+from: consensus learns from the other tasks' marks, marker and reader (`marked: universal`) from that consensus.
 
 Prints, as means over the tasks: AOPC comprehensiveness and sufficiency over 10, 20 and 50 % of the words (deleted),
 F1 with the top K words (K: mean number of words marked in training) and AUROC. `people` are the marks themselves.
@@ -76,7 +76,7 @@ def explained(
     }
     for learned in (Consensus(seed=task.params.seed), Marker(seed=task.params.seed)):
         found[learned.name] = list(learned.learn(task).explain(task.classifier, texts))
-    reader = Reader(people="universal", seed=task.params.seed).learn(task)
+    reader = Reader(marked="universal", seed=task.params.seed).learn(task)
     for aim in options.aims:
         reader.options = reader.options.model_copy(update={"aim": aim})
         found[f"reader {aim:g}"] = list(reader.explain(task.classifier, texts))

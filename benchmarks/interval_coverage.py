@@ -71,6 +71,14 @@ def pooled(rng: Rng, texts: int, jackknife: bool = True) -> dict[str, NDArray[np
     return {"F1, pooled": f1_of_texts(draws @ counts), "AUROC, pooled": auroc, "AUPRC, pooled": auprc}
 
 
+def rare_hits(rng: Rng, texts: int) -> NDArray[np.float64]:
+    """F1 where a text's three chosen words hit one of three marked ones in 5 % of the texts: of all, of all but one."""
+    hits = (rng.random(texts) < 0.05).astype(np.int64)
+    counts = np.stack([hits, 3 - hits, 3 - hits], -1)
+    draws = np.vstack([np.ones((1, texts), dtype=np.int64), 1 - np.eye(texts, dtype=np.int64)])
+    return f1_of_texts(draws @ counts)
+
+
 def followed(rng: Rng, texts: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """States of six numbers, and scores of eight words that follow them with noise."""
     states = rng.normal(size=(texts, 6))
@@ -83,13 +91,14 @@ def coverage(texts: int, draws: int, confidence: float = 0.95) -> dict[str, floa
     truth = {name: float(values[0]) for name, values in pooled(np.random.default_rng(0), MANY, False).items()}
     states, scores = followed(np.random.default_rng(0), MANY // 10)
     consistent = float(correlation(ranks(pdist(states)), ranks(pdist(padded([*scores])))))
+    truth["F1, rare hits"] = 0.05 / 3
     held = dict.fromkeys((*MEANS, *truth, "consistency"), 0)
     for draw in range(draws):
         rng = np.random.default_rng([draw, texts])
         intervals: dict[str, tuple[tuple[float | None, float | None], float]] = {
             name: (mean_interval(make(rng, texts), confidence), mean) for name, (make, mean) in MEANS.items()
         }
-        for name, values in pooled(rng, texts).items():
+        for name, values in {**pooled(rng, texts), "F1, rare hits": rare_hits(rng, texts)}.items():
             intervals[name] = pooled_interval(float(values[0]), values[1:], confidence), truth[name]
         states, scores = followed(rng, texts)
         result = consistency(states, {"": [*scores]}, confidence=confidence)[""]

@@ -2,7 +2,7 @@
 
     python benchmarks/serve_load.py [--rate 50] [--seconds 30] [--threads 2] [--method NAME] [--bundle FOLDER]
 
-Trains the demo's classifier and an Marker for it (on the marked words of data/corpus/topics.jsonl), exports both as a
+Trains the demo's classifier and a Marker for it (on the marked words of data/corpus/topics.jsonl), exports both as a
 bundle, and serves that in a process of its own. This process sends texts at times fixed beforehand, `rate` a second,
 whether or not earlier answers have come, and takes the time from when a request was due to its answer. Then it sends as
 fast as answers come, from 16 connections, for the throughput. The service's CPU time is read from /proc.
@@ -40,18 +40,20 @@ MOST_SECONDS = 0.4
 
 
 def make_bundle(folder: Path) -> Path:
-    """The demo's classifier with an Marker that is trained on the corpus's marks of its task."""
+    """The demo's classifier with a Marker that is trained on the corpus's marks of its task."""
     classifier = demo_classifier(ComputeOptions("cpu"), 13)
     classifier.transformer.model.save_pretrained(folder / "classifier")
     classifier.transformer.tokenizer.save_pretrained(folder / "classifier")
     examples: dict[str, list[Example]] = {"train": [], "validation": []}
-    gold = {}
+    gold: dict[str, tuple[bool, ...]] = {}
+    for line in CORPUS.with_suffix(".rationales.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        gold.setdefault(row["id"], tuple(map(bool, row["rationale"])))
     for line in CORPUS.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        if row["split"] in examples and row["annotations"]:
+        if row["split"] in examples and row["id"] in gold:
             example = Example(row["id"], tuple(row["words"]), row["label"], row["split"], "topics")
             examples[row["split"]].append(example)
-            gold[row["id"]] = tuple(map(bool, row["annotations"][0]["rationale"]))
     marks = {example.id: gold[example.id] for example in examples["train"]}
     Marker(protocol="in_domain").fit(classifier, examples["train"], marks).save_pretrained(folder / "marker")
     return explearn.export(

@@ -46,6 +46,7 @@ class Source(WorkspaceTask):
             return super().signals(split)
         path = self.folder / self.name / f"{split}.parquet"
         if not path.exists():
+            assert self.params.signals is not None
             chosen = texts_to_explain(self.examples(split), self.gold, self.params.signals.max_texts, self.params.seed)
             write_signals(path, self.classifier, chosen, description=f"{self.name}: signals of {split}")
         return read_signals(path)

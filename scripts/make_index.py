@@ -90,7 +90,8 @@ def index(found: Found) -> str:
 
 
 def _as_info(info: MethodInfo, name: str, variant: Variant) -> dict[str, Any]:
-    return {"name": name, "of": info.name, "summary": variant.summary, "defaults": variant.options}
+    base = variant.base or info.base
+    return {"name": name, "of": info.name, "summary": variant.summary, "defaults": variant.options, "base": base}
 
 
 def table(text: str, found: Found) -> str:

@@ -1,6 +1,6 @@
 """Photograph the pages that docs/img shows, with Chromium by playwright.
 
-python scripts/make_pictures.py --explain out.html --compare report.html --report reports/report.html \
+python scripts/make_pictures.py --explain explearn-demo.html --compare report.html --report reports/report.html \
     --serve http://127.0.0.1:8000
 """
 
@@ -22,7 +22,7 @@ WINDOW = ViewportSize(width=430, height=760)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--explain", type=Path, help="page of explearn explain, for README")
+    parser.add_argument("--explain", type=Path, help="page of explearn demo, for README")
     parser.add_argument("--compare", type=Path, help="page of explearn compare")
     parser.add_argument("--report", type=Path, help="page of a run")
     parser.add_argument("--serve", help="address of explearn serve")
@@ -47,10 +47,13 @@ def main() -> None:
                 page.wait_for_load_state("networkidle")
             clip = None
             if name == "side_by_side":
+                legend = page.locator("div.explearn").nth(0).bounding_box()
                 words = page.locator("div.explearn").nth(1).bounding_box()
+                assert legend is not None
                 assert words is not None
-                clip = around(words)
-            shot = page.screenshot(clip=clip)
+                bottom = words["y"] + words["height"]
+                clip = around(FloatRect(**{**legend, "height": bottom - legend["y"]}))
+            shot = page.screenshot(clip=clip, full_page=clip is not None)
             picture = Image.open(BytesIO(shot)).convert("RGB").quantize(COLOURS)
             picture.save(FOLDER / f"{name}.png", optimize=True)
         browser.close()

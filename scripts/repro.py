@@ -2,12 +2,10 @@
 
     python scripts/repro.py [--jobs N]
 
-The same as `OMP_NUM_THREADS=1 dvc repro`, in less time: DVC runs one stage after another, and a stage on short texts
-keeps hardly more than one core busy. Here N stages run side by side, each by a `dvc repro` of its own (DVC's
-documentation proposes several of them for stages that do not depend on each other), as soon as all they need is there.
-
-Each stage computes with one thread unless OMP_NUM_THREADS says otherwise, on every machine: with more, sums come in
-another order, and fine-tuning makes another classifier of last digits that differ.
+The same as `dvc repro`, in less time: DVC runs one stage after another, and a stage on short texts keeps hardly more
+than one core busy. Here N stages run side by side, each by a `dvc repro` of its own (DVC's documentation proposes
+several of them for stages that do not depend on each other), as soon as all they need is there. `make repro` sets
+threads and instructions.
 
 --jobs is the number of cores unless given; one where there is a GPU, which stages share badly. Ends with the exit code
 of the first `dvc repro` that failed, once those that run beside it have ended.
@@ -25,7 +23,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", **os.environ}
 CODE = "code"
 """The stage that says which others are stale after an edit."""
 
@@ -58,9 +55,7 @@ def with_dependents(stale: Collection[str], needs: Mapping[str, set[str]]) -> se
 def run_stage(stage: str) -> int:
     """Run a stage unless nothing has changed for it, with its name before each line; return the exit code."""
     command = ["dvc", "--wait-for-lock", "repro", "--single-item", stage]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.strip() and not line.startswith(ASIDE):

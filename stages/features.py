@@ -16,7 +16,7 @@ def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
     predicted class of texts with marks, of others drawn by seed, and of more without marks. Memory does not grow with
     the number of texts.
 
-    If no method of the run learns from features, no classifier is loaded.
+    Where `attend` or `signals` is null, none are written; if both are, no classifier is loaded.
     """
     write_task_features(Workspace(), params, task, compute, seed)
 

@@ -6,6 +6,7 @@ from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import Params
 from explearn_study.sources import load_task
 from explearn_study.sources.neutral import add_neutral
+from explearn_study.sources.planted import plant_words
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
@@ -21,10 +22,12 @@ def prepare(task: TaskOption, params: Params, seed: int) -> None:
     data = load_task(task, source, params.data_dir, seed)
     if source.neutral is not None:
         data = add_neutral(data, source.neutral)
+    if source.plant is not None:
+        data = plant_words(data, source.plant, seed)
     used = {example.id for example in data.examples}
     workspace = Workspace()
-    # Later stages depend on these folders, also in a run where no stage writes to them.
-    for folder in (workspace.explainer(task, ""), workspace.teacher(task, ""), workspace.reports / "studies"):
+    # Later stages depend on these folders, also in a run without learned methods or teachers.
+    for folder in (workspace.explainer(task, ""), workspace.teacher(task, "")):
         folder.mkdir(parents=True, exist_ok=True)
     with atomic_folder(workspace.examples(task)) as folder:
         for split in SPLITS:

@@ -19,8 +19,8 @@ def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) 
     """Run a study on all of its tasks.
 
     marks_curve: Marker trained with none, some and all of a task's marked texts, evaluated on the run's test texts;
-    writes reports/studies/marks_curve/TASK.json. students: students compared with their teachers, as in L2E's tables;
-    writes reports/studies/students/TASK/TEACHER.json, and times to data/costs, outside DVC's outputs.
+    writes reports/metrics/studies/marks_curve/TASK.json. students: students compared with their teachers, as in L2E's
+    tables; writes reports/metrics/studies/students/TASK/TEACHER.json, and times to data/costs, outside DVC's outputs.
     """
     studies = [name for name in STUDIES if getattr(params.studies, name) is not None]
     if study not in studies:

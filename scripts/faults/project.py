@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
 LEARNED = {
     "from_texts": ["paml", "ivra", "reader"],
-    "from_features": ["marker_in_domain", "marker", "cls_row", "expnet", "consensus", "l2e", "word_list"],
+    "from_features": ["marker_in_domain", "marker", "cls_row", "expnet", "consensus", "word_list"],
+    "from_teachers": ["l2e"],
 }
 """Methods of the project that are trained: every one of ours."""
 
@@ -65,7 +67,7 @@ def all_steps() -> list[Step]:
         steps += [step(stage, task=task) for task in TASKS]
     for task in TASKS:
         steps.append(step("teach", task=task, teacher="input_x_gradient"))
-        for name in (*LEARNED["from_texts"], *LEARNED["from_features"]):
+        for name in itertools.chain(*LEARNED.values()):
             steps.append(step("fit", task=task, method=name))
         steps += [step("explain", task=task), step("judge", task=task)]
     return [*steps, *(step("study", study=study) for study in ("marks_curve", "students")), step("report")]

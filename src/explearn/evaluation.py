@@ -266,8 +266,8 @@ def evaluate(
         classifier: the explained classifier, or what `explearn.explain` takes for one.
         attributions: a list, of one or more methods (`Attribution.method`); or method -> its attributions, or the
             MethodRun that holds them. All methods explain the same texts, in any order.
-        rationales: the words that people marked: example id -> mask over the words; or a list of Rationales, of one or
-            more annotators; or a list of masks, one for each text. None: agreement with people is not measured.
+        rationales: the marked words: example id -> mask over the words; or a list of Rationales, of one or
+            more annotators; or a list of masks, one for each text. None: agreement with them is not measured.
         metrics: names of metrics (`explearn.list_metrics()`), or metrics. None: all.
         texts: the texts as examples, whose labels say which of them the classifier gets right. None: texts without
             labels.
@@ -406,7 +406,7 @@ def _figures(explanations: Explanations, metrics: Sequence[Metric], by_text: dic
         if metric.by_text and measurement.values is not None:
             by_text.setdefault(metric.by_text, {})[explanations.method] = measurement.values
         if metric.compared:
-            low, high = measurement.interval(context.params.confidence)
+            low, high = measurement.interval(context.params.confidence, metric.lowest, metric.highest)
             figures |= {f"{metric.name}_low": low, f"{metric.name}_high": high}
     figures["texts"] = len(explanations.attributions)
     figures["plausibility_texts"] = len(explanations.shared(texts_with_marks))

@@ -18,7 +18,6 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
-from explearn.predictors.labelled import check_labels
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.pretrained import as_predictor
 from explearn.text.rationales import merge_annotators
@@ -34,7 +33,7 @@ def train(
     classifier: Any,
     texts: Any,
     *,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str | int] | None = None,
     columns: TextColumns | None = None,
     out: str | Path | None = None,
     seed: int = 13,
@@ -53,7 +52,7 @@ def train(
         classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`).
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
-        labels: the true labels of a list of texts; for a file, `columns.label` names their column.
+        labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
         columns: what the columns of a file hold.
         out: folder to save the explainer to, for `load(out)`. An earlier explainer there is replaced when training has
             finished. None: it is not saved.
@@ -90,7 +89,7 @@ def train(
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
     model = (columns or TextColumns()).renamed(as_predictor(classifier, compute))
-    check_labels(model.name, model.labels, user_texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
+    user_texts = user_texts.of_classes(model.name, model.labels)
     explainer.check_problem(model)
     marks = {i: mask for i, mask in merge_annotators(user_texts.rationales).items() if any(mask)}
     if MARKS in info.needs:
@@ -111,7 +110,7 @@ def finetune(
     texts: Any,
     out: str | Path,
     *,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str | int] | None = None,
     columns: TextColumns | None = None,
     seed: int = 13,
     compute: ComputeOptions | None = None,
@@ -191,7 +190,7 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
         raise ParamsError(f"labels: got none; {info.name!r} adds its criteria to the task's loss, which needs them")
     if not texts.rationales:
         return info
-    if MARKS not in info.needs and options.get("people") is None:
+    if MARKS not in info.needs and options.get("marked") is None:
         raise ParamsError(f"rationales: {info.name!r} does not learn from marked words; leave them out")
     if not texts.labels:
         raise ParamsError(

@@ -58,7 +58,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free port.", min=0, max=65535)] = 8000,
     timeout: Annotated[
-        float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1, max=86_400)
+        float, typer.Option(help="Seconds in which a request must arrive, and then be answered.", min=0.1, max=86_400)
     ] = 30.0,
     embed: Annotated[
         list[str] | None,

@@ -6,17 +6,25 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.core.writing import write_json
-from explearn.evaluation import EvaluateOptions, evaluate
+from explearn.evaluation import EvaluateOptions, compare_methods, evaluate
+from explearn.metrics.mosaics import MOSAICS, Mosaics, make_mosaics, mosaic_figures, shares_of_methods
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
 from explearn.predictors.pretrained import load_classifier
+from explearn_study.explaining import make_method
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
+from explearn_study.sources.planted import obeyed
 from explearn_study.workspace import Workspace
+
+PLANTED_METRICS = ("f1_topk",)
+"""Metrics of a task of planted words: precision at these words."""
 
 
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
     """Evaluate every method's attributions of a task's test texts, and write the metrics of the stage judge.
+
+    Of planted words only agreement with them counts, on texts whose answer they turn.
 
     Args:
         workspace: the files of the stages.
@@ -49,11 +57,31 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         own=own,
     )
     gold = workspace.read_gold(task, params)
-    evaluation = evaluate(classifier, runs, gold, texts=workspace.read_examples(task), options=options)
+    test = workspace.read_examples(task, "test")
+    metrics = None
+    mosaics = Mosaics([], [])
+    if task in params.planted_tasks:
+        metrics = PLANTED_METRICS
+        turned = obeyed(test, classifier.predict(test))
+        gold = {example_id: mask for example_id, mask in gold.items() if example_id in turned}
+    else:
+        mosaics = make_mosaics(classifier, test, params.evaluate.mosaics, seed)
+    evaluation = evaluate(classifier, runs, gold, metrics, texts=test, options=options)
+    figures = evaluation.figures
+    explainers = {}
+    for name, entry in params.methods.items():
+        explainers[name], _ = make_method(entry, params, workspace, task, seed)
+    shares = shares_of_methods(explainers, classifier, mosaics, own)
+    for name, values in shares.items():
+        figures[name] |= mosaic_figures(values, mosaics, params.evaluate.confidence)
+    by_mosaic = {MOSAICS.name: shares}
+    evaluation.comparisons.update(compare_methods(figures, by_mosaic, own, params.evaluate.significance, [MOSAICS]))
     leaders = {}
     for metric, tests in evaluation.comparisons.items():
         leaders[metric] = {"best": list(tests.best), "tied": list(tests.tied)}
-    write_by_text(workspace.metrics_table("texts", task), evaluation)
+    write_by_text(workspace.metrics_table("texts", task), evaluation.example_ids, evaluation.by_text)
+    ids = [mosaic.id for mosaic in mosaics.examples]
+    write_by_text(workspace.metrics_table("mosaics", task), ids, by_mosaic)
     write_pairs(workspace.metrics_table("pairs", task), evaluation)
     write_json(workspace.metrics("comparisons", task), leaders)
-    write_json(workspace.metrics("explanations", task), evaluation.figures)
+    write_json(workspace.metrics("explanations", task), figures)

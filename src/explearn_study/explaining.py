@@ -30,6 +30,9 @@ SOURCES = "sources.json"
 WARM_UP_TEXTS = 2
 """Texts that each method explains before the clock starts."""
 
+CLOCK_SHARE = 4
+"""1 / share of the texts on which the time of classifying alone is measured anew beside each method."""
+
 SUB_TOKEN_FAMILIES = ("attention", "gradient", "relevance", "decomposition")
 """Families whose methods score each sub-token separately; others give all sub-tokens of a word the same score."""
 
@@ -59,7 +62,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         explained = workspace.explained(params, task, name)
         if explained not in classifiers:
             loaded = load_classifier(explained, compute)
-            classifiers[explained] = loaded, ForwardClock(loaded, examples)
+            classifiers[explained] = loaded, ForwardClock(loaded, examples, CLOCK_SHARE)
         classifier, clock = classifiers[explained]
         path = folder / f"{name}.parquet"
         inputs = [

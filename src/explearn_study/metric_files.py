@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -39,19 +40,22 @@ row by row; or, for the metric AGREEMENT, its value. Null if undefined."""
 AGREEMENT = "rank_agreement"
 
 
-def write_by_text(path: Path, evaluation: Evaluation) -> None:
-    """Write every metric's value on every text, in TEXT_SCHEMA."""
-    ids = list(evaluation.example_ids)
+def write_by_text(path: Path, example_ids: Iterable[str], by_text: Mapping[str, Mapping[str, Array]]) -> None:
+    """Write every metric's value on every text, in TEXT_SCHEMA.
+
+    Args:
+        path: the file.
+        example_ids: the n texts.
+        by_text: metric -> method -> value on each text, (n,).
+    """
+    ids = pd.Index(list(example_ids), name="example_id")
     with parquet_writer(path, TEXT_SCHEMA) as writer:
-        for metric, methods in evaluation.by_text.items():
-            columns = [
-                [metric] * (len(methods) * len(ids)),
-                [method for method in methods for _ in ids],
-                ids * len(methods),
-                # NaN becomes null.
-                pa.array(np.concatenate(list(methods.values())), from_pandas=True),
-            ]
-            writer.write_table(pa.table(columns, schema=TEXT_SCHEMA))
+        for metric, methods in by_text.items():
+            if not methods:
+                continue
+            rows = pd.DataFrame(methods, index=ids).melt(var_name="method", ignore_index=False).reset_index()
+            rows["metric"] = metric
+            writer.write_table(pa.Table.from_pandas(rows, TEXT_SCHEMA, preserve_index=False))
 
 
 def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
@@ -71,16 +75,12 @@ def write_pairs(path: Path, evaluation: Evaluation) -> None:
     with parquet_writer(path, PAIR_SCHEMA) as writer:
 
         def write(metric: str, methods: Collection[str], **matrices: Array) -> None:
-            pairs = list(product(methods, repeat=2))
-            undefined = np.full(len(pairs), np.nan)
-            columns = [
-                [metric] * len(pairs),
-                [first for first, _ in pairs],
-                [second for _, second in pairs],
-                *(np.ravel(matrices.get(name, undefined)) * 1.0 for name in _NUMBERS),
-            ]
-            arrays = [pa.array(column, from_pandas=True) for column in columns]
-            writer.write_table(pa.table(arrays, schema=PAIR_SCHEMA))
+            rows = pd.DataFrame(product(methods, repeat=2), columns=["first", "second"])
+            rows["metric"] = metric
+            for name, matrix in matrices.items():
+                rows[name] = np.ravel(matrix).astype(np.float64)
+            rows = rows.reindex(columns=PAIR_SCHEMA.names)
+            writer.write_table(pa.Table.from_pandas(rows, PAIR_SCHEMA, preserve_index=False))
 
         for metric, tests in evaluation.comparisons.items():
             write(metric, tests.methods, **{name: getattr(tests, name) for name in TESTED})

@@ -132,12 +132,21 @@ class RunMethod(Section):
         return None if teacher == ANSWERS else teacher
 
     @property
-    def learns_from_features(self) -> bool:
-        """True if the method learns from prepared data of all tasks: marks, features, signals, teachers' scores."""
+    def learned_part(self) -> str:
+        """The list of `learned` that the method belongs to.
+
+        Raises:
+            ValueError: it learns from teachers and from marks, for which there is no stage.
+        """
         needs = self.info.needs
         reads_attention = "attentions" in needs and not self._declared.own_model
-        taught = self.teacher is not None or getattr(self.settings, "people", None) is not None
-        return reads_attention or taught or bool(needs & {"training_rationales", "other_tasks"})
+        learns_marks = getattr(self.settings, "marked", None) is not None
+        from_features = reads_attention or learns_marks or bool(needs & {"training_rationales", "other_tasks"})
+        if self.teacher is None:
+            return "from_features" if from_features else "from_texts"
+        if from_features:
+            raise ValueError(f"methods.{self.name}: got a teacher and `marked`; expected one of them")
+        return "from_teachers"
 
 
 def _named(entries: Any) -> Any:
@@ -172,8 +181,10 @@ class Params(Section):
     """Task -> a trained classifier to use instead of fine-tuning the encoder: its hub name or folder, or a section with
     `name`, `revision` and `labels`."""
     finetune: FinetuneParams = FinetuneParams()
-    attend: AttendParams = AttendParams()
-    signals: SignalsParams = SignalsParams()
+    attend: AttendParams | None = AttendParams()
+    """null: no method of the run learns from attention."""
+    signals: SignalsParams | None = SignalsParams()
+    """null: no method of the run learns from the word scores of others."""
     methods: Annotated[dict[FileName, RunMethod], Field(min_length=1)]
     """The methods to compare: name -> `of` and `options`."""
     learned: LearnedParams = LearnedParams()
@@ -224,7 +235,7 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _methods_are_in_place(self) -> Self:
-        listed = [*self.learned.from_texts, *self.learned.from_features]
+        listed = self.learned.names
         _check_once("learned", listed)
         _check_names("method under 'learned'", listed, self.methods)
         # If nothing is trained, weights that come with the package replace training.
@@ -248,7 +259,7 @@ class Params(Section):
             if not info.trained or name in listed:
                 raise ValueError(f"methods.{name}.path: only for a method that is trained, and not in this run")
         elif info.trained and not (info.ready and nothing_trained):
-            part = "from_features" if method.learns_from_features else "from_texts"
+            part = method.learned_part
             if name not in getattr(self.learned, part):
                 raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
         elif name in listed:
@@ -261,7 +272,7 @@ class Params(Section):
     def _check_trained(self, method: RunMethod) -> None:
         """Raise ValueError if what the method learns from is not in this run."""
         leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
-        if len(self.tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
+        if len(self.plain_tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
             raise ValueError(
                 f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
                 "another, or use one that learns in domain"
@@ -274,7 +285,7 @@ class Params(Section):
         curve = self.studies.marks_curve
         if curve is not None:
             _check_names("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
-            if len(self.tasks) < 2:
+            if len(self.plain_tasks) < 2:
                 raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
             if curve.marks != sorted(set(curve.marks)):
                 raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected increasing numbers")
@@ -291,8 +302,7 @@ class Params(Section):
     @property
     def trained(self) -> list[RunMethod]:
         """The methods that are trained in this run."""
-        listed = {*self.learned.from_texts, *self.learned.from_features}
-        return [method for method in self.methods.values() if method.name in listed]
+        return [method for method in self.methods.values() if method.name in self.learned.names]
 
     @property
     def with_own_model(self) -> list[RunMethod]:
@@ -306,10 +316,20 @@ class Params(Section):
         return [name for name, method in self.methods.items() if not {name, method.info.base} & trained]
 
     @property
+    def planted_tasks(self) -> list[str]:
+        """The tasks of planted words: known answers, which no other task learns from and no mean includes."""
+        return [task for task in self.tasks if self.sources[task].plant]
+
+    @property
+    def plain_tasks(self) -> list[str]:
+        """All other tasks."""
+        return [task for task in self.tasks if not self.sources[task].plant]
+
+    @property
     def curve_tasks(self) -> list[str]:
         """The tasks of the study marks_curve, if the run has it."""
         study = self.studies.marks_curve
-        return [] if study is None else study.tasks or self.tasks
+        return [] if study is None else study.tasks or self.plain_tasks
 
     @property
     def compared_teachers(self) -> list[str]:

@@ -67,7 +67,7 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
 
 
 def over_draws(results: Sequence[SanityResult]) -> SanityResult:
-    """Combine one method's checks over several draws: means, and intervals that cover all draws' intervals.
+    """Combine one method's checks over several draws: means.
 
     Skipped if it could not be checked in one of them.
     """
@@ -87,12 +87,8 @@ def over_draws(results: Sequence[SanityResult]) -> SanityResult:
 
 
 def _mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
-    lows = [draw.spearman_low for draw in similarities if draw.spearman_low is not None]
-    highs = [draw.spearman_high for draw in similarities if draw.spearman_high is not None]
     return ScoreSimilarity(
         spearman=mean_of_known(draw.spearman for draw in similarities),
-        spearman_low=min(lows, default=None),
-        spearman_high=max(highs, default=None),
         overlap=fmean(draw.overlap for draw in similarities),
     )
 

@@ -91,6 +91,8 @@ class ClassifierParams(Section):
 
 
 class AttendParams(Section):
+    """Attention features, for methods that learn from them."""
+
     layers: Literal["all"] | Annotated[list[LayerIndex], Field(min_length=1)] = "all"
     """Encoder layers whose attention is used, from 0, or from the end if negative."""
     hidden_states: bool = False
@@ -119,8 +121,14 @@ class LearnedParams(Section):
     from_texts: list[str] = Field(default_factory=list)
     """Methods that learn only from the task's texts and its classifier."""
     from_features: list[str] = Field(default_factory=list)
-    """Methods that learn from prepared data: marks, attention features and word signals of all tasks, or teachers'
-    scores."""
+    """Methods that learn from marks, attention features and word signals of all tasks."""
+    from_teachers: list[str] = Field(default_factory=list)
+    """Methods that learn from teachers' scores."""
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return [*self.from_texts, *self.from_features, *self.from_teachers]
 
 
 class CurveParams(Section):
@@ -164,8 +172,8 @@ class AttributeParams(Section):
 
 
 class ReportParams(Section):
-    examples: Annotated[int, Field(ge=0, le=500)] = 10
-    """Number of example texts per task, each with every method's words."""
+    examples: Annotated[int, Field(ge=0, le=500)] = 4
+    """Number of example texts per task; the first with every method's words, the others with the best methods'."""
     remarks: list[str] = Field(default_factory=list)
     """Sentences about this run for the report's first page."""
     chance_margin: Fraction = 0.1

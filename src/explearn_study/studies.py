@@ -1,4 +1,4 @@
-"""The studies that a run may ask for, each written as JSON documents below reports/studies."""
+"""The studies that a run may ask for, each written as JSON documents below reports/metrics/studies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_curves(workspace: Workspace, params: Params, compute: ComputeOptions, 
 
 def write_students(workspace: Workspace, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Write, for each task and teacher, how its students compare with it; seconds a text go to data/costs."""
-    for task in params.tasks:
+    for task in params.plain_tasks:
         for teacher in params.compared_teachers:
             figures, costs = compare_with_students(workspace, params, task, teacher, compute, seed)
             write_json(workspace.study("students", task, teacher), figures)

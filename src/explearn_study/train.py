@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.parquet import read_metadata
 from explearn.core.seeds import seed_everything
+from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.learned import LearnedExplainer
@@ -75,7 +77,7 @@ class WorkspaceTask:
 
     @property
     def others(self) -> list[WorkspaceTask]:
-        names = [name for name in self.params.tasks if name != self.name]
+        names = [name for name in self.params.plain_tasks if name != self.name]
         return [SourceTask(self.workspace, self.params, name, self.compute) for name in names]
 
     def examples(self, split: str | None = None) -> list[Example]:
@@ -116,7 +118,7 @@ class SourceTask(WorkspaceTask):
 def fit_explainer(
     workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
 ) -> None:
-    """Train a learned method of the run for a task, and save it in the workspace.
+    """Train a learned method of the run for a task, and save it in the workspace, and the processor time it took.
 
     Raises what its `fit` raises.
     """
@@ -124,5 +126,8 @@ def fit_explainer(
     seed_everything(seed)
     method = make_explainer(entry.info, {"seed": seed, **entry.options})
     assert isinstance(method, LearnedExplainer)
+    start = time.process_time()
     method.learn(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
+    seconds = time.process_time() - start
     method.save_pretrained(workspace.explainer(task, name))
+    write_json(workspace.training_cost(task, name), {"training_seconds": seconds})

@@ -68,6 +68,10 @@ class Workspace:
         """JSON: method -> `runs.Cost`, as measured here. No output of a stage, for times never repeat."""
         return self.root / "data" / "costs" / task / "methods.json"
 
+    def training_cost(self, task: str, method: str) -> Path:
+        """JSON: training_seconds, the processor time that a learned method took here. No output of a stage."""
+        return self.root / "data" / "costs" / task / f"training-{method}.json"
+
     def student_costs(self, task: str, teacher: str) -> Path:
         """JSON: what teacher, students and classifier cost in the study `students`."""
         return self.root / "data" / "costs" / task / f"students-{teacher}.json"
@@ -85,12 +89,12 @@ class Workspace:
         return self.root / "reports" / "metrics" / task / f"{kind}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:
-        """Parquet of a kind: texts (a metric's value on every text) or pairs (of methods, in a metric)."""
+        """Parquet of a kind: texts or mosaics (a metric's value on each) or pairs (of methods, in a metric)."""
         return self.root / "reports" / "metrics" / task / f"{kind}.parquet"
 
     def study(self, study: str, *names: str) -> Path:
         """JSON of a study: marks_curve of a task, students of a task and a teacher."""
-        return (self.root / "reports" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
+        return (self.reports / "metrics" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
 
     @property
     def reports(self) -> Path:

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {},
         {"classes": 3, "problem_type": "multi_label_classification", "num_hidden_layers": 1},
     ),
-    "bert reader, people": ("bert", "reader", {"people": "in_domain", "aim": 0.3}, {"num_hidden_layers": 1}),
+    "bert reader, marks": ("bert", "reader", {"marked": "in_domain", "aim": 0.3}, {"num_hidden_layers": 1}),
 }
 BATCHES = (
     ["lazy"],
@@ -90,7 +90,7 @@ def same(actual: Iterable[Attribution], expected: Iterable[Attribution]) -> None
         np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-4)
         np.testing.assert_allclose(one.token_scores, other.token_scores, rtol=0, atol=1e-4)
         assert one.probability == pytest.approx(other.probability, abs=1e-4)
-        certificates = [a.certificate and a.certificate.model_dump() for a in (one, other)]
+        certificates = [a.certificate and a.certificate.model_dump(exclude={"words"}) for a in (one, other)]
         assert certificates[0] == pytest.approx(certificates[1], abs=1e-3)
 
 
@@ -111,7 +111,7 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
 
 @pytest.mark.slow
 def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
-    path, of, explainer = made("bert reader, people")
+    path, of, explainer = made("bert reader, marks")
     explainer.save_pretrained(path.parent / "trained")
     for aim in (0.0, 0.3, 1.0):
         other = explearn.load(path.parent / "trained", aim=aim)
@@ -119,7 +119,7 @@ def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
         same(found, other.explain(of, tiny.TEXTS))
         assert all((one.certificate is not None) == (aim == 1) for one in found)
     plain = made("bert marker")[0]
-    with pytest.raises(ParamsError, match="has not learned what people would mark; expected no `aim`"):
+    with pytest.raises(ParamsError, match="has not learned which words are marked; expected no `aim`"):
         OnnxExplainer(plain, aim=0)
 
 
@@ -225,6 +225,7 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
     path, _, _ = made("bert marker")
     onnx.save(_without_metadata(path), file)
     complaint(lambda: OnnxExplainer(file), "holds no explainer")
+    complaint(lambda: OnnxExplainer(path, max_tokens=0), "max_tokens: ", "got 0")
     changes: dict[str, dict[str, Any]] = {
         "field 'format': got 2": {"format": 2},
         "'max_length'": {"max_length": 0},

@@ -20,6 +20,7 @@ from explearn.methods.listed_task import ListedTask
 from explearn.predictors.transformer import TransformerPredictor
 
 LEARNING: dict[str, Any] = {
+    "backbone": "states",
     "batch_size": 8,
     "learning_rate": 1e-3,
     "head_learning_rate": 1e-2,
@@ -84,7 +85,7 @@ def trained(kind: str = "bert") -> PAML:
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 
 
-QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
+QUICK: dict[str, Any] = {"backbone": "states", "epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
 
 
 def refiner(paml: PAML, **options: Any) -> FAML:

@@ -22,7 +22,7 @@ QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 LEARNED: dict[str, LearnedExplainer] = {
     "marker_in_domain": Marker(epochs=2, protocol="in_domain"),
     "reader": Reader(samples=4, width=16, epochs=2),
-    "ivra": IvRA(criteria=["comp"], schedule={**QUICK, "learning_rate": 1e-4}),
+    "ivra": IvRA(schedule=QUICK),
     "paml": PAML(epochs=1, batch_size=4),
 }
 FIGURES = {"f1": 0.25, "f1_low": 0.2, "f1_high": 0.3, "auroc": None, "sufficiency": 0.5, "texts": 60, "odd": [1]}
@@ -51,7 +51,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     texts = [f"{one} the {other} sleeps" for one in ("fox", "dog", "sea") for other in ("tide", "castle")]
     pairs = [(text, of.predict([text])[0]) for text in texts]
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(texts) + 1)}
-    task = ListedTask(of, pairs, pairs, gold=gold)
+    encoder = str(tiny.save(place / "encoder"))
+    task = ListedTask(of, pairs, pairs, gold=gold, encoder=encoder)
     for name, explainer in LEARNED.items():
         explainer.learn(task).save_pretrained(place / name)
     return {name: place / name for name in LEARNED}

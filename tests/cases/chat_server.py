@@ -45,7 +45,7 @@ class Reply:
     def payload(self) -> bytes:
         if self.raw is not None:
             return self.raw
-        if self.status != 200:
+        if self.status >= 300:
             return json.dumps({"error": {"message": self.error, "code": self.code}}).encode()
         message = {"role": "assistant", "content": self.content}
         reply: dict[str, Any] = {

@@ -35,7 +35,7 @@ def trained_for_attention(task: ListedTask) -> list[Any]:
 def all_trained(task: ListedTask, folder: Path, **paml: Any) -> dict[str, tuple[Any, TransformerPredictor]]:
     """Each method with the classifier that it explains; pAML, with these options, is saved to the folder."""
     marker, reader = trained_for_attention(task)
-    start = PAML(epochs=1, batch_size=4, **paml).learn(task)
+    start = PAML(**{"backbone": "states", "epochs": 1, "batch_size": 4, **paml}).learn(task)
     start.save_pretrained(folder)
     methods = {"marker": marker, "reader": reader, "paml": start}
     methods["faml"] = FAML.from_pretrained(folder, steps=1, samples=2)

@@ -48,9 +48,10 @@ class Live:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def send(self, raw: bytes, wait: float = 5.0) -> bytes:
+    def send(self, raw: bytes, wait: float = 5.0, source: str = "127.0.0.1") -> bytes:
         """What comes back to some bytes, until the service closes the connection or says no more."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as connection:
+        place = ("127.0.0.1", self.port)
+        with socket.create_connection(place, timeout=wait, source_address=(source, 0)) as connection:
             with contextlib.suppress(OSError):  # it may answer and close before it has read all
                 connection.sendall(raw)
             return received(connection)
@@ -60,8 +61,9 @@ class Live:
         head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\nconnection: close\r\n{extra}"
         return self.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
-    def get(self, path: str) -> bytes:
-        return self.send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+    def get(self, path: str, source: str = "127.0.0.1") -> bytes:
+        head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        return self.send(head.encode(), source=source)
 
 
 def received(connection: socket.socket) -> bytes:

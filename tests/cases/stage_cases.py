@@ -28,7 +28,9 @@ STAGES = (
 )
 
 FROM_TEXTS = ("ivra", "ivra_sparse", "reader", "paml")
-FROM_FEATURES = ("cls_row", "marker", "marker_in_domain", "expnet", "l2e")
+FROM_FEATURES = ("cls_row", "marker", "marker_in_domain", "expnet")
+FROM_TEACHERS = ("l2e",)
+LEARNED = (*FROM_TEXTS, *FROM_FEATURES, *FROM_TEACHERS)
 BASELINES = ("random", "raw_attention", "first_layer", "rollout", "input_x_gradient", "occlusion")
 METHODS: dict[str, dict[str, Any]] = {
     "marker": {"options": {"epochs": 3}},

@@ -38,7 +38,7 @@ def task(name="films", methods=None, **changes) -> TaskReport:
         "task": name,
         "labels": ["bad", "good"],
         "split_counts": {"train": 1200, "validation": 90, "test": 4},
-        "agreement": {"alpha": 0.75, "alpha_texts": 4, "mean_length": 2.5, "kinds": {"author": 1234}},
+        "agreement": {"alpha": 0.75, "alpha_texts": 4, "mean_length": 2.5, "kinds": {"unknown": 1234}},
         "classifier": {"test": {"accuracy": 0.9, "macro_f1": 0.8, "mcc": 0.7, "majority_rate": 0.5, "texts": 4}},
         "methods": methods if methods is not None else {"marker": metrics(), "rollout": metrics(0.25)},
         "k": 2,
@@ -70,7 +70,7 @@ def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, d
 
 
 def similarity(rho):
-    return {"spearman": rho, "spearman_low": rho, "spearman_high": rho, "overlap": 0.5}
+    return {"spearman": rho, "overlap": 0.5}
 
 
 def check(rho=0.1, **changes):

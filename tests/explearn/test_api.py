@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -47,6 +47,48 @@ def test_any_form_of_a_model_gets_the_same_explanation(folder: Path, given: str)
     (expected,) = explearn.get_explainer("gae").explain(load_classifier(folder, device="cpu"), [TEXT])
     attribution = explearn.explain(forms[given](), TEXT, "gae")
     np.testing.assert_allclose(attribution.scores, expected.scores, rtol=1e-4)
+
+
+class TestOptionsOfAPipeline:
+    """What they change in transformers' own answers they change here."""
+
+    TEXT = "unbelievably slow delivery and a broken box and no refund whatsoever"
+
+    def both(self, folder: Path, **options: Any) -> tuple[Any, list[explearn.Attribution]]:
+        pipeline = transformers.pipeline("text-classification", str(folder), device="cpu", **options)
+        (expected,) = cast("Any", pipeline([self.TEXT]))
+        attributions: Any = explearn.explain(pipeline, [self.TEXT], "input_x_gradient")
+        return expected, list(attributions)
+
+    @pytest.mark.parametrize("options", [{"max_length": 8, "truncation": True}, {"function_to_apply": "softmax"}])
+    def test_lengths_and_functions(self, folder: Path, options: dict[str, Any]) -> None:
+        expected, (attribution,) = self.both(folder, **options)
+        assert attribution.target == expected["label"]
+        assert attribution.probability == pytest.approx(expected["score"], abs=1e-5)
+        assert bool(np.isnan(attribution.scores).any()) == ("max_length" in options)
+
+    def test_a_sigmoid_of_each_output(self, folder: Path) -> None:
+        expected, attributions = self.both(folder, function_to_apply="sigmoid", top_k=None)
+        assert [(a.target, pytest.approx(a.probability, abs=1e-5)) for a in attributions] == [
+            (one["label"], one["score"]) for one in expected
+        ]
+
+    def test_outputs_as_they_are(self, folder: Path) -> None:
+        expected, (attribution,) = self.both(folder, function_to_apply="none")
+        assert (attribution.target, attribution.value) == (
+            expected["label"],
+            pytest.approx(expected["score"], abs=1e-5),
+        )
+
+    def test_the_classes_that_it_returns_are_explained(self, folder: Path) -> None:
+        expected, attributions = self.both(folder, top_k=2)
+        assert [a.target for a in attributions] == [one["label"] for one in expected] and len(expected) == 2
+        assert {a.predicted for a in attributions} == {expected[0]["label"]}
+
+    def test_others_are_refused(self, folder: Path) -> None:
+        pipeline = transformers.pipeline("text-classification", str(folder), device="cpu", add_special_tokens=False)
+        with pytest.raises(ParamsError, match="a pipeline with add_special_tokens"):
+            explearn.explain(pipeline, self.TEXT)
 
 
 def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(

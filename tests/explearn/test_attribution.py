@@ -37,7 +37,13 @@ def attributions(draw: st.DrawFn) -> Attribution:
     for first, second in draw(st.lists(positions, max_size=3)):
         pair = (words[first], words[second])
         pairs.append(Interaction(words=pair, positions=(first, second), value=draw(NUMBERS)))
-    certificate = st.builds(Certificate, agreement=st.floats(-1, 1), bound=st.floats(0, 9), familiar=st.booleans())
+    certificate = st.builds(
+        Certificate,
+        words=st.just(("fine", "film")),
+        effect=st.floats(-9, 9),
+        bound=st.floats(0, 9),
+        familiar=st.booleans(),
+    )
     fields: dict[str, Any] = {
         "example_id": draw(NAMES | st.just("")),
         "method": draw(NAMES),
@@ -126,7 +132,10 @@ class TestRecordsFromElsewhere:
             ({"spans": [[0, 1], [3, 2]]}, r"field 'spans', word 1: got \[3, 2\)"),
             ({"pair_start": 2}, "field 'pair_start': got 2; expected less than 2, the words"),
             ({"token": 2}, "field 'token': got 2; expected less than 2, the words"),
-            ({"certificate": {"agreement": 2, "bound": 0, "familiar": True}}, "field 'certificate.agreement': got 2"),
+            (
+                {"certificate": {"bound": -1}},
+                "field 'certificate.bound': got -1",
+            ),
             (
                 {"interactions": [{"words": ["b", "a"], "positions": [1, 0], "value": 1}]},
                 "field 'interactions', pair 0: got",

@@ -42,7 +42,7 @@ class TestMethods:
         assert result.exit_code == 0
         assert "mean_h A[l, h, CLS, j]" in result.stdout
         assert "Defaults: layer=-1" in result.stdout
-        assert "criteria=['comp', 'suff'], norm=" in run("methods", "ivra").stdout
+        assert "frozen=False, criteria=['comp'], norm=" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
     def test_needs_no_heavy_package(self, run_python: Any) -> None:
@@ -168,7 +168,7 @@ class TestBadInput:
     def test_the_name_of_a_file_is_no_text(self, tiny_folder: Path, tmp_path: Path) -> None:
         (tmp_path / "my.csv").write_text("text\na fine film\n", encoding="utf-8")
         said = complaint(explain(tiny_folder, "--method", "gae", tmp_path / "my.csv"))
-        assert "the name of a file" in said and "explearn job --texts FILE" in said
+        assert "the name of a file" in said and "use `--texts FILE`" in said
 
     def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
         text = (b"lazy" * 17 + b"! ") * 71_429
@@ -181,7 +181,7 @@ class TestBadInput:
 class TestFilesOfOthers:
     def test_an_output_takes_no_place_of_another_kind_of_file(self, tiny_folder: Path, tmp_path: Path) -> None:
         notes = tmp_path / "notes.html"
-        notes.write_text("mine\n")
+        notes.write_text("<!doctype html>\n<p>mine\n")
         table = tmp_path / "mine.csv"
         table.write_text("text,label\na fox,yes\n")
         for file in (notes, table):

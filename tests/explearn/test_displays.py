@@ -88,6 +88,7 @@ class Elements(HTMLParser):
         super().__init__()
         self.names: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[dict[str, str | None]] = []
         self.text = ""
         self.feed(page)
         self.close()
@@ -95,6 +96,8 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag, attrs) -> None:
         self.names.append(tag)
         self.attributes += attrs
+        if "data-score" in dict(attrs):
+            self.words.append(dict(attrs))
 
     def handle_data(self, data) -> None:
         self.text += data
@@ -120,15 +123,39 @@ class TestHtml:
         assert r"a\x1b[31mb\x00" in page and r"\u202ego\x0aod" in page
 
     def test_words_have_strength_side_and_score(self) -> None:
-        page = attribution()._repr_html_()
-        assert '<span class="against signed" style="--s:0.5" title="-0.5">not</span>' in page
-        assert '<span class="for signed" style="--s:1" title="+1">good</span>' in page
-        assert '<span class="for" style' in attribution(scores=(0.5, 1.0), signed=False)._repr_html_()
+        negative, positive = self.words(attribution())
+        assert (negative["class"], negative["style"]) == ("against signed", "--s:0.5")
+        assert (positive["class"], positive["style"]) == ("for signed", "--s:1")
+        first, _ = self.words(attribution(scores=(0.5, 1.0), signed=False))
+        assert first["class"] == "for"
+
+    def test_a_focused_word_shows_its_score_which_is_part_of_its_name(self) -> None:
+        negative, positive = self.words(attribution())
+        assert negative["tabindex"] == positive["tabindex"] == "0"
+        assert (negative["data-score"], negative["aria-label"]) == ("−0.5", "not −0.5")
+        assert (positive["data-score"], positive["aria-label"]) == ("+1", "good +1")
+        assert ":is(:hover,:focus)::after{content:attr(data-score)" in attribution()._repr_html_()
 
     def test_unread_words_are_struck_and_have_no_score(self) -> None:
-        page = attribution(scores=(0.5, np.nan))._repr_html_()
-        assert '<span class="unread" title="not read by the classifier">good</span>' in page
-        assert "nan" not in page
+        actual = attribution(scores=(0.5, np.nan))
+        assert self.words(actual)[1]["data-score"] == "not read by the classifier"
+        assert "nan" not in actual._repr_html_()
+
+    def words(self, actual: Attribution) -> list[dict[str, str | None]]:
+        return Elements(actual._repr_html_()).words
+
+    @pytest.mark.parametrize(
+        ("scores", "signed", "sentence"),
+        [
+            ((-0.5, 1.0), True, "For yes: good +1.00. Against: not -0.500"),
+            ((-0.5, -1.0), True, "Against: good -1.00, not -0.500"),
+            ((0.5, 1.0), False, "Highest: good 1.00, not 0.500"),
+        ],
+    )
+    def test_the_strongest_words_for_and_against_are_named(self, scores, signed, sentence) -> None:
+        actual = attribution(scores=scores, signed=signed)
+        assert sentence in Elements(actual._repr_html_()).text
+        assert sentence in Elements(explearn.Attributions([actual, actual])._repr_html_()).text
 
     def test_a_page_stands_alone_and_runs_nothing(self, tmp_path: Path) -> None:
         page = attribution().to_html(tmp_path / "new" / "page.html").read_text(encoding="utf-8")
@@ -150,7 +177,7 @@ class TestTerminal:
     def test_signs_and_text_without_colour(self) -> None:
         head, words, top = self.shown(attribution()).splitlines()[:3]
         assert (head, words.strip()) == ("m: yes (p = 0.750)", "−not +good")
-        assert top == "good +1.00  not -0.500"
+        assert top == "For yes: good +1.00. Against: not -0.500"
 
     def test_colour_is_that_of_the_pages(self) -> None:
         out = self.shown(attribution(), force_terminal=True, color_system="truecolor")
@@ -218,10 +245,10 @@ class TestWhereWordsStand:
 
 
 def test_tables_hold_the_certificate_of_methods_that_give_one() -> None:
-    certificate = Certificate(agreement=0.7, bound=0.2, familiar=True)
+    certificate = Certificate(words=("good",), effect=0.5, bound=0.2, familiar=True)
     frame = explearn.to_frame([attribution(certificate=certificate), attribution(words=("bad", "film"))])
-    assert frame["verdict"].dropna().tolist() == ["check", "check"]
-    assert frame["agreement"].dropna().tolist() == [0.7, 0.7]
+    assert frame["verdict"].dropna().tolist() == ["reliable", "reliable"]
+    assert frame["effect"].dropna().tolist() == [0.5, 0.5]
     assert frame["bound"].isna().tolist() == [False, False, True, True]
 
 
@@ -233,11 +260,39 @@ class TestCommand:
         )
         assert result.exit_code == 0 and result.stdout.splitlines() == [str(page), str(table)]
         read = page.read_text(encoding="utf-8")
-        assert read.count("<b>rollout</b>") == read.count("<b>occlusion</b>") == len(tiny.TEXTS)
+        assert read.count("<b>rollout</b>") == read.count("<b>occlusion</b>") == len(tiny.TEXTS) + 1
+        assert "<b>occlusion</b>: Drop of" in read
         rows = pq.read_table(table)
         assert rows.schema.equals(WORD_SCHEMA)
         assert set(rows["method"].to_pylist()) == {"rollout", "occlusion"}
         assert max(rows["text"].to_pylist()) == len(tiny.TEXTS) - 1
+
+    def test_the_texts_of_a_table_are_explained_row_by_row(self, tiny_folder: Path, tmp_path: Path) -> None:
+        table = tmp_path / "table.csv"
+        table.write_text('review,answer\n"a  warm, film",yes\nlazy,no\n', encoding="utf-8")
+        options = ("--json", "--texts", table, "--text-column", "review")
+        assert [r["words"] for r in records(explain(tiny_folder, *options))] == [["a", "warm,", "film"], ["lazy"]]
+        pairs = records(explain(tiny_folder, *options, "--pair-column", "answer"))
+        assert [(r["words"], r["pair_start"]) for r in pairs] == [
+            (["a", "warm,", "film", "yes"], 3),
+            (["lazy", "no"], 1),
+        ]
+
+    @pytest.mark.parametrize(
+        ("content", "options", "words"),
+        [
+            ("text\n", (), "table.csv: no text; expected at least one"),
+            ("text\n \n", (), "table.csv, row 1, field 'text': got ' '; expected a text of at least one word"),
+            ("body\na\n", (), "field 'text': missing; expected a column 'text', got body"),
+            ("text\na\n", ("b",), "--texts: got other texts, too"),
+        ],
+    )
+    def test_a_table_without_usable_texts_is_refused(
+        self, tiny_folder: Path, tmp_path: Path, content: str, options: tuple[str, ...], words: str
+    ) -> None:
+        table = tmp_path / "table.csv"
+        table.write_text(content, encoding="utf-8")
+        assert words in complaint(explain(tiny_folder, "--texts", table, *options))
 
     def test_csv_and_json_lines_hold_what_standard_output_says(self, tiny_folder: Path, tmp_path: Path) -> None:
         hostile = 'lazy "dog", =1+1'

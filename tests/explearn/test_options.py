@@ -31,6 +31,7 @@ def folders(root: Path, *names: str) -> list[Path]:
         (["marker_in_domain", "marker"], ["marker", "marker_in_domain"], ["marker_in_domain", "marker"]),
         (["marker"], ["marker_in_domain"], ["marker_in_domain"]),  # another variant of the same method
         (["faml"], ["paml"], ["paml"]),  # which faml refines
+        (["faml_states", "paml"], ["paml_states", "paml"], ["paml_states", "paml"]),
         ([], ["reader", "marker"], ["reader", "marker"]),
         ([], [], [None]),
     ],

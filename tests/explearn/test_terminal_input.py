@@ -26,7 +26,7 @@ class Given(io.TextIOWrapper):
 def test_whoever_types_is_told_what_is_waited_for(
     terminal: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Given(b"a film\nanother\n", terminal))
+    monkeypatch.setattr(sys, "stdin", Given(b"a film\n\nanother\n \n", terminal))
     assert _lines() == ["a film", "another"]
     assert capsys.readouterr().err == said
 

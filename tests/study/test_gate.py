@@ -64,6 +64,32 @@ def test_a_rule_takes_its_direction_from_the_catalogue_and_may_say_otherwise(met
     assert Rule(metric=metric, tolerance=0.1, direction=other).direction == other
 
 
+def test_an_earlier_run_without_figures_is_an_error():
+    for old in ([], {}, {"f2": 1}):
+        with pytest.raises(DataError, match="of the earlier run: none of the figures"):
+            verdicts({"metric": "f1"}, old, {"f1": 1})
+
+
+def test_the_headline_is_compared_only_for_the_same_explainer():
+    old, new = ({"headline": {"explainer": name, "f1": f1}} for name, f1 in (("marker", 0.5), ("ivra", 0.1)))
+    assert verdicts({"metric": "headline.f1"}, old, new) == {"headline.f1": "not comparable"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        (["lime"], ["lime"], "same"),
+        (["lime", "reader"], ["reader", "shap"], "within noise"),
+        (["lime"], ["reader"], "worse"),
+        (["lime"], [], "worse"),
+        ([], ["lime"], "better"),
+    ],
+)
+def test_a_verdict_is_worse_if_no_method_that_was_best_is_best(old, new, verdict):
+    before, after = ({"f1": 0.5, "verdict": {"f1_topk": methods}} for methods in (old, new))
+    assert verdicts({"metric": "f1"}, before, after)["verdict.f1_topk"] == verdict
+
+
 def test_a_rule_that_speaks_of_nothing_is_an_error():
     with pytest.raises(DataError, match="no such figure in reports"):
         verdicts({"metric": "f2"}, {"f1": 1}, {"f1": 1})

@@ -47,6 +47,11 @@ def with_methods(*learned: str, **methods: Any) -> dict[str, Any]:
     return {"methods": {"random": {}, **methods}, "learned": {"from_features": list(learned)}}
 
 
+def student(name: str, **options: Any) -> dict[str, Any]:
+    """Change the methods to one that learns from a teacher."""
+    return {**with_methods(**{name: {"options": options}}), "learned": {"from_teachers": [name]}}
+
+
 class TestConf:
     @staticmethod
     def compose(repository: Path, *overrides: str) -> str:
@@ -113,20 +118,20 @@ class TestMethods:
         """Each list of `learned` is the matrix of a stage, and a method that is in none is refused."""
         stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
         lists = {stage["matrix"]["method"] for stage in stages.values() if "method" in stage.get("matrix", {})}
-        assert lists == {f"${{learned.{name}}}" for name in ("from_texts", "from_features")}
+        assert lists == {f"${{learned.{name}}}" for name in ("from_texts", "from_features", "from_teachers")}
         for name, part in (("ivra", "from_texts"), ("paml", "from_texts"), ("consensus", "from_features")):
             with pytest.raises(ValueError, match=f"{name!r} is trained; name it under learned.{part}, too"):
                 Params.model_validate({**LEAST, **with_methods(**{name: {}})})
 
-    @pytest.mark.parametrize(("rate", "own"), [(1e-4, ["ivra"]), (0.0, [])])
-    def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(self, rate, own):
-        ivra = {"options": {"schedule": {"learning_rate": rate}}}
+    @pytest.mark.parametrize(("frozen", "own"), [(False, ["ivra"]), (True, [])])
+    def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(self, frozen, own):
+        ivra = {"options": {"frozen": frozen}}
         run = Params.model_validate({**LEAST, **with_methods("ivra", ivra=ivra), "learned": {"from_texts": ["ivra"]}})
         assert [method.name for method in run.with_own_model] == own
         assert run.method("ivra").info.own_model == bool(own)
 
     def test_an_explainer_that_is_trained_already_explains_the_task_s_classifier(self):
-        ivra = {"options": {"schedule": {"learning_rate": 1e-4}}, "path": "data/explainers/{task}/ivra"}
+        ivra = {"path": "data/explainers/{task}/ivra"}
         run = Params.model_validate({**LEAST, **with_methods(ivra=ivra)})
         assert run.trained == run.with_own_model == [] and run.baseline_names == ["random"]
         assert trained_folder(run.methods["ivra"], run, Workspace(), "b") == Path("data/explainers/b/ivra")
@@ -184,18 +189,16 @@ STUDENTS = {"teachers": ["lime"]}
         (with_methods("random"), "learned: 'random' needs no training; leave it out there"),
         (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; name it under learned.from_texts, too"),
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
-        (
-            with_methods("l2e", l2e={"options": {"teacher": "lime"}}),
-            "unknown teacher under methods.l2e.options",
-        ),
-        (with_methods("l2e", l2e={"options": {"teacher": "ensemble:lime"}}), "expected ensemble:NAME,NAME"),
+        (student("l2e", teacher="lime"), "unknown teacher under methods.l2e.options"),
+        (student("l2e", teacher="ensemble:lime"), "expected ensemble:NAME,NAME"),
+        (student("reader", teacher="lime", marked="universal"), "methods.reader: got a teacher and `marked`"),
         (
             {**with_methods("expnet", expnet={}), "tasks": ["a"]},
             "methods.expnet learns from the other tasks' rationales, but there is one task",
         ),
         ({"teachers": {"marker": {}}}, "teachers.marker: expected the name of a method that needs no training"),
         (with_methods(lime={"path": "x"}), "methods.lime.path: only for a method that is trained, and not in this run"),
-        ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean marker"),
+        ({"explainer": "markr"}, "unknown explainer 'markr'; did you mean marker"),
         ({"studies": {"marks_curve": {"marks": [10, 5]}}}, "marks: got [10, 5]; expected increasing numbers"),
         ({"studies": {"students": STUDENTS}}, "unknown teacher under studies.students.teachers 'lime'"),
     ],

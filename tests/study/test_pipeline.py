@@ -21,7 +21,7 @@ from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-METHODS = {"random", "gae", "attcat", "attn_lrp", "occlusion", "marker_in_domain", "paml", "faml", "ivra"}
+METHODS = {"random", "gae", "attcat", "attn_lrp", "occlusion", "marker_in_domain", "paml", "faml", "ivra", "l2e"}
 
 
 @dataclass
@@ -55,15 +55,13 @@ class Checkout:
             "~methods.marker",
             "~methods.expnet",
             "~methods.reader",
-            "~methods.l2e",
             "~studies.students",
-            "~teachers.input_x_gradient",
             "explainer=marker_in_domain",
             "+methods.occlusion={}",
             "+methods.paml={options: {epochs: 1, max_texts: 16, validation_texts: 8}}",
             "+methods.faml={options: {steps: 2}}",
             "+methods.ivra={options: {schedule: {epochs: 1, validation_texts: 8}}}",
-            "learned={from_texts: [ivra, paml], from_features: [marker_in_domain]}",
+            "learned={from_texts: [ivra, paml], from_features: [marker_in_domain], from_teachers: [l2e]}",
         ]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *few, *more]
 
@@ -122,7 +120,7 @@ def ran(checkout: Checkout) -> Checkout:
     """The copy after `dvc repro`."""
     checkout.run("python", "scripts/compose_params.py", *checkout.overrides())
     every = yaml.safe_load((checkout.root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    assert checkout.repro() == set(every) - {"teach", "study"}
+    assert checkout.repro() == set(every) - {"study"}
     return checkout
 
 
@@ -150,7 +148,7 @@ def test_git_keeps_what_people_read_and_dvc_the_rest(ran):
     ran.run("git", "add", "--all")
     tracked = set(ran.run("git", "ls-files", "reports", "data").split())
     folders = {"/".join(name.split("/")[:2]) for name in tracked}
-    names = ("report.md", "figures", "machine", "metrics.json", "headline.json")
+    names = ("report.md", "figures", "metrics.json", "headline.json")
     assert folders == {*(f"reports/{name}" for name in names), "data/annotations", "data/corpus", "data/papers"}
     assert "reports/headline.json" in ran.run("dvc", "metrics", "show", "--json")
 

@@ -51,6 +51,7 @@ def card(
         values = figures["figures"]
         data.model_name = info.name
         data.eval_results = []
+        task = str(escape_markdown(figures["task"]))  # some viewers render the head, too
         for metric in CATALOGUE.values():
             value = values.get(metric.name)
             if metric.group not in GROUPS or value is None:
@@ -59,8 +60,8 @@ def card(
             data.eval_results.append(
                 EvalResult(
                     task_type="text-classification",
-                    dataset_type=figures["task"],
-                    dataset_name=figures["task"],
+                    dataset_type=task,
+                    dataset_name=task,
                     metric_type=metric.name,
                     metric_name=metric.heading,
                     metric_value=value,

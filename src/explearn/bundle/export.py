@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,11 @@ from explearn.bundle.manifest import (
     config_of,
     files_in,
     is_bundle,
+    read_manifest,
 )
 from explearn.core.arguments import path_of
-from explearn.core.documents import is_folder, read_json
-from explearn.core.errors import ModelError, ParamsError, UnknownNameError
+from explearn.core.documents import is_folder, public_name, read_json
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Figures, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, write_json, write_text
@@ -64,7 +66,7 @@ def export(
         task: one of the tasks in `metrics`.
 
     Raises:
-        ParamsError: `out` already exists; arguments that do not go together; an option's bad value.
+        ParamsError: `out` already exists or lies in a bundle; arguments that do not go together; an option's bad value.
         UnknownNameError: no such method, option, task, or figures of the method.
         ModelError: a trained explainer or a classifier that cannot be used, or that do not belong together.
         UnsupportedError: the method cannot explain the classifier.
@@ -130,9 +132,15 @@ def export(
 
 
 def _check_arguments(out: Path, classifier: Any, with_classifier: bool, metrics: Any, task: str | None) -> None:
-    """Raise ParamsError if `out` exists, or one argument needs another."""
+    """Raise ParamsError if `out` exists or lies in a bundle, or one argument needs another."""
     if os.path.lexists(out):
         raise ParamsError(f"{out}: already exists; expected the name of a new folder")
+    for folder in out.resolve().parents:
+        with suppress(ModelError, DataError):  # there is no bundle
+            read_manifest(folder)
+            raise ParamsError(
+                f"{out}: lies in the bundle {folder}, which may hold nothing else; expected another place"
+            )
     if with_classifier and classifier is None:
         raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
     if metrics is None and task is not None:
@@ -180,11 +188,9 @@ def _facts(
         if not record.get("trained_classifier"):
             return None
         return ClassifierFacts(fingerprint=str(record["trained_classifier"]))
-    if source and is_folder(source):
-        source = Path(source).resolve().name
     return ClassifierFacts(
         fingerprint=classifier.fingerprint,
-        name=source,
+        name=public_name(source),
         architecture=str(classifier.transformer.model.config.model_type),
         labels=list(classifier.labels),
         folder=place,

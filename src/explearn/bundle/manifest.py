@@ -123,9 +123,9 @@ def read_manifest(folder: Path) -> BundleManifest:
 
 
 def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:
-    """Yield a sentence for each file that is missing, has changed, or is not in the manifest.
+    """Yield a sentence for each file that is missing or has changed, and each file or link not in the manifest.
 
-    Extra files outside the explainer's and the classifier's folder are allowed, as nothing reads them.
+    Hidden files (`.gitattributes`) are allowed, as nothing reads them.
     """
     for name, facts in manifest.files.items():
         path = folder / name
@@ -133,10 +133,10 @@ def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:
             yield f"{path}: is missing; expected every file that {MANIFEST} names"
         elif not facts.match(path):
             yield f"{path}: is not the file that was exported (its SHA-256 differs from {MANIFEST}'s)"
-    for part in (EXPLAINER, CLASSIFIER):
-        for path in files_in(folder / part):
-            if path.relative_to(folder).as_posix() not in manifest.files:
-                yield f"{path}: is not in {MANIFEST}; expected no other file in {part}/"
+    for path in files_in(folder):
+        name = path.relative_to(folder).as_posix()
+        if name != MANIFEST and name not in manifest.files:
+            yield f"{path}: is not in {MANIFEST}; expected no other file or link in a bundle"
 
 
 def files_in(folder: Path) -> Iterator[Path]:

@@ -22,7 +22,8 @@ from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.validation import whole_number
 from explearn.core.writing import atomic_path, check_own, is_page
-from explearn.show.display import PAGE_END, PAGE_START, block, rows
+from explearn.methods.registry import get_info
+from explearn.show.display import PAGE_END, PAGE_START, block, methods_html, rows
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
@@ -69,6 +70,21 @@ Pair = Annotated[
         rich_help_panel="What is explained",
     ),
 ]
+_FILE_PANEL = "Texts of a file"
+Table = Annotated[
+    Path | None,
+    typer.Option(
+        "--texts",
+        help="Explain the texts of this .csv, .jsonl or .parquet table, or .txt file with one text per line.",
+        show_default=False,
+        rich_help_panel=_FILE_PANEL,
+    ),
+]
+TextColumn = Annotated[str, typer.Option(help="Column with the text.", rich_help_panel=_FILE_PANEL)]
+PairColumn = Annotated[
+    str | None,
+    typer.Option(help="Column with the second segment.", show_default=False, rich_help_panel=_FILE_PANEL),
+]
 Files = Annotated[
     list[Path] | None,
     typer.Option(
@@ -100,6 +116,9 @@ def explain(
     pair: Pair = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per text and method.")] = False,
     out: Files = None,
+    table: Table = None,
+    text_column: TextColumn = "text",
+    pair_column: PairColumn = None,
     *,
     compute: Compute,
 ) -> None:
@@ -115,7 +134,13 @@ def explain(
     source = options.classifier_for(methods, classifier)
     explainers = options.make(methods, options.parse_options(option))
     names = options.parse_label_names(label_name)
-    inputs: list[Any] = texts or _lines()
+    inputs: list[Any]
+    if table is not None:
+        if texts or pair is not None:
+            raise ParamsError("--texts: got other texts, too; expected a file, or texts on the command line")
+        inputs = _rows(table, text_column, pair_column)
+    else:
+        inputs = texts or _lines()
     if pair is not None:
         inputs = [(text, pair) for text in inputs]
     from explearn.predictors.pretrained import load_classifier  # brings torch
@@ -187,7 +212,7 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
-            check_own(path, is_page, "a page")
+            check_own(path, is_page, "a page of Explearn")
         else:
             check_own(path, _holds_scores, "a table of scores")
     if len({os.path.realpath(path) for path in files}) < len(files):
@@ -199,8 +224,8 @@ def _check_no_file_names(texts: Sequence[str]) -> None:
     for text in texts:
         if os.path.isfile(text):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ParamsError(
-                f"texts: got the name of a file, {shown(text)}; expected a text (to read a file with one text per "
-                "line use `< FILE`, for a table `explearn job --texts FILE`)"
+                f"texts: got the name of a file, {shown(text)}; expected a text (to read the texts of "
+                "a file use `--texts FILE`)"
             )
 
 
@@ -217,7 +242,7 @@ def _with_interactions(
 
 
 def _lines() -> list[str]:
-    """Return texts from standard input, one per line.
+    """Return texts from standard input, one per line that is not blank.
 
     Raises:
         DataError: it is closed.
@@ -226,7 +251,28 @@ def _lines() -> list[str]:
         raise DataError("standard input is closed; expected texts, one per line, or on the command line")
     if sys.stdin.isatty():
         print("no text given: type texts, one per line; Ctrl+D ends", file=sys.stderr)
-    return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
+    lines = [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
+    return [line for line in lines if line.strip()]
+
+
+def _rows(path: Path, text_column: str, pair_column: str | None) -> list[Any]:
+    """Return the texts, or pairs, of a table or a text file.
+
+    Raises:
+        DataError: there is none, or one cannot be explained; file, row and field are named.
+    """
+    from explearn.text.rows import read_file  # brings Arrow
+
+    names = [text_column]
+    if pair_column is not None:
+        names.append(pair_column)
+    texts: list[Any] = []
+    for row in read_file(path, names):
+        segments = tuple(row.text(name) for name in names)
+        texts.append(segments if len(segments) > 1 else segments[0])
+    if not texts:
+        raise DataError(f"{path}: no text; expected at least one")
+    return texts
 
 
 def _show(classifier: Predictor, as_json: bool, text: Any, attributions: Sequence[Attribution]) -> None:
@@ -273,9 +319,12 @@ def _text_file(path: Path, newline: str | None = None) -> Iterator[TextIO]:
 
 @contextmanager
 def _page(path: Path) -> Iterator[Write]:
+    summaries: dict[str, str] = {}
     with _text_file(path) as file:
 
         def write(_text: Any, attributions: Sequence[Attribution]) -> None:
+            for attribution in attributions:
+                summaries.setdefault(attribution.method, get_info(attribution.method).summary)
             if len(attributions) == 1:
                 file.write(block(attributions[0]))
             else:
@@ -283,6 +332,7 @@ def _page(path: Path) -> Iterator[Write]:
 
         file.write(PAGE_START)
         yield write
+        file.write(methods_html(summaries))
         file.write(PAGE_END)
 
 

@@ -202,11 +202,13 @@ def _fitting_folder(info: MethodInfo, held: Mapping[Path, str]) -> Path | None:
         held: folder -> method that it holds.
     """
     fitting = None
+    method = info.of or info.name
+    if info.base is not None:
+        method = get_info(info.base).of or info.base
     for folder, name in held.items():
         if name == info.name:
             return folder
-        base = get_info(name).of or name
-        if fitting is None and base in (info.of or info.name, info.base):
+        if fitting is None and method == (get_info(name).of or name):
             fitting = folder
     return fitting
 

@@ -32,6 +32,9 @@ def text_columns(
         str | None,
         typer.Option(help="Column with the marked words, FORMAT:COLUMN; formats: mask (0/1), marked ([[...]]), spans."),
     ] = None,
+    marks_by: Annotated[
+        str | None, typer.Option(help="Who marked the words: people, model, or a name.", show_default="not known")
+    ] = None,
     token_column: Annotated[
         str | None,
         typer.Option(help="Column with the classified word, or its number, for models that classify tokens."),
@@ -42,9 +45,11 @@ def text_columns(
     Raises:
         ParamsError: a --label-name is malformed.
     """
-    return TextColumns(text_column, pair_column, labels, None, rationales, parse_label_names(label_name), token_column)
+    names = parse_label_names(label_name)
+    return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column, marks_by)
 
 
 _TITLE = "Columns of the table"
+_OF_MARKS = ("rationales", "marks_by", "token_column")
 ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
-LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=("rationales", "token_column"))]
+LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=_OF_MARKS)]

@@ -11,10 +11,11 @@ import yaml
 from explearn.comparison.explaining import MethodsRun
 from explearn.comparison.plan import SANITY_TEXTS
 from explearn.core.errors import UnsupportedError
-from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
+from explearn.evaluation import EvaluateOptions, Evaluation, compare_methods, evaluate
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_explainer, get_info, known_infos
+from explearn.methods.registry import get_info, known_infos
 from explearn.methods.results import RunFacts, TaskReport, in_table_order
+from explearn.metrics.mosaics import MOSAICS, make_mosaics, mosaic_figures, shares_of_methods
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import COST_FIGURES
@@ -22,7 +23,6 @@ from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.metrics.stability import SHARED_UNITS
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.report.examples import draw_examples
-from explearn.report.verdict import LEADING
 from explearn.show.blocks import several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.sampling import texts_to_explain
@@ -30,6 +30,9 @@ from explearn.text.units import unit_name
 
 SHOWN_TEXTS = 20
 """Number of example texts on the page."""
+
+MOST_MOSAICS = 12
+"""Most mosaics, which take as long as the sanity checks do."""
 
 TITLE = "Which explanations of this classifier can be trusted?"
 
@@ -77,6 +80,7 @@ def judge(
     except UnsupportedError as error:
         sanity = {"texts": 0, "methods": {}}
         remarks.append(f"No sanity checks: {error}.")
+    _add_mosaics(run, evaluation, [method for method in run.runs if not methods[method].costly], seed)
     figures = {}
     for method, of_method in run.runs.items():
         costs: dict[str, float | None] = dict.fromkeys(COST_FIGURES)
@@ -140,7 +144,6 @@ def _facts(
         scored = sum(len(encoding.words) for encoding in texts.encodings.values())
         subtitle += f", by their {several(scored, unit)}"
     options = {name: dict(of_method.options) for name, of_method in run.runs.items()}
-    tried = {*run.runs, *run.plan.left_out, *run.refused}
     return RunFacts(
         title=TITLE,
         unit=unit,
@@ -150,17 +153,8 @@ def _facts(
         evaluate=run.params,
         seed=seed,
         remarks=remarks,
-        untried=[name for name in LEADING if name not in tried and _could_explain(name, run)],
         parameters=yaml.safe_dump({"seed": seed, "unit": unit, "methods": options}, sort_keys=False),
     )
-
-
-def _could_explain(name: str, run: MethodsRun) -> bool:
-    try:
-        get_explainer(name).check_problem(run.texts.classifier)
-    except UnsupportedError:
-        return False
-    return True
 
 
 def _sanity(run: MethodsRun, names: list[str], seed: int) -> dict[str, Any]:
@@ -175,6 +169,22 @@ def _sanity(run: MethodsRun, names: list[str], seed: int) -> dict[str, Any]:
     for name in names:
         checks[name] = asdict(results.get(name, SanityResult(skipped=FROM_FILE)))
     return {"texts": len(examples), "methods": checks}
+
+
+def _add_mosaics(run: MethodsRun, evaluation: Evaluation, names: list[str], seed: int) -> None:
+    """Add mosaics of methods that take few passes to the evaluation: whole texts joined, of which words are scored."""
+    texts = run.texts
+    if texts.unit != "word":
+        return
+    mosaics = make_mosaics(texts.classifier, texts.examples, min(MOST_MOSAICS, run.params.mosaics), seed)
+    explainers = {name: run.used[name] for name in names if name in run.used}
+    shares = shares_of_methods(explainers, texts.classifier, mosaics)
+    for name, values in shares.items():
+        evaluation.figures[name] |= mosaic_figures(values, mosaics, run.params.confidence)
+    by_text = {MOSAICS.name: shares}
+    evaluation.by_text.update(by_text)
+    tests = compare_methods(evaluation.figures, by_text, (), run.params.significance, [MOSAICS])
+    evaluation.comparisons.update(tests)
 
 
 def _remarks(run: MethodsRun, from_files: Mapping[str, MethodInfo], by_budget: bool) -> list[str]:
@@ -198,7 +208,7 @@ def _remarks(run: MethodsRun, from_files: Mapping[str, MethodInfo], by_budget: b
     if unit not in SHARED_UNITS:
         remarks.append(f"Stability is not measured: different texts hardly ever share a {unit}.")
     if texts.rationales and not run.texts.rationales:
-        remarks.append(f"Agreement with people is not measured: no {unit} has half of its words marked.")
+        remarks.append(f"Agreement with the marks is not measured: no {unit} has half of its words marked.")
     if from_files:
         remarks.append(
             f"{', '.join(from_files)}: the scores are from a file. Their cost is not known, and sanity checks need the "

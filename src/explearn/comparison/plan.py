@@ -23,13 +23,11 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_info
 from explearn.metrics.params import SanityParams
 from explearn.metrics.runs import MethodRun, read_run
+from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.predictors.predictor import Predictor
 from explearn.report.verdict import LEADING
 from explearn.show.blocks import several
 from explearn.text.units import Unit
-
-FEWEST_TEXTS = 20
-"""Fewest texts: a budget drops the slowest method rather than going below. Intervals over fewer texts say little."""
 
 JUDGING_PASSES = 8
 """Estimated passes, in whole texts, to evaluate one method on one text: some 16 shortened or masked inputs are

@@ -26,7 +26,7 @@ from explearn.core.writing import check_own, check_place, check_replaceable, is_
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.labelled import CLASSES, Problem, check_labels
+from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
@@ -84,7 +84,7 @@ def compare(
     texts: Any,
     methods: str | Sequence[str | Explainer] = "light",
     *,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str | int] | None = None,
     columns: TextColumns | None = None,
     budget: str | float | None = None,
     out: str | Path | None = "report.html",
@@ -101,7 +101,7 @@ def compare(
         methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
             a list, which may also hold explainers, including trained ones. Texts that a trained explainer has learned
             from are left out.
-        labels: the true labels of a list of texts; for a file, `columns.label` names their column.
+        labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.
         out: the page to write, next to which goes a manifest with the same name, ending in .json, for
@@ -150,7 +150,8 @@ def compare(
     user_texts = _unseen(given_texts(texts, labels, columns), candidates.explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
-    model = _load(classifier, options, user_texts, columns or TextColumns())
+    model = _load(classifier, options, columns or TextColumns())
+    user_texts = user_texts.of_classes(model.name, model.labels)
     request = {
         "classifier": model.fingerprint,
         "texts": hashlib.sha256(repr((user_texts.examples, user_texts.rationales)).encode()).hexdigest(),
@@ -201,10 +202,10 @@ def _check_unit(unit: Unit) -> None:
 def _check_files(out: Path | None, work: Path | None) -> None:
     """Raise an error if the page cannot be drawn, or if a file or folder of something else would be replaced."""
     if out is not None:
-        check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
+        check_installed("matplotlib", extra="report", what="the page of a comparison")
         from explearn.comparison.provenance import check_manifest_place
 
-        check_own(out, is_page, "a page")
+        check_own(out, is_page, "a page of Explearn")
         check_manifest_place(out)
     if work is not None:
         check_replaceable(work, lambda earlier: (earlier / PLAN).exists(), "comparison")
@@ -264,10 +265,9 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def _load(classifier: Any, options: CompareOptions, texts: UserTexts, columns: TextColumns) -> Predictor:
-    """Load the classifier, and check that its labels fit the labels of the texts."""
+def _load(classifier: Any, options: CompareOptions, columns: TextColumns) -> Predictor:
+    """Load the classifier."""
     model = columns.renamed(as_predictor(classifier, options.compute or ComputeOptions(), options.completion))
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
-    check_labels(model.name, model.labels, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
     return model

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError, located
-from explearn.core.examples import Example, Rationale
+from explearn.core.examples import Example, Rationale, RationaleKind
 from explearn.core.words import word_number, words_of
+from explearn.predictors.labelled import check_labels
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
 from explearn.text.params import Columns
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
+
+KINDS: Mapping[str, RationaleKind] = {"people": "human", "model": "llm"}
+"""Kinds of annotators, by what users call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class TextColumns:
         rationales: column with the marked words, as FORMAT:COLUMN, with a format of RATIONALES.
         label_names: value in the label column -> class of the classifier; or class -> new name for it.
         token: column with the classified word, for models that classify tokens: its number from 0, or the word itself.
+        marks_by: who marked the words: `people`, `model` (a language model), or a name. None: not known.
 
     Example:
         >>> import explearn
@@ -50,6 +56,7 @@ class TextColumns:
     rationales: str | None = None
     label_names: Mapping[str, str] = field(default_factory=dict)
     token: str | None = None
+    marks_by: str | None = None
 
     def renamed(self, classifier: Predictor) -> Predictor:
         """Return the classifier with classes renamed by `label_names`.
@@ -101,6 +108,7 @@ class UserTexts:
         rationales: their marked words, if any.
         labels: the labels that occur, sorted; empty if none is known.
         hint: a note for the report's reader on columns that were not used.
+        numbered: whether the labels may be numbers of classes.
     """
 
     name: str
@@ -108,6 +116,25 @@ class UserTexts:
     rationales: Sequence[Rationale]
     labels: Sequence[str]
     hint: str = ""
+    numbered: bool = False
+
+    def of_classes(self, name: str, classes: Sequence[str]) -> UserTexts:
+        """Return the texts, with names of classes in place of their numbers.
+
+        Args:
+            name: name of the classifier.
+            classes: its classes.
+
+        Raises:
+            ModelError: a label is not a class.
+        """
+        names = {}
+        if self.numbered and not set(self.labels) <= set(classes):
+            names = {str(number): label for number, label in enumerate(classes)}
+        examples = [replace(example, label=names.get(example.label, example.label)) for example in self.examples]
+        texts = replace(self, examples=examples, labels=_labels(examples))
+        check_labels(name, classes, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
+        return texts
 
 
 class _Unlabelled(CustomRows):
@@ -117,7 +144,7 @@ class _Unlabelled(CustomRows):
         return ""
 
 
-def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextColumns | None = None) -> UserTexts:
+def given_texts(texts: Any, labels: Sequence[str | int] | None = None, columns: TextColumns | None = None) -> UserTexts:
     """Return the texts of a file, of a table (pandas, datasets, dicts), or of a list with its labels.
 
     Raises:
@@ -133,7 +160,11 @@ def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextCo
     if listed and all(isinstance(row, Mapping) for row in listed):
         if labels is not None:
             raise ParamsError(no_labels)
-        rows = [RawRow("texts", "texts", number, row) for number, row in enumerate(listed, start=1)]
+        class_names = {}
+        for column, feature in getattr(texts, "features", {}).items():
+            if hasattr(feature, "names"):  # a ClassLabel of datasets
+                class_names[column] = tuple(feature.names)
+        rows = [RawRow("texts", "texts", number, row, class_names) for number, row in enumerate(listed, start=1)]
         return _texts_of_rows(rows, "texts", columns or TextColumns())
     if columns is not None:
         raise ParamsError("columns: go with a file or a table; got a list of texts")
@@ -178,16 +209,18 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
             raise row.error("id", identifier, "unique ids")
         with row.located():
             answer = _word(row, columns.token, mapped.words)
-            example = Example(
-                identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, joined=mapped.joined
-            )
+            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, mapped.gaps)
         examples[identifier] = example
         for marks in mapped.marks:
             if len(marks.mask) != len(example.all_words):
                 raise row.error(
                     "rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one for each word"
                 )
-            rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
+            kind = KINDS.get(columns.marks_by or "", "unknown")
+            annotator = marks.annotator
+            if columns.marks_by is not None and kind == "unknown":
+                annotator = columns.marks_by
+            rationales.append(Rationale(identifier, annotator, kind, marks.mask))
     hint = ""
     if columns.label is None and "label" in rows[0].values:
         hint = "The texts have a column 'label' that was not used; --labels label uses it."
@@ -208,26 +241,31 @@ def _word(row: RawRow, column: str | None, words: Sequence[str]) -> tuple[int, i
     return number, number + 1
 
 
-def listed_texts(listed: Sequence[Text], labels: Sequence[str] | None) -> UserTexts:
+def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> UserTexts:
     """Return the texts of a list of texts or pairs, with their labels in the same order.
 
     Raises:
         DataError: a text has no words, or is not a text or a pair.
         ParamsError: there are not as many labels as texts.
     """
+    names: list[Any] = [""] * len(listed)
+    numbered = False
     if labels is not None:
         check_listed("labels", labels)
-        labels = list(labels)  # of a column, too
+        names = list(labels)  # of a column, too
+        numbered = all(isinstance(label, Integral) for label in names)
+        if numbered:
+            names = list(map(str, names))
     if not listed:
         raise DataError("texts: got none; expected at least one")
-    if labels is not None and len(labels) != len(listed):
-        raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
+    if len(names) != len(listed):
+        raise ParamsError(f"labels: got {len(names)} for {len(listed)} texts; expected one for each")
     examples = []
-    for number, (text, label) in enumerate(zip(listed, labels or [""] * len(listed), strict=True), start=1):
-        words, pair, joined = words_of(as_segments(text, number)[0])
+    for number, (text, label) in enumerate(zip(listed, names, strict=True), start=1):
+        words, pair, gaps = words_of(as_segments(text, number)[0])
         with located(f"text {number}, "):
-            examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, joined=joined))
-    return UserTexts("texts", examples, (), _labels(examples))
+            examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, gaps=gaps))
+    return UserTexts("texts", examples, (), _labels(examples), numbered=numbered)
 
 
 def _labels(examples: Iterable[Example]) -> list[str]:

@@ -21,6 +21,13 @@ def is_folder(path: PathLike) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 (Path.is_dir raises for such names)
 
 
+def public_name(name: str) -> str:
+    """Return a hub's name, or the last part of a local folder's path: the rest is private."""
+    if is_folder(name):
+        return Path(name).resolve().name
+    return name
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's content, in hexadecimal digits."""
     with path.open("rb") as file:

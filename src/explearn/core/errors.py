@@ -82,6 +82,10 @@ class UnsupportedError(ExplearnError):
     """A method that cannot explain this model or text; the message gives the reason and an alternative."""
 
 
+class MethodError(UnsupportedError):
+    """A method of another package that failed, or that gave something else than scores."""
+
+
 def cut(sentence: str) -> str:
     """Shorten a sentence to about MOST_CHARS characters by leaving out its middle."""
     if len(sentence) <= MOST_CHARS:

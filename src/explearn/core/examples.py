@@ -12,12 +12,13 @@ from typing import Literal, get_args
 from explearn.core.errors import DataError, shown
 from explearn.core.escape import is_unicode
 from explearn.core.validation import Name, UnicodeText, check_fields
-from explearn.core.words import Segment, segments_of
+from explearn.core.words import Segment, Span, joined_words, segments_of, with_gaps
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
-RationaleKind = Literal["human", "llm", "author"]
+RationaleKind = Literal["human", "llm", "unknown"]
+"""Who marked words: a person, a language model, or nobody knows."""
 
 ANSWER_LABELS = ("answer", "another span")
 """The two classes of a question with its passage: its answer, and any other span. Every example is of the first."""
@@ -98,13 +99,13 @@ class Example:
         pair: words of the second segment; empty for single texts.
         answer: [first, end) of `all_words`, within `pair`, that answers a question about a passage; for a single text
             it is the classified word.
-        joined: indices in `all_words` of words that follow the previous word without white space
-            (`explearn.core.words`).
+        gaps: the characters before each word and behind the last, of each segment; empty if a blank separates words
+            and nothing else is there.
         unit: what `words` and `pair` hold, as in an `Attribution`.
 
     Raises:
         DataError: words are missing or unusable, id or label is not valid Unicode, `split` is another name, the answer
-            is not within `pair`, or a joined word has no previous word.
+            is not within `pair`, or gaps are not one more than the words of each segment.
 
     Example:
         >>> import explearn
@@ -119,7 +120,7 @@ class Example:
     task: str
     pair: tuple[str, ...] = ()
     answer: tuple[int, int] | None = None
-    joined: tuple[int, ...] = ()
+    gaps: tuple[UnicodeText, ...] = ()
     unit: str = "word"
 
     def __post_init__(self) -> None:
@@ -138,8 +139,9 @@ class Example:
                     f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the last "
                     f"segment, {least} to {len(self.all_words)}"
                 )
-        if wrong := set(self.joined) - ({*range(len(self.all_words))} - {0, len(self.words)}):
-            raise DataError(f"field 'joined': got {min(wrong)}; expected numbers of words that have one before them")
+        expected = len(self.all_words) + 1 + bool(self.pair)
+        if self.gaps and len(self.gaps) != expected:
+            raise DataError(f"field 'gaps' has {len(self.gaps)} entries; expected {expected}")
 
     @property
     def all_words(self) -> tuple[str, ...]:
@@ -149,7 +151,20 @@ class Example:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The text with the spans of its words, and the second segment, if any."""
-        return segments_of(self.all_words, self.joined, len(self.words) if self.pair else None)
+        if not self.gaps:
+            return segments_of(self.all_words, (), len(self.words) if self.pair else None)
+        first = with_gaps(self.words, self.gaps[: len(self.words) + 1])
+        if not self.pair:
+            return (first,)
+        return first, with_gaps(self.pair, self.gaps[len(self.words) + 1 :])
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Indices in `all_words` of words that follow the previous word without white space."""
+        spans: list[Span] = []
+        for segment in self.segments:
+            spans.extend(segment.spans)
+        return joined_words(spans, len(self.words))
 
     @property
     def text(self) -> str:
@@ -171,7 +186,7 @@ class Rationale:
     Attributes:
         example_id: id of the example.
         annotator: name of the annotator.
-        kind: human, llm or author.
+        kind: human, llm or unknown.
         mask: whether each word of `Example.all_words` is evidence.
 
     Example:

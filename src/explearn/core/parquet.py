@@ -38,7 +38,11 @@ def parquet_writer(
     """Open a zstd Parquet file for writing in parts; it is put in place only after the last part."""
     if metadata is not None:
         schema = schema.with_metadata({METADATA_KEY: json.dumps(dict(metadata), sort_keys=True, allow_nan=False)})
-    with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+    with (
+        atomic_path(target) as partial,
+        partial.open("wb") as file,  # pyarrow itself opens UTF-8 names only
+        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
         yield writer
 
 

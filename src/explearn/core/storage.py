@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from explearn.core.attribution import Attribution
 from explearn.core.documents import PathLike
@@ -29,7 +30,8 @@ def arrow_type(annotation: Any) -> pa.DataType:
     arguments = [argument for argument in get_args(annotation) if argument is not NoneType]
     if origin is Literal:
         return pa.string()
-    if origin is np.ndarray:
+    # NDArray is an alias for ndarray up to numpy 2.4, and from then on a type of its own.
+    if origin is np.ndarray or origin is NDArray:
         return pa.list_(pa.float32())
     if origin is tuple:
         return pa.list_(arrow_type(arguments[0]))

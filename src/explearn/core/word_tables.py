@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.core.attribution import Attribution, each_attribution
-from explearn.core.certificate import Certificate
 from explearn.core.extras import need
 from explearn.core.storage import ATTRIBUTION_SCHEMA
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _TEXT = ("method", "target", "predicted", "probability", "value", "unit")
 """Fields of an attribution that are repeated for each of its words."""
 
-_CERTIFICATE = ("verdict", "agreement", "bound", "familiar")
+_CERTIFICATE = ("effect", "bound", "familiar")
 
 
 def _word_schema() -> pa.Schema:
@@ -35,7 +34,7 @@ def _word_schema() -> pa.Schema:
         pa.field("word", pa.string(), nullable=False),
         pa.field("score", pa.float32()),
         pa.field("verdict", pa.string()),
-        *(certificate.field(name) for name in Certificate.model_fields),
+        *(certificate.field(name) for name in _CERTIFICATE),
     ]
     return pa.schema(columns)
 
@@ -46,8 +45,8 @@ WORD_SCHEMA = _word_schema()
 text: number of the text among its method's texts, from 0, the same for all its classes. id: of the example, empty for
 free text. method to unit: as in the `Attribution`. segment: 0, or 1 in the second segment of a pair. index: position
 among the words of both segments, from 0. start, end: [start, end) of the word in the characters of its segment, null if
-unknown. score: null if the classifier did not read the word. verdict, agreement, bound, familiar: from the text's
-certificate (`Certificate`), null without one.
+unknown. score: null if the classifier did not read the word. verdict, effect, bound, familiar: from the
+text's certificate (`Certificate`), null without one.
 """
 
 
@@ -65,7 +64,7 @@ class WordRows:
         """Yield the rows of an attribution's words."""
         shared = {"text": self._number(attribution), "id": attribution.example_id}
         shared |= {name: getattr(attribution, name) for name in _TEXT}
-        shared |= {name: getattr(attribution.certificate, name, None) for name in _CERTIFICATE}
+        shared |= {name: getattr(attribution.certificate, name, None) for name in ("verdict", *_CERTIFICATE)}
         spans = attribution.spans or [(None, None)] * len(attribution.words)
         scores = attribution.scores.tolist()
         for index, (start, end) in enumerate(spans):

@@ -113,14 +113,44 @@ def lay_out(words: Sequence[str], joined: Collection[int] = (), first: int = 0) 
         >>> lay_out(["don", "'t", "go"], joined=[1]).text
         "don't go"
     """
+    gaps = []
+    for index in range(first, first + len(words)):
+        gaps.append("" if index == first or index in joined else " ")
+    return with_gaps(words, [*gaps, ""])
+
+
+def with_gaps(words: Sequence[str], gaps: Sequence[str]) -> Segment:
+    """Join words into a text.
+
+    Args:
+        words: the words.
+        gaps: the characters before each of them, and behind the last.
+    """
     text = ""
     spans: list[Span] = []
-    for index, word in enumerate(words, start=first):
-        if spans and index not in joined:
-            text += " "
+    for gap, word in zip(gaps, words, strict=False):
+        text += gap
         spans.append((len(text), len(text) + len(word)))
         text += word
-    return Segment(text, tuple(spans))
+    return Segment(text + gaps[-1], tuple(spans))
+
+
+def gaps_of(segment: Segment) -> list[str]:
+    """Return the characters before each word of a segment, and behind the last; those of units that overlap: a blank.
+
+    Example:
+        >>> gaps_of(Segment.of("a  good\\nfilm "))
+        ['', '  ', '\\n', ' ']
+    """
+    gaps = []
+    last = 0
+    for start, end in segment.spans:
+        gap = " "
+        if start >= last:
+            gap = segment.text[last:start]
+        gaps.append(gap)
+        last = end
+    return [*gaps, segment.text[last:]]
 
 
 def segments_of(words: Sequence[str], joined: Collection[int], pair_start: int | None) -> tuple[Segment, ...]:
@@ -130,10 +160,14 @@ def segments_of(words: Sequence[str], joined: Collection[int], pair_start: int |
     return lay_out(words[:pair_start], joined), lay_out(words[pair_start:], joined, pair_start)
 
 
-def words_of(segments: Sequence[Segment]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
-    """Return the words, the pair and the joined words of an `Example` with these segments."""
+def words_of(segments: Sequence[Segment]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the words, the pair and the gaps of an `Example` with these segments."""
     first, second = (*segments, Segment("", ()))[:2]
-    return first.words, second.words, joined_words([*first.spans, *second.spans], len(first.spans))
+    gaps: list[str] = []
+    if any(segment.text != lay_out(segment.words).text for segment in segments):
+        for segment in segments:
+            gaps += gaps_of(segment)
+    return first.words, second.words, tuple(gaps)
 
 
 def locate(words: Sequence[str], text: str) -> tuple[Span, ...]:

@@ -60,10 +60,14 @@ def check_own(target: PathLike, is_such: Callable[[Path], bool], what: str) -> N
         raise ParamsError(f"{target}: exists and is not {what}; expected a new name")
 
 
+PAGE_MARK = '<meta name="generator" content="explearn">'
+"""Mark of our pages, near their beginning."""
+
+
 def is_page(path: Path) -> bool:
-    """Return whether a file is an HTML page."""
+    """Return whether a file is one of our HTML pages."""
     with path.open("rb") as file:
-        return file.read(512).lstrip().lower().startswith(b"<!doctype html")
+        return PAGE_MARK.encode() in file.read(512)
 
 
 # ---- locks -----------------------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def dissect(model: nn.Module) -> Anatomy:
     assert parts is not None and parts.dense is not None and parts.activation is not None
     with unusual_build(classifier.config):
         head = ClassificationHead(
-            dense=attrgetter(parts.dense)(model),
+            dense=linear_map(attrgetter(parts.dense)(model)),
             activation=activation_of(classifier, parts.activation),
             classifier=linear_map(attrgetter(parts.classifier)(model)),
         )
@@ -169,7 +169,7 @@ def activation_of(model: Any, name: str) -> Activation:
 def linear_map(module: Any) -> nn.Linear:
     """Return the module; raise AttributeError, which `unusual_build` handles, if it is not a linear map."""
     if not isinstance(module, nn.Linear):
-        raise AttributeError(f"its classifier is a {type(module).__name__}, not a linear map")
+        raise AttributeError(f"its head has a {type(module).__name__} in place of a linear map")
     return module
 
 

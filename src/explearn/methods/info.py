@@ -71,6 +71,8 @@ class Variant(Section):
 
     summary: str
     options: dict[str, Any]
+    base: str | None = None
+    """The method that this one refines, if not that of its class."""
 
 
 class MethodInfo(About):

@@ -45,7 +45,6 @@ class RunFacts:
             to count, unless it avoids half of that choice's errors.
         seed: the run's seed.
         remarks: further sentences on what not to trust.
-        untried: methods that are among the best elsewhere, but were not tried.
         parameters: the run's parameters to show, as YAML; empty for none.
         unit: what is scored, chosen and marked in every text, in the singular.
         made: when, how and from what the page was made: heading -> fact.
@@ -62,7 +61,6 @@ class RunFacts:
     chance_margin: float = 0.1
     seed: int = 13
     remarks: Sequence[str] = ()
-    untried: Sequence[str] = ()
     parameters: str = ""
     unit: str = "word"
     made: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +90,7 @@ class ExampleReport:
     Attributes:
         example: the text and its true label.
         gold: marked words, bool (n,).
-        kinds: who marked it (human, llm, author); empty if nobody did.
+        kinds: who marked it (human, llm, unknown); empty if nobody did.
         attributions: by method.
         selected: by method, the words that it chooses by its own rule, bool (n,).
         answer: an explanation of the task's classifier, which also holds the prediction. If all methods explain their

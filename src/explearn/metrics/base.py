@@ -14,12 +14,12 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.context import Context, Explanations, by_method
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.significance import Interval, mean_interval
+from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
 from explearn.predictors.cached import CachedPredictions
 
 Array = NDArray[np.float64]
 Direction = Literal["higher", "lower"]
-Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "other"]
+Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "other"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +46,20 @@ class Measurement:
         array = np.asarray(values, dtype=np.float64)
         return cls(array, mean_where_defined(array), is_mean=True)
 
-    def interval(self, confidence: float) -> Interval:
-        """Return the bounds of the figure's interval; (None, None) if undefined."""
+    def interval(self, confidence: float, lowest: float | None = None, highest: float | None = None) -> Interval:
+        """Return the bounds of the figure's interval; (None, None) if undefined, and for fewer than FEWEST_TEXTS.
+
+        Args:
+            confidence: level of the interval.
+            lowest: least possible figure; None if there is none.
+            highest: largest possible figure; None if there is none.
+        """
+        if self.values is not None and np.count_nonzero(~np.isnan(self.values)) < FEWEST_TEXTS:
+            return None, None
         if self.is_mean and self.values is not None:
-            return mean_interval(self.values, confidence)
+            low = -np.inf if lowest is None else lowest
+            high = np.inf if highest is None else highest
+            return mean_interval(self.values, confidence, low, high)
         if self.low is None or self.high is None:
             return None, None
         return self.low, self.high

@@ -15,6 +15,7 @@ from explearn.core.arguments import check_listed
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnsupportedError, kind_of
 from explearn.core.examples import Example, Rationale
+from explearn.core.words import segments_of, words_of
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.cached import CachedPredictions
@@ -260,17 +261,11 @@ def numbered(attributions: Sequence[Attribution]) -> list[Attribution]:
 
 def example_of(attribution: Attribution) -> Example:
     """Return the text of an attribution, without a label."""
-    words = attribution.words
-    pair: tuple[str, ...] = ()
-    if attribution.pair_start is not None:
-        words = attribution.words[: attribution.pair_start]
-        pair = attribution.words[attribution.pair_start :]
+    words, pair, gaps = words_of(segments_of(attribution.words, attribution.joined, attribution.pair_start))
     answer = None
     if attribution.token is not None:
         answer = attribution.token, attribution.token + 1
-    return Example(
-        attribution.example_id, words, "", "test", "texts", pair, answer, attribution.joined, attribution.unit
-    )
+    return Example(attribution.example_id, words, "", "test", "texts", pair, answer, gaps, attribution.unit)
 
 
 def read_texts(

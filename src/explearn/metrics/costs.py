@@ -95,6 +95,16 @@ METRICS = (
         term="Memory",
     ),
     Metric(
+        "training_seconds",
+        "Training, processor seconds",
+        "processor time of a learned method's training on the task, apart from features and teachers",
+        "lower",
+        group="cost",
+        lowest=0.0,
+        of_machine=True,
+        decimals=0,
+    ),
+    Metric(
         "completeness_error",
         "Completeness error",
         "for methods whose scores should add up to a known number: by how much they miss it, as a share of their "

@@ -44,6 +44,8 @@ class EvaluateParams(Section):
     """Most texts in a batch within which distances are correlated."""
     infidelity_samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 10
     """Random sets of words masked in each text, the same for all methods; 0 leaves infidelity out."""
+    mosaics: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 30
+    """Mosaics, of four test texts each, that every method explains; 0 leaves them out."""
     simulatability: SimulatabilityParams = SimulatabilityParams()
 
 

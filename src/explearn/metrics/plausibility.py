@@ -1,4 +1,4 @@
-"""Plausibility: do the words that a method chooses agree with the words that people marked?
+"""Plausibility: do the words that a method chooses agree with the marked words?
 
 Everything is at word level, with one array per text: `scores` float (n,) and masks bool (n,). Definitions follow ExpNet
 (arXiv 2026), appendix A.4 (binarisation) and B (precision, recall, F1, AUROC), and ERASER (DeYoung et al. 2020, section
@@ -336,7 +336,7 @@ def plausibility(
         low, high = pooled_interval(figure, without_one, params.confidence)
         figures |= {name: float_or_none(figure), f"{name}_low": low, f"{name}_high": high}
     for name, values in means.items():
-        low, high = mean_interval(values, params.confidence)
+        low, high = mean_interval(values, params.confidence, 0.0, 1.0)
         figures |= {name: mean_where_defined(values), f"{name}_low": low, f"{name}_high": high}
     return figures, by_text
 
@@ -406,7 +406,7 @@ def texts_with_marks(explanations: Explanations) -> list[int]:
     return texts
 
 
-def agreement_with_people(explanations: Explanations) -> PlausibilityResult:
+def agreement_with_marks(explanations: Explanations) -> PlausibilityResult:
     """Measure plausibility over the texts of `texts_with_marks`."""
     context = explanations.context
     texts = explanations.shared(texts_with_marks)
@@ -426,7 +426,7 @@ def _measure(name: str, by_text: str) -> Measure:
     """Return the function that measures one of the figures."""
 
     def measure(explanations: Explanations) -> Measurement:
-        result = explanations.shared(agreement_with_people)
+        result = explanations.shared(agreement_with_marks)
         values = np.full(len(explanations.attributions), np.nan)
         values[result.texts] = result.by_text[by_text]
         low = result.figures.get(f"{name}_low")
@@ -488,4 +488,4 @@ METRICS = (
         "text_auprc",
     ),
 )
-"""Agreement with the words that people marked."""
+"""Agreement with the marked words."""

@@ -24,16 +24,12 @@ from explearn.metrics.arrays import correlation, mean_where_defined, ranks
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.protocols import top_count
-from explearn.metrics.significance import mean_interval
 from explearn.predictors.predictor import Predictor
 from explearn.text.units import Unit
 
 logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float64]
-
-CONFIDENCE = 0.95
-"""Level of the intervals around rank correlations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +39,10 @@ class ScoreSimilarity:
     Attributes:
         spearman: rank correlation of the word scores, in [-1, 1]; None where no text has two different scores before
             and after.
-        spearman_low: lower bound of its interval.
-        spearman_high: upper bound, likewise.
         overlap: share of the top words in common, in [0, 1].
     """
 
     spearman: float | None
-    spearman_low: float | None
-    spearman_high: float | None
     overlap: float
 
 
@@ -119,10 +111,9 @@ def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[Ar
 
 
 def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int) -> ScoreSimilarity:
-    """Return rank correlation and overlap of scores before and after, with an interval over texts."""
+    """Return rank correlation and overlap of scores before and after, means over the texts."""
     rho = rank_correlations(first, second)
-    low, high = mean_interval(rho, CONFIDENCE)
-    return ScoreSimilarity(mean_where_defined(rho), low, high, float(top_overlaps(first, second, percent).mean()))
+    return ScoreSimilarity(mean_where_defined(rho), float(top_overlaps(first, second, percent).mean()))
 
 
 def check_methods(

@@ -22,6 +22,12 @@ Counts = NDArray[np.int64]
 Signs = NDArray[np.int8]
 Interval = tuple[float, float] | tuple[None, None]
 
+FEWEST_TEXTS = 20
+"""Number of texts below which no interval is shown (benchmarks/interval_coverage.py)."""
+
+ROUNDING = 1e-9
+"""Differences below this are rounding errors."""
+
 ENTRIES_PER_CHUNK = 2_000_000
 """Resampled words held at once by `resampled_areas`, 16 MB in float64."""
 
@@ -34,14 +40,23 @@ def resampled_means(values: ArrayLike, counts: Counts) -> Array:
     return ratio(counts @ np.where(known, array, 0.0), counts @ known)
 
 
-def mean_interval(values: ArrayLike, confidence: float) -> Interval:
-    """Return the interval of a mean over texts, `values` (texts,), without NaN; (None, None) for fewer than two values.
+def mean_interval(values: ArrayLike, confidence: float, lowest: float = -np.inf, highest: float = np.inf) -> Interval:
+    """Return the interval of a mean over texts.
 
     For values 0 and 1 it is the exact one (Clopper and Pearson 1934). For n other values with mean m, deviation s and
     skewness g it is m - s h(t) to m - s h(-t), where t is Student's quantile and h removes the skewness of a
     studentised mean (Hall 1992, On the removal of skewness by transformation):
 
         h(t) = 3 / g ((1 + g (t / sqrt(n) - g / 6n))^(1/3) - 1)
+
+    Args:
+        values: values by text, (texts,), NaN where undefined.
+        confidence: level of the interval.
+        lowest: least possible value.
+        highest: largest possible value.
+
+    Returns:
+        The bounds, within the range; (None, None) for fewer than two values, and for equal values without a range.
     """
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import binomtest, skew, t
@@ -55,14 +70,14 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
     if np.isin(known, (0, 1)).all():
         exact = binomtest(int(known.sum()), count).proportion_ci(confidence)
         return float(exact.low), float(exact.high)
-    if np.ptp(known) < 1e-9:  # rounding, whose skewness is no number
-        return mean, mean
+    if np.ptp(known) < ROUNDING:
+        return _interval_of_equal_texts(mean, count, confidence, lowest, highest)
     g = float(skew(known))
     steps = np.array([1, -1]) * t.ppf((1 + confidence) / 2, count - 1) / count**0.5
     # For a skewness near 0, h(t) is t / sqrt(n) except for rounding.
     if abs(g) > 1e-6:
         steps = 3 / g * (np.cbrt(1 + g * (steps - g / (6 * count))) - 1)
-    low, high = mean - known.std(ddof=1) * steps
+    low, high = np.clip(mean - known.std(ddof=1) * steps, lowest, highest)
     return float(low), float(high)
 
 
@@ -79,8 +94,7 @@ def pooled_interval(
         variance: additional variance, such as from draws of a training.
 
     Returns:
-        The bounds; (None, None) for fewer than two texts, and if the figure is NaN. For a figure at an end of its
-        range, which has no logit, both bounds are the figure.
+        The bounds; (None, None) for fewer than two texts, and if the figure is NaN.
     """
     from scipy.stats import t
 
@@ -91,13 +105,26 @@ def pooled_interval(
     if count < 2 or np.isnan(figure):
         return None, None
     share = (figure - least) / scale
-    if not 0 < share < 1:
-        return float(figure), float(figure)
+    same = np.ptp(known) < ROUNDING and not variance
+    if same or not 0 < share < 1:
+        return _interval_of_equal_texts(figure, count, confidence, least, 1.0)
     error = ((count - 1) * known.var() + variance / scale**2) ** 0.5 / (share * (1 - share))
     step = t.ppf((1 + confidence) / 2, count - 1) * error
     odds = share / (1 - share) * np.exp([-step, step])
     low, high = least + scale * odds / (1 + odds)
     return float(low), float(high)
+
+
+def _interval_of_equal_texts(value: float, texts: int, confidence: float, lowest: float, highest: float) -> Interval:
+    """Return the interval of a figure that is the same for each of n texts; (None, None) without a finite range.
+
+    If no text of n differs, up to a share 1 - (alpha / 2)^(1 / n) of all texts may (Clopper and Pearson 1934). The
+    bounds put all of these at one end of the range.
+    """
+    if np.isinf(lowest) or np.isinf(highest):
+        return None, None
+    others = 1 - ((1 - confidence) / 2) ** (1 / texts)
+    return float(value + others * (lowest - value)), float(value + others * (highest - value))
 
 
 def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts) -> tuple[Array, Array]:

@@ -156,15 +156,41 @@ def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tu
     covariance = np.zeros((len(centre), len(centre)))
     for array, real in zip(arrays, usable, strict=True):
         covariance += (array[real] - centre).T @ (array[real] - centre) / count
-    variances, axes = np.linalg.eigh(covariance)
-    kept = axes[:, ::-1][:, :dimensions]
-    scale = np.sqrt(max(0.0, variances[::-1][:dimensions].mean())) or 1.0
-    words = np.zeros((len(arrays), max(map(len, arrays)), kept.shape[1]), dtype=np.float32)
+    axes = leading_axes(covariance, dimensions)
+    words = np.zeros((len(arrays), max(map(len, arrays)), axes.shape[1]), dtype=np.float32)
     known = np.zeros(words.shape[:2], dtype=np.bool_)
     for row, (array, real) in enumerate(zip(arrays, usable, strict=True)):
-        words[row, : len(array)][real] = (array[real] - centre) @ kept / scale
+        words[row, : len(array)][real] = (array[real] - centre) @ axes
         known[row, : len(array)] = real | ~real.any()
     return torch.from_numpy(words), torch.from_numpy(known)
+
+
+def leading_axes(covariance: Array, dimensions: int) -> Array:
+    """Return the first principal axes, (width, d), that scale what is projected on them to a mean variance of 1."""
+    variances, axes = np.linalg.eigh(covariance)
+    scale = np.sqrt(max(0.0, variances[::-1][:dimensions].mean())) or 1.0
+    leading: Array = axes[:, ::-1][:, :dimensions] / scale
+    return leading
+
+
+def read_bags(
+    words: torch.Tensor, absent: torch.Tensor, query: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what each of s students makes of each of n texts, a bag of up to w words.
+
+    Args:
+        words: what the students read, (n, w, d).
+        absent: bool, True where a text has no word, (n, 1, w).
+        query: u, (s, d).
+        weight: W, (s, d, C).
+        bias: b, (s, 1, C).
+
+    Returns:
+        Logits, (s, n, C), and the logarithm of the attention to words, (n, s, w).
+    """
+    attention = (query @ words.transpose(1, 2)).masked_fill(absent, float("-inf")).log_softmax(-1)
+    pooled = (attention.exp() @ words).transpose(0, 1)
+    return pooled @ weight + bias, attention
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,16 +245,10 @@ def _train_and_test(shared: _Students, explanations: torch.Tensor, weights: torc
     # (n, a, 1, w): the same for every student of an arm.
     pull = (explanations * weights[:, None, None]).transpose(0, 1)[:, :, None]
 
-    def forward() -> tuple[torch.Tensor, torch.Tensor]:
-        logits = (query @ words.transpose(1, 2)).masked_fill(absent, float("-inf"))
-        attention = logits.log_softmax(-1)  # (n, a s, w)
-        pooled = (attention.exp() @ words).transpose(0, 1)
-        return pooled @ weight + bias, attention
-
     with torch.enable_grad():
         for _ in range(params.steps):
             optimiser.zero_grad()
-            outputs, attention = forward()
+            outputs, attention = read_bags(words, absent, query, weight, bias)
             # KL(r || a) without its constant, the entropy of r.
             split = attention.masked_fill(absent, 0.0).view(len(target), arms, students, length)
             divergence = -(pull * split).sum(-1).flatten(1).T
@@ -236,7 +256,7 @@ def _train_and_test(shared: _Students, explanations: torch.Tensor, weights: torc
             (share * loss).sum().backward()
             optimiser.step()
     with torch.no_grad():
-        outputs, _ = forward()
+        outputs, _ = read_bags(words, absent, query, weight, bias)
     return np.asarray((outputs.argmax(-1) == target).view(arms, students, -1).numpy())
 
 

@@ -83,6 +83,14 @@ def find_adapters(name: str, revision: str | None) -> Adapters | None:
     return Adapters(folder, config, shapes)
 
 
+def put_trained_parts(model: torch.nn.Module) -> None:
+    """Replace each part of a model that peft keeps twice, as it was and trained, by the one that is in use."""
+    for path, module in list(model.named_modules()):
+        part: Any = module
+        if hasattr(part, "modules_to_save") and not part.disable_adapters:
+            model.set_submodule(path, part.modules_to_save[part.active_adapter])
+
+
 def without_wrapper(model: torch.nn.Module, name: str) -> Any:
     """Return the model inside a `peft.PeftModel`, with its adapters in place; other models are returned unchanged.
 

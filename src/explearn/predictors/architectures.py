@@ -300,6 +300,30 @@ def max_length(config: Any, tokenizer: Any) -> int:
     return min(limits, default=512)
 
 
+def switches_attention(model: nn.Module) -> bool:
+    """Return whether a model reads short batches with full attention and long ones with sparse attention (BigBird)."""
+    config: Any = model.config
+    return getattr(config, "attention_type", None) == "block_sparse"
+
+
+def keep_attention_type(model: nn.Module) -> None:
+    """Let a model choose its attention by the length of each batch.
+
+    transformers switches to full attention at the first short batch, and never back. The model is changed in place.
+    """
+    for module in model.modules():
+        switching: Any = module
+        if hasattr(switching, "set_attention_type"):
+            switching.register_forward_pre_hook(lambda part, _: part.set_attention_type(part.config.attention_type))
+            return
+
+
+def shortest_input(config: Any) -> int:
+    """Return the fewest sub-tokens that a batch may have: a Funnel model halves its length between blocks."""
+    blocks = len(getattr(config, "block_sizes", ()))
+    return 1 if blocks < 2 else 2 ** (blocks - 1) + 1
+
+
 def tells_segments_apart(config: Any) -> bool:
     """Return whether segment ids distinguish the two segments of a pair; otherwise only separators do."""
     return architecture(config).segments and getattr(config, "type_vocab_size", 0) > 1

@@ -127,8 +127,8 @@ class Batch:
         return inputs | dict(self.marks)
 
 
-def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device) -> Batch:
-    """Pad encodings to the longest of them.
+def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device, shortest: int = 1) -> Batch:
+    """Pad encodings to the longest of them, and to the shortest input of the model.
 
     An empty encoding, which remains if every word of a text without special tokens is deleted, becomes one padding
     token, since a model needs some input.
@@ -137,11 +137,12 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
         encodings: the texts, at least one.
         pad_token_id: id of the padding.
         device: device of the batch.
+        shortest: fewest sub-tokens that the model can read.
     """
     lengths = [max(1, len(encoding)) for encoding in encodings]
 
     def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
-        values = np.full((len(rows), max(lengths)), fill, dtype=np.int64)
+        values = np.full((len(rows), max(shortest, *lengths)), fill, dtype=np.int64)
         for target, row in zip(values, rows, strict=True):
             target[: len(row)] = row
         return torch.from_numpy(values).to(device, non_blocking=True)

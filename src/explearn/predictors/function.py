@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from explearn.core.arguments import check_listed
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of, shown
 from explearn.core.examples import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
-from explearn.core.words import Segment, Span, joined_words
+from explearn.core.words import Segment, Span, gaps_of
 from explearn.predictors.batching import progress
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.predictors.predictor import Predictor
+from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 PredictProba = Callable[[list[Any]], ArrayLike]
@@ -30,7 +31,7 @@ START = -1
 BETWEEN = -2
 """In an encoding's ids: the start of the second segment."""
 MASKED = -3
-"""In an encoding's ids: a masked word."""
+"""In an encoding's ids: the first masked word."""
 
 SUM_TOLERANCE = 0.01
 """Largest distance of a text's sum of probabilities from 1, since services round them; they are then scaled to 1."""
@@ -43,6 +44,7 @@ _BELOW_ONE = 1 - float(np.finfo(np.float64).eps)
 
 class _Options(Section):
     mask: str
+    empty: str
     kind: KindOfAnswer
     batch_size: PositiveInt
     max_words: PositiveInt
@@ -54,13 +56,13 @@ class Piece(NamedTuple):
 
     Attributes:
         word: the word.
-        joins_before: whether it directly follows the word before.
-        joins_behind: whether the next word directly follows it.
+        before: the characters between it and the word before.
+        behind: the characters between it and the next word.
     """
 
     word: str
-    joins_before: bool
-    joins_behind: bool
+    before: str
+    behind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,55 +70,68 @@ class FunctionEncoding(Encoding):
     """The words of a text for a function.
 
     Attributes:
-        input_ids: number of the word in `pieces` at each position, or START, BETWEEN or MASKED.
+        input_ids: number of the word in `pieces` at each position, MASKED less the number for a masked word, or START
+            or BETWEEN.
         pieces: the words of the whole text.
+        ends: the characters before the first word and behind the last, of each segment.
         mask_word: word that replaces a masked one; empty: masked words are deleted.
+        empty: text in place of one without words.
     """
 
     pieces: tuple[Piece, ...] = ()
+    ends: tuple[tuple[str, str], ...] = ()
     mask_word: str = ""
+    empty: str = ""
+
+    def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
+        """Replace words by the mask word; their numbers are kept, for the characters between them."""
+        masked = set(word_indices) - {NO_WORD}
+        ids = []
+        for number, word in zip(self.input_ids, self.word_ids, strict=True):
+            ids.append(mask_token_id - number if word in masked and number >= 0 else number)
+        return replace(self, input_ids=tuple(ids))
 
     @property
     def key(self) -> tuple[object, ...]:
-        return (self.input,)
+        return self.input_ids, self.pieces, self.ends, self.mask_word, self.empty
 
     @property
     def input(self) -> str | tuple[str, str]:
         """What the function gets: the text, or a pair of texts, without the words that were left out."""
         if BETWEEN not in self.input_ids:
-            return self._joined(self.input_ids)
+            return self._joined(self.input_ids, self.ends[0])
         between = self.input_ids.index(BETWEEN)
-        return self._joined(self.input_ids[:between]), self._joined(self.input_ids[between:])
+        first, second = self.ends
+        return self._joined(self.input_ids[:between], first), self._joined(self.input_ids[between:], second)
 
-    def _joined(self, ids: Sequence[int]) -> str:
-        """Return some words as a text, with a blank between two of them if either had one there."""
-        mask = Piece(self.mask_word, True, True)
-        text = ""
-        before = mask
+    def _joined(self, ids: Sequence[int], ends: tuple[str, str]) -> str:
+        """Return some words as a text, with what stood before each, or else behind the one that is before it now."""
+        parts: list[str] = []
+        behind = ""
         for number in ids:
-            if number in (START, BETWEEN):
+            if number >= 0:
+                word, before, after = self.pieces[number]
+            elif number <= MASKED and self.mask_word:
+                _, before, after = self.pieces[MASKED - number]
+                word = self.mask_word
+            else:
                 continue
-            piece = mask
-            if number != MASKED:
-                piece = self.pieces[number]
-            if not piece.word:
-                continue
-            # Whether there was a blank between two masked words is unknown.
-            joined = before.joins_behind and piece.joins_before and piece is not before
-            if text and not joined:
-                text += " "
-            text += piece.word
-            before = piece
-        return text
+            if parts:
+                parts.append(before or behind)
+            parts.append(word)
+            behind = after
+        if not parts:
+            return self.empty
+        return "".join([ends[0], *parts, ends[1]])
 
 
 class FunctionPredictor(Predictor):
     """A function from texts to probabilities: a scikit-learn pipeline, a service, ...
 
-    Perturbation methods explain it, as does an `reader` trained for it, and faithfulness metrics evaluate the
-    explanations. Methods that look inside a model refuse it. The function gets the words of a text, separated by single
-    blanks. A word that is left out is deleted, or replaced by the mask word. The "logits" are log p, or for
-    `multi_label` log p / (1 - p) of each label.
+    Perturbation methods explain it, as does a `reader` trained for it, and faithfulness metrics evaluate the
+    explanations. Methods that look inside a model refuse it. The function gets a text as it is. A word that is left out
+    is deleted, or replaced by the mask word. The "logits" are log p, or log p / (1 - p) of each label for
+    `multi_label`.
 
     The function gets each distinct text of a request once, `batch_size` texts a call.
 
@@ -124,6 +139,7 @@ class FunctionPredictor(Predictor):
         predict_proba: takes a list of n strings, or of n pairs of strings, and gives an array (n, C).
         labels: names of the C classes, in the order of its columns.
         mask: word that replaces a masked one. Empty: masked words are deleted.
+        empty: text to ask about in place of one without words, for a function that takes no empty text.
         kind: `single_label` (probabilities of a text add up to 1), `multi_label` (each label applies or not), or
             `regression` (values).
         batch_size: most texts a call.
@@ -152,6 +168,7 @@ class FunctionPredictor(Predictor):
         labels: Sequence[object],
         *,
         mask: str = "",
+        empty: str = "",
         kind: KindOfAnswer = "single_label",
         batch_size: int = 64,
         max_words: int = 2000,
@@ -159,7 +176,14 @@ class FunctionPredictor(Predictor):
     ) -> None:
         if not callable(predict_proba):
             raise ParamsError(f"predict_proba: got {shown(predict_proba)}; expected a function of a list of texts")
-        values = {"mask": mask, "kind": kind, "batch_size": batch_size, "max_words": max_words, "name": name}
+        values = {
+            "mask": mask,
+            "empty": empty,
+            "kind": kind,
+            "batch_size": batch_size,
+            "max_words": max_words,
+            "name": name,
+        }
         options = check_section(_Options, values)
         if mask != "".join(mask.split()):
             raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
@@ -172,6 +196,7 @@ class FunctionPredictor(Predictor):
             raise ParamsError(f"labels: got {self.labels}; expected {least} or more names")
         self.name = options.name
         self.mask = options.mask
+        self.empty = options.empty
         self.batch_size = options.batch_size
         self.max_words = options.max_words
         self.problem = Problem(kind)
@@ -225,8 +250,12 @@ class FunctionPredictor(Predictor):
         if len(words) > self.max_words:
             where = name_of(example_id, number)
             raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
-        joined = set(joined_words(fields["spans"], pair_start))
-        pieces = [Piece(word, i in joined, i + 1 in joined) for i, word in enumerate(words)]
+        pieces: list[Piece] = []
+        ends = []
+        for segment in segments:
+            before, *gaps, behind = gaps_of(segment)
+            ends.append((before, behind))
+            pieces += map(Piece, segment.words, ["", *gaps], [*gaps, ""])
         ids = list(fields["word_ids"])
         if pair_start is not None:
             ids[pair_start + 1] = BETWEEN
@@ -237,7 +266,9 @@ class FunctionPredictor(Predictor):
             example_id=example_id,
             pair_start=pair_start,
             pieces=tuple(pieces),
+            ends=tuple(ends),
             mask_word=self.mask,
+            empty=self.empty,
             **fields,
         )
 
@@ -280,7 +311,10 @@ class FunctionPredictor(Predictor):
         try:
             answer = self._function(list(texts))
         except Exception as error:  # a function of somebody else may raise anything
-            raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)})") from error
+            hint = ""
+            if any(not segment for text in texts for segment in _segments(text)):
+                hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
+            raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)}){hint}") from error
         gave = kind_of(answer)
         try:
             rows = np.asarray(answer, dtype=np.float64)
@@ -308,3 +342,9 @@ class FunctionPredictor(Predictor):
         if wrong.any():
             row = int(wrong.any(1).argmax())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
+
+
+def _segments(text: str | tuple[str, str]) -> tuple[str, ...]:
+    if isinstance(text, str):
+        return (text,)
+    return text

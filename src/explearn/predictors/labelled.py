@@ -53,6 +53,7 @@ class Labelled:
         short_names: other names of outputs -> their index, if a label is more than the name of a class.
         by_class: whether the values of a regression stand for classes; only the largest is then explained by default
             (`Predictor.versus`).
+        top: how many classes are explained by default, the most probable first.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Labelled:
     problem: Problem
     short_names: Mapping[str, int] = {}
     by_class: bool = False
+    top: int = 1
 
     def probabilities_of(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the classes' probabilities, (.., C), of logits (.., C)."""
@@ -96,12 +98,12 @@ class Labelled:
     def default_targets(self, probabilities: NDArray[np.float64]) -> list[int]:
         """Return the classes to explain by default from a text's probabilities, (C,).
 
-        They are the most probable class; for a multi-label classifier every label with a probability of at least one
-        half, if there is one.
+        They are the `top` most probable classes; for a multi-label classifier every label with a probability of at
+        least one half, if there is one and `top` is 1.
         """
-        if self.problem is Problem.MULTI_LABEL and probabilities.max() >= HOLDS_FROM:
+        if self.top == 1 and self.problem is Problem.MULTI_LABEL and probabilities.max() >= HOLDS_FROM:
             return [int(label) for label in np.flatnonzero(probabilities >= HOLDS_FROM)]
-        return [int(probabilities.argmax())]
+        return [int(label) for label in np.argsort(-probabilities, kind="stable")[: self.top]]
 
     def why_not(self, problems: Collection[Problem]) -> str:
         """Return an error message: what was asked for needs one of these problems, and this classifier has another."""

@@ -169,7 +169,10 @@ def errors_of_loading(location: str, kind: str) -> Iterator[None]:
         yield
     except ExplearnError:
         raise
-    except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, ...
+    except BaseException as error:  # OSError, ValueError, KeyError, SafetensorError, ...
+        # A panic of the library tokenizers is not an Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = first_line(error)
         if "ignore_mismatched_sizes" in reason:  # transformers' own message refers to a report in its log
             reason = "its weights are not of the shapes that its config.json says"

@@ -61,6 +61,7 @@ class Predictor(Labelled, ABC):
         dtype: precision of the computation.
         max_tokens: most padded sub-tokens in a batch.
         same_length: whether all texts of a batch must have one length.
+        shortest: fewest sub-tokens of a batch; shorter texts are padded.
         has_model: whether there is a transformer to look into.
         does: what the model does, for error messages.
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
@@ -80,6 +81,7 @@ class Predictor(Labelled, ABC):
     dtype: torch.dtype
     max_tokens: int = 2**16
     same_length: bool = False
+    shortest: int = 1
     has_model: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
     file_labels: Mapping[str, str] = MappingProxyType({})
@@ -196,7 +198,7 @@ class Predictor(Labelled, ABC):
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
         """Pad encodings to one length, on the predictor's device."""
-        return collate(encodings, self.pad_token_id, self.device)
+        return collate(encodings, self.pad_token_id, self.device, self.shortest)
 
     def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
         """Return encodings to train and judge on, and the indices of the true classes.

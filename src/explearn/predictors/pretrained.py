@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import re
@@ -12,13 +13,15 @@ from typing import Any
 
 from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder
+from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
+from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
 from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.heads.zero_shot import ENTAILMENT, ZeroShotPredictor, index_of
+from explearn.predictors.labelled import Problem
 from explearn.predictors.loading import (
     CLASSIFICATION,
     GENERATION,
@@ -30,17 +33,22 @@ from explearn.predictors.loading import (
     head_of,
     holds_no_words,
     load_model,
+    may_be_on_hub,
     quiet_transformers,
 )
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.quantised import QUANTISED, quantisation
+from explearn.predictors.problems import PROBLEM_TYPES, sharing_copy
+from explearn.predictors.quantised import QUANTISED, check_loaded, quantisation
 from explearn.predictors.transformer import TransformerPredictor
 
 logger = logging.getLogger(__name__)
 
 KIND = "a classifier"
 """What is loaded here, for messages."""
+
+CROSS_ENCODER = "config_sentence_transformers.json"
+"""File in which sentence-transformers keeps the activation of a cross-encoder."""
 
 _HEADS_OF_TASKS = {
     "SEQ_CLS": CLASSIFICATION,
@@ -54,7 +62,7 @@ _HEADS_OF_TASKS = {
 def newest_checkpoint(name: str) -> str:
     """Return the newest checkpoint, and log it, if `name` is a Trainer's `output_dir` without a model; else `name`."""
     folder = Path(name)
-    if not is_folder(name) or (folder / "config.json").exists():
+    if not is_folder(name) or any((folder / config).exists() for config in ("config.json", ADAPTER_CONFIG)):
         return name
     checkpoints = [path for path in folder.iterdir() if re.fullmatch(r"checkpoint-\d+", path.name)]
     if not checkpoints:
@@ -168,6 +176,7 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
         ModelError: there is no such model, or its sizes do not fit its weights.
     """
     import transformers
+    from transformers.utils.hub import cached_file
 
     with errors_of_loading(name, KIND):
         adapters = find_adapters(name, revision)
@@ -175,12 +184,21 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
         if adapters is not None:
             location = adapters.config.base_model_name_or_path
             revision = adapters.config.revision
+            if not (is_folder(location) or may_be_on_hub(location)):
+                raise ModelError(
+                    f"{name}: its adapters belong to {location}, where no folder is; put the model there, or its new "
+                    f"place into {ADAPTER_CONFIG} (base_model_name_or_path)"
+                )
         check_size(location, revision, KIND, name)
         config: Any = transformers.AutoConfig.from_pretrained(
             location, revision=revision or "main", trust_remote_code=False
         )
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
+        if cross_encoder := cached_file(
+            location, CROSS_ENCODER, revision=revision or "main", _raise_exceptions_for_missing_entries=False
+        ):
+            config.sentence_transformers = {"activation_fn": read_json(cross_encoder).get("activation_fn")}
         # Settings that do not change predictions are fixed here, whatever the file says.
         config.return_dict = True
         config.chunk_size_feed_forward = 0
@@ -207,6 +225,8 @@ def _load_weights(source: Source) -> tuple[Any, Any]:
     if quantised or source.compute.precision in QUANTISED:
         options |= quantisation(source.head, source.config, source.name, source.compute)
     model, tokenizer, missing = load_model(source.head, source.location, source.revision, KIND, **options)
+    if quantised:
+        check_loaded(model, source.name)
     adapters = source.adapters
     if adapters is not None:
         missing = [weight for weight in missing if weight not in adapters.weights]
@@ -327,4 +347,36 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
     name = str(getattr(model, "name_or_path", "")) or "the model"
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
     kind = PREDICTORS.get(head_of([type(model).__name__]), TransformerPredictor)
-    return kind.around(model, tokenizer, compute, name)
+    if kind is not TransformerPredictor or not hasattr(classifier, "_postprocess_params"):
+        return kind.around(model, tokenizer, compute, name)
+    return _of_pipeline(classifier, model, tokenizer, compute, name)
+
+
+def _of_pipeline(pipeline: Any, model: Any, tokenizer: Any, compute: ComputeOptions, name: str) -> Predictor:
+    """Return a predictor that reads texts and outputs as a text-classification pipeline with these options does.
+
+    Raises:
+        ParamsError: an option that has no counterpart here.
+    """
+    reading = dict(pipeline._preprocess_params)
+    truncation = reading.pop("truncation", None)
+    length = reading.pop("max_length", None)
+    reading.pop("padding", None)  # the attention mask leaves it out
+    if truncation not in (None, True, False, "longest_first", "do_not_truncate"):
+        reading["truncation"] = truncation
+    if reading:
+        raise ParamsError(f"classifier: a pipeline with {', '.join(reading)}; make one without it")
+    if length is not None and truncation not in (False, "do_not_truncate"):
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.model_max_length = length
+    function = pipeline._postprocess_params.get("function_to_apply")
+    if function is not None:
+        if function == "softmax" and len(model.config.id2label) == 1:
+            raise ParamsError("classifier: a pipeline with the softmax of one output, which is always 1; use sigmoid")
+        model = sharing_copy(model)
+        model.config.problem_type = PROBLEM_TYPES[str(function.value)]
+    predictor = TransformerPredictor(model, tokenizer, compute, name)
+    # A pipeline's values are of classes, too.
+    predictor.by_class = predictor.problem is Problem.REGRESSION and len(predictor.labels) > 1
+    predictor.top = pipeline._postprocess_params.get("top_k", 1) or len(predictor.labels)
+    return predictor

@@ -17,12 +17,20 @@ import torch
 from torch import nn
 
 from explearn.core.errors import ModelError
+from explearn.predictors.adapters import put_trained_parts
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import OutputFunction, changed_logits
 from explearn.predictors.quantised import is_quantised
 
 if TYPE_CHECKING:
     import transformers
+
+PROBLEM_TYPES = {
+    "none": "regression",
+    "sigmoid": "multi_label_classification",
+    "softmax": "single_label_classification",
+}
+"""Function that a pipeline of transformers applies to the outputs -> `problem_type` of a configuration."""
 
 ONE_OUTPUT = "one_output"
 """Field in the configuration of a model whose head got its second class here; it is saved with the model."""
@@ -82,9 +90,12 @@ def label_maps(labels: Iterable[str]) -> dict[str, Any]:
 def problem_of(config: Any) -> Problem:
     """Return the kind of a model's outputs, by its configuration.
 
-    `problem_type` decides; without one, a single output is taken as the logit of a class.
+    `problem_type` decides; without one, `function_to_apply` does, or the activation of a cross-encoder of
+    sentence-transformers. A single output is otherwise taken as the logit of a class.
     """
     problem_type = getattr(config, "problem_type", None)
+    if problem_type is None:
+        problem_type = PROBLEM_TYPES.get(_function_of(config))
     if problem_type == "regression":
         return Problem.REGRESSION
     if len(config.id2label) == 1 or getattr(config, ONE_OUTPUT, False):
@@ -92,6 +103,15 @@ def problem_of(config: Any) -> Problem:
     if problem_type == "multi_label_classification":
         return Problem.MULTI_LABEL
     return Problem.SINGLE_LABEL
+
+
+def _function_of(config: Any) -> str:
+    """Return the name of the function that a configuration says is applied to the outputs; empty if it says none."""
+    saved: Any = getattr(config, "sentence_transformers", None) or {}
+    activation = saved.get("activation_fn") or getattr(config, "sbert_ce_default_activation_function", "")
+    if len(config.id2label) == 1 and str(activation).endswith(".Identity"):
+        return "none"
+    return str(getattr(config, "function_to_apply", "")).lower()
 
 
 def with_both_classes(model: transformers.PreTrainedModel, name: str) -> transformers.PreTrainedModel:
@@ -106,9 +126,12 @@ def with_both_classes(model: transformers.PreTrainedModel, name: str) -> transfo
     if problem_of(model.config) is not Problem.BINARY or len(model.config.id2label or ()) != 1:
         return model
     copied = sharing_copy(model)
+    put_trained_parts(copied)
+    base = f"{copied.base_model_prefix}."
     layers = []
     for path, layer in copied.named_modules():
-        if isinstance(layer, nn.Linear) and layer.out_features == 1:
+        # Within the encoder, adapters of rank 1 have one output, too.
+        if isinstance(layer, nn.Linear) and layer.out_features == 1 and not path.startswith(base):
             layers.append((path, layer))
     if len(layers) != 1:
         raise ModelError(

@@ -76,6 +76,18 @@ def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -
     return {**place, "quantization_config": settings(**kind, llm_int8_skip_modules=head)}
 
 
+def check_loaded(model: nn.Module, name: str) -> None:
+    """Raise ModelError if a model's file holds plain weights where its configuration says quantised ones."""
+    for module in model.modules():
+        weight: Any = getattr(module, "weight", None)
+        of_library = type(module).__module__.startswith("bitsandbytes.") and isinstance(module, nn.Linear)
+        if of_library and weight.is_floating_point() and getattr(weight, "quant_state", None) is None:
+            raise ModelError(
+                f"{name}: its config.json says that bitsandbytes has quantised its weights, and they are plain; remove "
+                "quantization_config from it, and choose a precision"
+            )
+
+
 def is_quantised(module: nn.Module) -> bool:
     """Return whether a module is a linear map with quantised weights; works without bitsandbytes."""
     return isinstance(module, nn.Linear) and type(module.weight).__name__ in ("Params4bit", "Int8Params")

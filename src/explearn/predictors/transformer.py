@@ -17,13 +17,19 @@ from torch.nn import functional
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.predictors.adapters import without_wrapper
-from explearn.predictors.architectures import architecture, max_length
+from explearn.predictors.architectures import (
+    architecture,
+    keep_attention_type,
+    max_length,
+    shortest_input,
+    switches_attention,
+)
 from explearn.predictors.checks import check_config, check_ends, check_runs, padding_shows, with_padding
 from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
 from explearn.predictors.heads.completion import Completion
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import OutputFunction, Predictor
-from explearn.predictors.problems import problem_of, with_both_classes, with_values
+from explearn.predictors.problems import problem_of, sharing_copy, with_both_classes, with_values
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.predictors.spread import OnOneDevice, spread, spread_of
 
@@ -129,6 +135,10 @@ class TransformerPredictor(Predictor):
         self.tokenizer = with_padding(model, tokenizer, shown_name)
         saved_dtype = model.dtype
         self.model: Any = with_both_classes(model, shown_name).eval().requires_grad_(False)
+        if switches_attention(self.model):
+            self.model = sharing_copy(self.model)
+            keep_attention_type(self.model)
+        self.shortest = shortest_input(self.model.config)
         self.spread = spread_of(self.model)
         if self.spread is None:
             check_runs(self.model, tokenizer, shown_name)
@@ -292,6 +302,8 @@ class TransformerPredictor(Predictor):
         It does not for attention listed in `explearn.predictors.architectures`. Other models are tried with two texts:
         convolutions and landmarks read padding (ConvBERT, MobileBERT, Nystromformer), and so may heads (XLNet).
         """
+        if switches_attention(self.model):
+            return True
         return architecture(self.model.config).attention is None and padding_shows(self)
 
     def autocast(self) -> Any:

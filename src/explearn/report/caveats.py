@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import CATALOGUE
-from explearn.report.verdict import MODEL, PEOPLE, QUESTIONS, counted_tasks, if_several, means
+from explearn.metrics.significance import FEWEST_TEXTS
+from explearn.report.verdict import (
+    MARKS,
+    MODEL,
+    better_than_random,
+    counted_tasks,
+    if_several,
+    means,
+    unranked_metrics,
+)
 from explearn.show.blocks import bold, count_range
 from explearn.show.display import INCOMPLETE
 
@@ -28,10 +36,6 @@ TENTATIVE_ALPHA = 0.667
 SHIFT = 0.25
 """Fall of the classifier's mean confidence on randomly shortened texts from which the report mentions it, as a share
 of the distance between its confidence on whole texts and guessing. Our own threshold."""
-
-ROUGH_TEXTS = 20
-"""Number of texts below which intervals are called rough; from this number on they have their stated coverage
-(benchmarks/interval_coverage.py)."""
 
 UNSURE = 0.2
 """Accuracy minus mean confidence from which the report mentions it; 0 for a calibrated classifier. Our own
@@ -50,12 +54,14 @@ class Caveat:
         sentence: what a reader should know.
         methods: the methods concerned; empty for all.
         grave: whether it may change a verdict on the methods concerned.
+        machine: whether it depends on the machine, as times do.
     """
 
     title: str
     sentence: str
     methods: Sequence[str] = ()
     grave: bool = True
+    machine: bool = False
 
     @property
     def text(self) -> str:
@@ -70,7 +76,7 @@ def find_caveats(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Caveat]:
         for values in rule.find(run, tasks):
             methods = values.get("methods", ())
             joined = {**values, "methods": ", ".join(methods)}
-            caveats.append(Caveat(rule.title, rule.sentence.format_map(joined), methods, rule.grave))
+            caveats.append(Caveat(rule.title, rule.sentence.format_map(joined), methods, rule.grave, rule.machine))
     return caveats
 
 
@@ -119,36 +125,30 @@ def _untrained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
 
 def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     """Find methods that are nowhere significantly better than random scores."""
-    better = _better_than_random(run, tasks, "auroc")
+    better = better_than_random(run, tasks, "auroc")
     never = [method for method, outcomes in better.items() if not any(outcomes)]
     if never:
         yield {"methods": never, "where": if_several(counted_tasks(run, tasks), "on no task", "not")}
 
 
-def _better_than_random(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> dict[str, list[bool]]:
-    """Return for each method whether it is significantly better than random scores, on each task that tells."""
-    better: dict[str, list[bool]] = {}
-    for task in counted_tasks(run, tasks):
-        test = task.comparisons.get(metric)
-        if test is None or "random" not in test.methods:
-            continue
-        for method in test.methods:
-            if method not in run.chance:
-                outcome = test.outcome(method, "random", run.evaluate.significance)
-                better.setdefault(method, []).append(outcome > 0)
-    return better
+def _below_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+    """Find methods whose chosen words agree less with the marks than random ones."""
+    f1 = means(run, "f1", counted_tasks(run, tasks))
+    chance = f1.get("random", 0.0)
+    below = {method: value for method, value in f1.items() if value < chance and method not in run.chance}
+    if below:
+        listed = ", ".join(f"{method} ({value:.3f})" for method, value in below.items())
+        yield {"methods": list(below), "figures": listed, "chance": f"{chance:.3f}"}
 
 
 def _weak_figures(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     """Find metrics in which few methods are significantly better than random scores."""
     weak = []
-    for metric in QUESTIONS:
-        outcomes = np.concatenate([[], *_better_than_random(run, tasks, metric).values()])
-        if outcomes.sum() < len(outcomes) / 4:
-            weak.append(f"{CATALOGUE[metric].heading} ({outcomes.sum():.0f} of {len(outcomes)})")
+    for metric, (better, pairs) in unranked_metrics(run, tasks).items():
+        weak.append(f"{CATALOGUE[metric].heading} ({better} of {pairs})")
     if weak:
-        pairs = "for how many of all pairs of method and task the method is"
-        counted = if_several(counted_tasks(run, tasks), pairs, "how many methods are")
+        pairs_counted = "for how many of all pairs of method and task the method is"
+        counted = if_several(counted_tasks(run, tasks), pairs_counted, "how many methods are")
         yield {"metrics": ", ".join(weak), "counted": counted}
 
 
@@ -322,6 +322,20 @@ def _shifted(run: RunFacts, task: TaskReport) -> str | None:
 # ---- what is found on the run ----------------------------------------------------------------------------------------
 
 
+def _less_trained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+    """Find methods that had less than half of the processor time for training that another one had."""
+    totals: dict[str, float] = defaultdict(float)
+    for task in tasks:
+        for method, figures in task.methods.items():
+            totals[method] += figures.get("training_seconds") or 0.0
+    longest = max(totals, key=totals.__getitem__, default="")
+    most = totals[longest]
+    less = [method for method, seconds in totals.items() if 0 < seconds < most / 2]
+    if less:
+        times = ", ".join(f"{method} {totals[method]:.0f} s" for method in less)
+        yield {"methods": less, "times": times, "longest": longest, "seconds": most}
+
+
 def _remarks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     for remark in run.remarks:
         yield {"remark": remark}
@@ -333,7 +347,7 @@ def _one_training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values
 
 
 def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
-    """Find how wide the intervals are, and how many differences are significant."""
+    """Find how wide the intervals are, and figures in which no difference can be significant."""
     tasks = counted_tasks(run, tasks)
     sentences = []
     figures: list[Mapping[str, Number]] = []
@@ -348,23 +362,15 @@ def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[V
             "the third decimal."
         )
     counts = [row.get("texts") or 0 for row in figures] + [row.get("plausibility_texts") or 0 for row in figures]
-    if any(0 < count < ROUGH_TEXTS for count in counts):
-        sentences.append(f"With fewer than {ROUGH_TEXTS} texts, intervals are rough.")
-    differing = []
-    for metric, name in ((PEOPLE, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
+    if any(0 < count < FEWEST_TEXTS for count in counts):
+        sentences.append(f"No interval is shown for fewer than {FEWEST_TEXTS} texts.")
+    for metric, name in ((MARKS, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
         tests = [test for test in tests if len(test.methods) > 1]
         if tests and not any(test.can_differ() for test in tests):
             sentences.append(
                 f"In {name} no difference can be significant: there are too few texts for so many methods."
             )
-        elif tests:
-            outcomes = [test.outcomes(run.evaluate.significance) for test in tests]
-            pairs = np.concatenate([square[np.triu_indices(len(square), 1)] for square in outcomes])
-            differing.append(f"{np.count_nonzero(pairs):,} of {pairs.size:,} in {name}")
-    if differing:
-        where = if_several(tasks, ", counted on each task,")
-        sentences.append(f"Pairs of methods{where} that differ significantly: {', '.join(differing)}.")
     if sentences:
         yield {"sentences": " ".join(sentences)}
 
@@ -397,25 +403,6 @@ def _checks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
     yield {"sentence": sentence}
 
 
-def _two_questions(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
-    """Find whether the methods that agree with people also agree with the model."""
-    counted = counted_tasks(run, tasks)
-    people = means(run, PEOPLE, counted)
-    model = means(run, MODEL, counted)
-    common = [method for method in people if method in model and run.comparable(method, MODEL)]
-    pairs = np.array([(people[method], model[method]) for method in common])
-    # If all methods have the same figure, there is no order to compare.
-    if len(common) < 4 or (np.ptp(pairs, axis=0) == 0).any():
-        return
-    rho = float(spearmanr(pairs).statistic)
-    how = "not the same"
-    if rho >= 0.3:
-        how = "partly the same"
-    if rho >= 0.7:
-        how = "much the same"
-    yield {"how": how, "count": len(common), "rho": rho}
-
-
 # ---- what is said ----------------------------------------------------------------------------------------------------
 
 
@@ -428,12 +415,14 @@ class Rule:
         sentence: template of its sentence.
         find: yields the values for the sentence, once for each caveat of this kind.
         grave: whether it may change a verdict; others are always folded.
+        machine: whether it depends on the machine.
     """
 
     title: str
     sentence: str
     find: Find
     grave: bool = True
+    machine: bool = False
 
 
 RULES = (
@@ -444,9 +433,14 @@ RULES = (
         _untrained,
     ),
     Rule(
-        "No better than chance at finding what people marked",
+        "No better than chance at finding the marked words",
         "{methods}. Their AUROC is {where} significantly above that of random scores.",
         _like_chance,
+    ),
+    Rule(
+        "Below chance by its own rule",
+        "{figures}. F1 of the words that these methods choose; words chosen at random have {chance}.",
+        _below_chance,
     ),
     Rule("Hardly depend on the model", "{sentences}", _unmoved),
     Rule(
@@ -463,8 +457,7 @@ RULES = (
     ),
     Rule(
         "No marks",
-        "{tasks}. Whether the explanations agree with people is not known: F1, AUROC and similar metrics need marked "
-        "texts.",
+        "{tasks}. Agreement with marks is not known: F1, AUROC and similar metrics need marked texts.",
         _unmarked,
     ),
     Rule(
@@ -478,10 +471,17 @@ RULES = (
         "of the absolute scores{worst}. Read the ranking, not the numbers; more steps or another baseline may help.",
         _incomplete,
     ),
+    Rule(
+        "Less training",
+        "{times}. {longest} was trained for {seconds:.0f} s of processor time on all tasks together, these for less "
+        "than half of that: some might be better with more.",
+        _less_trained,
+        machine=True,
+    ),
     Rule("", "{remark}", _remarks),
     Rule("Small differences", "{sentences}", _small_differences),
     Rule(
-        "People disagree",
+        "Annotators disagree",
         f"{{tasks}}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marks is only as reliable as "
         "the marks.",
         _low_agreement,
@@ -501,7 +501,8 @@ RULES = (
     ),
     Rule(
         "Figures that hardly distinguish methods from random scores",
-        "{metrics}. In brackets: {counted} significantly better than random. Do not choose a method by these figures.",
+        "{metrics}. In brackets: {counted} significantly better than random. By these figures no method is marked as "
+        "best.",
         _weak_figures,
         grave=False,
     ),
@@ -518,13 +519,6 @@ RULES = (
         "trained on such texts. This effect is part of every fall that faithfulness measures, and the figures cannot "
         "separate it from the effect of what is removed.",
         _shifted,
-        grave=False,
-    ),
-    Rule(
-        "Two questions",
-        "the methods that agree with people and those that agree with the model are {how} (rank correlation of F1 "
-        "top-K and AOPC comprehensiveness over {count} methods: {rho:.2f}). Choose by your question.",
-        _two_questions,
         grave=False,
     ),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from explearn.evaluation import Standing, figure_cell
-from explearn.methods.results import Number, RunFacts
+from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Cell, Column, Table
@@ -54,10 +54,20 @@ def marked(run: RunFacts, method: str) -> str:
     return method
 
 
-def used_marks(run: RunFacts) -> str:
-    """Return a sentence for each mark that any of the methods has."""
+def used_marks(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+    """Return a sentence for each mark that any of the methods has, with the accuracies of own classifiers."""
     marks = {marked(run, method)[-1] for method in run.methods}
-    return " ".join(f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in marks)
+    sentences = [f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in marks]
+    accuracies = []
+    for task in tasks:
+        for method, notes in task.notes.items():
+            if run.methods[method].own_model and "accuracy" in notes:
+                before, after = notes["accuracy"]
+                accuracies.append(f"{method} on {task.task} {after:.3f} ({before:.3f})")
+    if accuracies:
+        start = "Accuracy of its classifier, and of the task's, on validation texts"
+        sentences.append(f"{start}: {'; '.join(accuracies)}.")
+    return " ".join(sentences)
 
 
 def leaderboard(
@@ -66,6 +76,7 @@ def leaderboard(
     figures: Mapping[str, Mapping[str, Number]],
     metrics: Sequence[Metric],
     standings: Mapping[str, Standing] | None = None,
+    unranked: Collection[str] = (),
 ) -> Table | None:
     """Return a table with a row for each method, or None if no method has any of the metrics.
 
@@ -79,6 +90,7 @@ def leaderboard(
         figures: method -> metric -> value; with f"{metric}_low" and f"{metric}_high", the bounds of its interval.
         metrics: the columns; those without any figure are left out.
         standings: metric -> its best and tied methods.
+        unranked: names of metrics in which no method is best.
     """
     methods = run.ordered(figures)
     heads = [Column("Method", numeric=False, key=True)]
@@ -98,6 +110,8 @@ def leaderboard(
                 comparable[method] = metric.limited(value)
         standing: Standing = (_best(metric, comparable), ())
         standing = (standings or {}).get(metric.name, standing)
+        if metric.name in unranked:
+            standing = (), ()
         heads.append(column(metric))
         for method, row in zip(methods, rows, strict=True):
             after = UNCOUNTED * (method in partial)

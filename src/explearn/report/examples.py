@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport
 from explearn.metrics.plausibility import binarise
 from explearn.metrics.runs import MethodRun
-from explearn.report.verdict import if_several
+from explearn.report.verdict import ANNOTATORS, if_several
 from explearn.show.blocks import ExampleText, TextRow, several
 
 SHORT_TEXT = 30
@@ -113,7 +113,7 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
     text, name = min(texts, key=lambda item: _unsuited(item[0]))
     if not (roles or text.kinds):
         return None
-    return example_text(run, text, name, roles)
+    return example_text(run, text, name, list(roles), roles)
 
 
 def _unsuited(text: ExampleReport) -> tuple[bool, bool, bool]:
@@ -128,14 +128,17 @@ def is_right(text: ExampleReport) -> bool | None:
     return text.answer.predicted == text.example.label
 
 
-def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[str, str] | None = None) -> ExampleText:
+def example_text(
+    run: RunFacts, text: ExampleReport, name: str, methods: Collection[str], reasons: Mapping[str, str] | None = None
+) -> ExampleText:
     """Return a text with its marked words and the words that methods choose by their own rule.
 
     Args:
         run: facts about the run.
         text: the text.
         name: its heading.
-        notes: method -> why it is shown. Default: all methods except random scores, each with its hits.
+        methods: the methods that are shown.
+        reasons: method -> why it is shown. Default: each method with its hits.
     """
     example = text.example
     label = example.label
@@ -152,13 +155,9 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     for segment in example.segments:
         spans += segment.spans
     if text.kinds:
-        rows.append(
-            TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist())
-        )
-    shown: Iterable[str] = notes or ()
-    if notes is None:
-        shown = [method for method in run.ordered(text.attributions) if method not in run.chance]
-    for method in shown:
+        who = ", ".join(ANNOTATORS.get(kind, "by whom is unknown") for kind in text.kinds)
+        rows.append(TextRow("marked", f"{who}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist()))
+    for method in methods:
         chosen = text.selected[method]
         scores = replace(text.attributions[method], spans=spans)
         count = int(chosen.sum())
@@ -166,8 +165,8 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
         filtered = method
         if text.kinds:
             note = f"{int((chosen & text.gold).sum())} of {count} are marked"
-        if notes is not None:
-            note = notes[method]
+        if reasons is not None:
+            note = reasons[method]
             filtered = ""
         if text.answer is not None and scores.target != text.answer.predicted:
             # A method with its own classifier explains that classifier's prediction.

@@ -5,19 +5,19 @@ from __future__ import annotations
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
-from explearn.show.blocks import Fold, Paragraph, Table, columns
+from explearn.show.blocks import Bullets, Fold, Table, bold, columns
 
 INTRODUCTION = (
     "A text classifier reads a text and predicts a label. An explanation says which {unit}s led to the prediction: "
     "every method gives each {unit} a score, where higher means more evidence for the predicted label, and chooses the "
-    "highest-scoring {unit}s. A rationale is the same kind of answer from a person who read the text: the {unit}s "
-    "marked as the reason for its label. Some methods are learned: they were trained on rationales, on other "
-    "explanations or on the classifier's predictions. The others compute scores from the classifier directly.",
+    "highest-scoring {unit}s. A rationale is the same kind of answer from a reader of the text, a person or a language "
+    "model: the {unit}s marked as the reason for its label. Some methods are learned: they were trained on rationales, "
+    "on other explanations or on the classifier's predictions. The others compute scores from the classifier directly.",
     "The questions below are independent: a method can do well on only one of them.",
 )
 
 
-def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
+def glossary(params: EvaluateParams, unit: str = "word") -> Fold:
     """Return an explanation of every figure in the leaderboards, by question.
 
     Args:
@@ -31,7 +31,7 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
     groups: tuple[tuple[Group, str, str], ...] = (
         (
             "plausibility",
-            "Does it agree with people? (plausibility)",
+            "Does it agree with the marks? (plausibility)",
             f"Chosen {unit}s are compared with marked ones, pooled over all texts.",
         ),
         (
@@ -39,6 +39,11 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
             "Does it agree with the model? (faithfulness)",
             f"The {unit}s that a method ranks highest are removed from the text (by {removed}), or only they are kept; "
             f"p is the probability that the classifier then gives the explained label.{protocol}",
+        ),
+        (
+            "known",
+            "Does it find what is known to be there? (known answers)",
+            "Texts are made so that the answer is known without anybody's marks.",
         ),
         (
             "behaviour",
@@ -54,17 +59,16 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
         "neighbours": str(params.neighbours),
         "unit": unit,
     }
-    heads = columns(["Measure", "Meaning", "Better"])
-    folds = []
+    answers = []
+    rows = []
     for group, question, answer in groups:
+        answers.append(f"{bold(question)} {answer}")
         metrics = [metric for metric in CATALOGUE.values() if metric.group == group]
-        rows = []
         for metric in metrics:
             if not metric.explained_with:
                 summary = metric.summary.format(**settings)
                 rows.append([metric.term or metric.heading, summary, _directions(metric, metrics)])
-        folds.append(Fold(question, [Paragraph(answer), Table(heads, rows)]))
-    return folds
+    return Fold("Each figure", [Bullets(answers), Table(columns(["Measure", "Meaning", "Better"]), rows)])
 
 
 def _directions(metric: Metric, metrics: list[Metric]) -> str:

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import CATALOGUE
-from explearn.report.caveats import find_caveats, has_no_marks, part_caveats
+from explearn.report.caveats import find_caveats, part_caveats
 from explearn.report.columns import COST_NOTE, leaderboard, used_marks
 from explearn.report.examples import first_text
-from explearn.report.figures.intervals import interval_picture
-from explearn.report.figures.pareto import pareto_picture
+from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
 from explearn.report.glossary import INTRODUCTION, glossary
-from explearn.report.task_sections import OPEN_BOARDS, task_section
+from explearn.report.task_sections import OPEN_BOARDS, against_each_other, sanity_blocks, task_section
 from explearn.report.verdict import (
     QUESTIONS,
     TIME,
+    Recommendation,
     counted_tasks,
     counting_sentence,
     find_verdict,
@@ -26,7 +26,7 @@ from explearn.report.verdict import (
     leader_table,
     means,
     near_chance,
-    study_table,
+    unranked_metrics,
 )
 from explearn.report.versions import python_version, versions
 from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
@@ -41,30 +41,38 @@ RULES = {
 """The rules by which methods choose words, or other units."""
 
 
-def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
-    """Return the whole report.
+def report_blocks(
+    run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = (), known: Sequence[Block] = ()
+) -> list[Block]:
+    """Return the whole report: the first page, each task, then what only some readers look for.
 
     Args:
         run: facts about the run.
         tasks: its results on each task.
-        more: further sections, placed before the sections on the tasks.
+        more: further sections, placed after the sections on the tasks.
+        known: what tests with a known answer found, for the first page.
     """
     counted = counted_tasks(run, tasks)
+    verdict = find_verdict(run, tasks)
     blocks: list[Block] = [
-        *_first_page(run, tasks),
+        *_first_page(run, tasks, verdict, known),
         Heading(f"All {if_several(tasks, 'tasks', 'methods')} at a glance"),
-        *_overview(run, counted, tasks),
+        *_overview(run, counted),
     ]
+    opened = OPEN_BOARDS
+    if len(tasks) == 1:
+        opened = ()
+    named = {*verdict.methods, str(run.study)}
+    for task in tasks:
+        blocks += task_section(run, task, opened, named)
+    if pairs := list(against_each_other(run, counted)):
+        blocks += [Heading("Methods against each other"), *pairs]
+    blocks += sanity_blocks(run, tasks)
+    blocks += more
     # Methods may share a section.
     sections = dict.fromkeys(info.report for info in run.methods.values() if info.report)
     for section in sections:
         blocks += pkgutil.resolve_name(section)(run, tasks)
-    blocks += more
-    opened = OPEN_BOARDS
-    if len(tasks) == 1:
-        opened = ()
-    for task in tasks:
-        blocks += task_section(run, task, opened)
     return [*blocks, *_appendix(run, tasks)]
 
 
@@ -79,13 +87,14 @@ def draw(blocks: Sequence[Block]) -> dict[str, str]:
     return {block.file: svg(block) for block in walk(blocks) if isinstance(block, Picture)}
 
 
-def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+def _first_page(
+    run: RunFacts, tasks: Sequence[TaskReport], verdict: Recommendation, known: Sequence[Block]
+) -> Iterator[Block]:
     counted = counted_tasks(run, tasks)
-    verdict = find_verdict(run, tasks)
     yield Heading(run.title, level=1)
     yield Paragraph(verdict.sentence, style="lead")
-    if any(task.methods for task in tasks):
-        yield pareto_picture(run, counted, {*verdict.methods, str(run.study), "random"})
+    if picture := dot_plot(run, counted, {*verdict.methods, str(run.study)}):
+        yield picture
     if text := first_text(run, counted, verdict.methods):
         yield text
         legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
@@ -96,20 +105,23 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     if all(near_chance(run, task) for task in tasks):
         counting = ""  # that is the verdict already
     yield Paragraph(f"{run.subtitle} {counting}".strip(), style="note")
+    yield from known
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
         yield table
-        yield Paragraph(leader_explanation(counted), style="note")
-    if study := study_table(run, counted):
-        yield study
-    caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
+        yield Paragraph(leader_explanation(run, counted), style="note")
+    found = find_caveats(run, tasks)
+    measured = [caveat.text for caveat in found if caveat.machine]
+    caveats, others = part_caveats([caveat for caveat in found if not caveat.machine], list(verdict.methods))
     yield Heading("What not to trust")
     yield Bullets([caveat.text for caveat in caveats])
+    if measured:
+        yield Bullets(measured, machine=True)
     if others:
         yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
 
 
-def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[TaskReport]) -> Iterator[Block]:
+def _overview(run: RunFacts, counted: Sequence[TaskReport]) -> Iterator[Block]:
     metrics = [*(CATALOGUE[name] for name in QUESTIONS), TIME]
     figures: dict[str, dict[str, Number]] = {}
     for metric in metrics:
@@ -125,14 +137,10 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
         caption = "All methods"
         tests = "; underlined: not significantly worse; in small print: intervals"
         standings = task.standings
-    board = leaderboard(run, caption, figures, metrics, standings)
+    board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
-        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
+        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run, counted)}".strip())
         yield board
-    if not all(has_no_marks(task) for task in tasks):
-        each = if_several(tasks, " on each task")
-        pictures = [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")]
-        yield Fold(f"Agreement with people{each}, with intervals", pictures)
 
 
 def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
@@ -147,23 +155,27 @@ def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         "Figures pooled over all texts (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the figures of the "
         f"single texts. {COST_NOTE} A dash marks an undefined figure."
     )
-    yield from glossary(run.evaluate, run.unit)
+    yield glossary(run.evaluate, run.unit)
     rows = []
+    chosen: dict[str, list[str]] = {}
     for name, info in run.methods.items():
         thresholds = dict.fromkeys(f"{task.thresholds[name]:g}" for task in tasks if name in task.thresholds)
         rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
-        rows.append([name, info.family, info.summary, rule, info.cost])
+        chosen.setdefault(rule, []).append(name)
+        rows.append([name, info.family, info.summary, info.cost])
+    rules = [f"{', '.join(methods)}: {rule}." for rule, methods in chosen.items()]
     note = (
         "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
-        "counted passes are in the cost tables."
+        "counted passes are in the cost tables. What each method chooses by its own rule:"
     )
-    heads = columns(["Method", "Family", "What it does", "What it chooses", "Cost"])
-    yield Fold("Methods", [Paragraph(note), Table(heads, rows, methods=list(run.methods))])
+    heads = columns(["Method", "Family", "What it does", "Cost"])
+    yield Fold("Methods", [Table(heads, rows, methods=list(run.methods)), Paragraph(note), Bullets(rules)])
     yield Heading("Parameters and versions of this run")
     if run.made:
         yield Table(columns(["", ""]), list(run.made.items()))
     if run.parameters:
         yield Fold("Parameters", [Code(run.parameters, "yaml")])
-    yield Fold("Versions", [Table(columns(["Package", "Version"]), run.versions or versions())])
+    packages = [f"{name} {version}" for name, version in run.versions or versions()]
+    yield Fold("Versions", [Paragraph(f"{', '.join(packages)}.")])
     if not run.made:
         yield Paragraph(f"The report was written with Python {python_version()}.", machine=True)

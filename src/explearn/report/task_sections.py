@@ -6,25 +6,48 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.base import Group
 from explearn.metrics.registry import CATALOGUE
+from explearn.metrics.significance import paired_tests
 from explearn.report.caveats import has_no_marks
 from explearn.report.columns import leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
-from explearn.report.verdict import QUESTIONS, near_chance
-from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, count_range, figure, several
+from explearn.report.figures.critical_difference import critical_difference_picture
+from explearn.report.verdict import (
+    ANNOTATORS,
+    MARKS,
+    MODEL,
+    MOST_NAMED,
+    if_several,
+    means,
+    near_chance,
+    unranked_metrics,
+)
+from explearn.show.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Fold,
+    Heading,
+    Paragraph,
+    Table,
+    columns,
+    count_range,
+    figure,
+    several,
+)
 
-BOARDS: dict[Group, str] = {
-    "plausibility": "Agreement with the marks",
-    "faithfulness": "Agreement with the model",
-    "behaviour": "Stability, consistency and simulatability",
-    "cost": "Cost",
+BOARDS: dict[str, tuple[Group, ...]] = {
+    "Agreement with the marks": ("plausibility",),
+    "Agreement with the model": ("faithfulness",),
+    "Known answers, stability, consistency, simulatability and cost": ("known", "behaviour", "cost"),
 }
-"""The tables of a task: group of metrics and title."""
+"""The tables of a task: title and groups of metrics."""
 
-OPEN_BOARDS: tuple[Group, ...] = ("plausibility", "faithfulness")
+OPEN_BOARDS = tuple(BOARDS)[:2]
 
 NOT_CHECKED: Mapping[str, Any] = {
     "random_model": {},
@@ -34,17 +57,17 @@ NOT_CHECKED: Mapping[str, Any] = {
 }
 """The sanity checks of a method that was not among those to check."""
 
-EXAMPLES_IN_MARKDOWN = 1
-"""Example texts of a task that the Markdown page shows; the HTML page shows all."""
 
-
-def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OPEN_BOARDS) -> list[Block]:
+def task_section(
+    run: RunFacts, task: TaskReport, opened: Collection[str] = OPEN_BOARDS, named: Collection[str] = ()
+) -> list[Block]:
     """Return the report's section on one task.
 
     Args:
         run: facts about the run.
         task: its results on the task.
-        opened: groups of BOARDS that are not folded.
+        opened: titles of BOARDS that are not folded.
+        named: methods that all example texts show; only the first text shows the others, too.
     """
     blocks: list[Block] = [Heading(f"Texts: {task.task}", task=task.task)]
     if (rates := near_chance(run, task)) is not None:
@@ -56,32 +79,30 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
                 style="warning",
             )
         )
-    blocks.append(Fold("Data, annotators and the classifier", list(_data(task, run.unit))))
+    blocks.append(Fold("Data, annotators and the classifier", [Bullets(list(_facts(task, run.unit)))]))
     if task.methods:
         blocks.append(Paragraph(_judged_on(task, run.unit)))
-    for group, caption in BOARDS.items():
-        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics_of(group), task.standings)
-        if board is not None and group in opened:
+    unranked = unranked_metrics(run, [task])
+    for caption, groups in BOARDS.items():
+        metrics = [metric for group in groups for metric in metrics_of(group)]
+        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics, task.standings, unranked)
+        if board is not None and caption in opened:
             blocks.append(board)
         elif board is not None:
             blocks.append(Fold(caption, [board]))
-    if pairs := list(pair_tables(run, task)):
-        blocks.append(
-            Fold(f"Which differences are significant, and how alike methods order {run.unit}s", pairs, page_only=True)
-        )
-    if checks := sanity_table(run, task):
-        blocks.append(Fold("Sanity checks", [Paragraph(_sanity_sentence(task)), checks]))
     if task.texts:
-        texts = [example_text(run, text, text.example.id) for text in task.texts]
-        rest = texts[EXAMPLES_IN_MARKDOWN:]
-        blocks.append(Fold("Example texts", texts[:EXAMPLES_IN_MARKDOWN]))
+        first, *rest = task.texts
+        methods = [method for method in run.ordered(first.attributions) if method not in run.chance]
+        blocks.append(Fold("An example text", [example_text(run, first, first.example.id, methods)]))
+        best = [method for method in methods if method in named] or methods
         if rest:
-            blocks.append(Fold(f"{len(rest)} more example texts", rest, page_only=True))
+            texts = [example_text(run, text, text.example.id, best) for text in rest]
+            blocks.append(Fold(f"{len(rest)} more example texts", texts, page_only=True))
     return blocks
 
 
-def _data(task: TaskReport, unit: str) -> Iterator[Block]:
-    """Yield tables of labels, texts, rationales, annotator agreement, and the classifier's accuracy."""
+def _facts(task: TaskReport, unit: str) -> Iterator[str]:
+    """Yield labels, texts, rationales, annotator agreement, and the classifier's figures."""
     agreement = task.agreement
     facts = {
         "Labels": ", ".join(task.labels),
@@ -97,27 +118,28 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
     if task.positive_rate is not None and not has_no_marks(task):
         facts[f"Share of {unit}s marked in training"] = figure(task.positive_rate)
     facts["Rationales"] = _counts(agreement.get("kinds") or {})
+    facts[f"Who marked {unit}s"] = _annotators(agreement.get("marked_by") or {})
     if agreement.get("alpha") is not None:
         name = "Annotator agreement"
         if agreement.get("alpha_texts"):
             name += f" over {several(agreement['alpha_texts'], 'text')}"
-        facts[f"{name}, Krippendorff's alpha (1: perfect, 0: chance)"] = figure(agreement["alpha"])
-        facts[f"{name}, mean F1 over pairs"] = figure(agreement.get("pairwise_f1"))
-    yield Table(columns(["", ""]), [[name, fact] for name, fact in facts.items() if fact])
+        facts[name] = _agreement(agreement)
     pairs = agreement.get("alpha_by_pair") or {}
     if len(pairs) > 1:
-        rows = []
         for who, of_pair in pairs.items():
-            rows.append([who, f"{of_pair['texts']:,}", figure(of_pair["alpha"]), figure(of_pair["pairwise_f1"])])
-        heads = columns(["Annotators"], ["Texts", "Alpha", "Mean F1"])
-        yield Table(heads, rows, "Agreement by pair of annotators")
-    if task.classifier:
-        names = {"Accuracy": "accuracy", "Most frequent class": "majority_rate", "Macro F1": "macro_f1", "MCC": "mcc"}
-        rows = []
-        for split, figures in task.classifier.items():
-            shown = [figure(figures.get(name)) for name in names.values()]
-            rows.append([split, *shown, f"{figures.get('texts') or 0:,}"])
-        yield Table(columns(["Split"], [*names, "Texts"]), rows, "The classifier that the methods explain")
+            facts[f"{who} ({several(of_pair['texts'], 'text')})"] = _agreement(of_pair)
+    names = {"accuracy": "accuracy", "most frequent class": "majority_rate", "macro F1": "macro_f1", "MCC": "mcc"}
+    for split, figures in task.classifier.items():
+        shown = [f"{title} {figure(figures.get(name))}" for title, name in names.items()]
+        facts[f"Classifier, {split}"] = f"{', '.join(shown)} ({figures.get('texts') or 0:,} texts)"
+    for name, fact in facts.items():
+        if fact:
+            yield f"{name}: {fact}"
+
+
+def _agreement(figures: Mapping[str, Any]) -> str:
+    alpha = f"Krippendorff's alpha {figure(figures['alpha'])} (1: perfect, 0: chance)"
+    return f"{alpha}, mean F1 over pairs {figure(figures.get('pairwise_f1'))}"
 
 
 def _judged_on(task: TaskReport, unit: str) -> str:
@@ -148,28 +170,36 @@ def _range(task: TaskReport, name: str) -> str:
     return count_range(values) if values else "no"
 
 
-def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
-    """Yield tables of methods against methods: tests of the metrics in QUESTIONS, and rank correlations of scores."""
-    tests = {}
-    for metric in QUESTIONS:
-        if metric in task.comparisons and len(task.comparisons[metric].methods) > 1:
-            tests[metric] = task.comparisons[metric]
-    if tests:
-        yield Paragraph(
-            "The row's method against the column's: + significantly better, − significantly worse, · no significant "
-            "difference. F1 and AUROC are pooled over all texts, but tested with the figures of the single texts; if "
-            "the two disagree on which method is better, the cell also shows ·."
-        )
-    signs = {1: Cell("+", 1, "better"), -1: Cell("−", -1, "worse"), 0: Cell("·", 0)}
-    for metric, test in tests.items():
-        outcomes = test.outcomes(run.evaluate.significance).tolist()
-        cells = [list(map(signs.__getitem__, row)) for row in outcomes]
-        yield _square(run, f"{CATALOGUE[metric].title}: {task.task}", test.methods, cells)
-    matrix = task.method_agreement
-    if matrix is not None and len(matrix) == len(task.methods) > 1:
-        cells = [list(map(_correlation_cell, row)) for row in matrix.tolist()]
-        caption = f"How similarly two methods order the {run.unit}s: mean rank correlation, in percent: {task.task}"
-        yield _square(run, caption, list(task.methods), cells)
+def against_each_other(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    """Yield pictures of the two main metrics' ranks over all texts, and a table of rank correlations of scores."""
+    for metric in (MARKS, MODEL):
+        by_text = _over_all_texts(tasks, CATALOGUE[metric].by_text)
+        values = {}
+        for method, value in means(run, metric, tasks).items():
+            if method in by_text and run.comparable(method, metric):
+                values[method] = value
+        if len(values) > 1:
+            larger = CATALOGUE[metric].larger_is_better
+            tests = paired_tests(metric, values, by_text, larger, run.evaluate.significance)
+            yield critical_difference_picture(tests, by_text)
+    matrices = [task.method_agreement for task in tasks if task.method_agreement is not None]
+    methods = list(tasks[0].methods) if tasks else []
+    alike = all(list(task.methods) == methods for task in tasks)
+    if alike and len(methods) > 1 and matrices:
+        cells = [list(map(_correlation_cell, row)) for row in np.mean(matrices, axis=0).tolist()]
+        over = if_several(matrices, ", over the tasks")
+        caption = f"How similarly two methods order the {run.unit}s: mean rank correlation{over}, in percent"
+        yield Fold(f"How alike methods order the {run.unit}s", [_square(run, caption, methods, cells)], page_only=True)
+
+
+def _over_all_texts(tasks: Sequence[TaskReport], metric: str) -> dict[str, NDArray[np.float64]]:
+    """Return the values on the texts of all tasks, (texts,), of the methods that have them on every judged task."""
+    by_task = [task.by_text[metric] for task in tasks if metric in task.by_text]
+    joined = {}
+    for method in next(iter(by_task), {}):
+        if all(method in of_task for of_task in by_task):
+            joined[method] = np.concatenate([of_task[method] for of_task in by_task])
+    return joined
 
 
 def _correlation_cell(rho: float) -> Cell:
@@ -197,69 +227,93 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
     return Table(columns(["Method"], names), rows, caption, names)
 
 
-def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
-    """Return the sanity checks, one row per method of the task; None if none was checked.
+def sanity_blocks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
+    """Return the sanity checks of all tasks in one table, a row per checked method; nothing if none was to be checked.
 
-    A row has the rank correlation (with interval) and overlap after randomising each part of the classifier, the same
-    for permuted labels if that was run, and max-sensitivity; or the reason why the method was not checked.
+    For each task a row has the rank correlation after randomising each part of the classifier, the same for permuted
+    labels if that was run, and max-sensitivity.
     """
-    checked: Mapping[str, Any] = task.sanity.get("methods", {})
+    checked = [task for task in tasks if task.sanity.get("methods")]
     if not checked:
-        return None
+        return []
+    titles = []
+    cells: dict[str, list[Cell | str]] = {}
+    for task in checked:
+        results: Mapping[str, Any] = task.sanity["methods"]
+        changes = _changes(results)
+        of_task = if_several(checked, f"{task.task}: ")
+        titles += [f"{of_task}{change}" for change in [*changes.values(), "max-sensitivity ↓"]]
+        for method in run.methods:
+            result = results.get(method, NOT_CHECKED)
+            similar = {**result["random_model"], "labels": result["random_labels"]}
+            row = cells.setdefault(method, [])
+            row += [_similarity_cell(similar.get(change)) for change in changes]
+            row.append(figure(result["max_sensitivity"]))
+    methods = []
+    for method in run.methods:
+        if any(task.sanity["methods"].get(method, NOT_CHECKED)["skipped"] == "" for task in checked):
+            methods.append(method)
+    rows = [[marked(run, method), *cells[method]] for method in methods]
+    table = Table(columns(["Method"], titles), rows, "Rank correlation with the earlier scores", methods)
+    return [Heading("Sanity checks"), Fold("Does a method notice the classifier?", [_sanity_note(checked), table])]
+
+
+def _changes(results: Mapping[str, Any]) -> dict[str, str]:
+    """Return the changes of the classifier that were tried, with their titles."""
     parts: dict[str, None] = {}
-    for result in checked.values():
+    for result in results.values():
         parts |= dict.fromkeys(result["random_model"])
     changes = {part: f"new weights down to {part}" for part in parts}
     if len(parts) == 1:
         changes = dict.fromkeys(parts, "new weights")
-    if any(result["random_labels"] for result in checked.values()):
+    if any(result["random_labels"] for result in results.values()):
         changes["labels"] = "permuted labels"
-    titles = []
-    for change in changes.values():
-        titles += [f"Rank correlation, {change}", f"Top kept, {change}"]
-    rows: list[list[Cell | str]] = []
-    methods = run.ordered({*checked, *task.methods})
-    for method in methods:
-        result = checked.get(method, NOT_CHECKED)
-        similar = {**result["random_model"], "labels": result["random_labels"]}
-        row: list[Cell | str] = [marked(run, method)]
-        for change in changes:
-            row += _similarity_cells(similar.get(change))
-        sensitivity = figure(result["max_sensitivity"])
-        if result["skipped"]:
-            sensitivity = f"not checked: {result['skipped']}"
-        rows.append([*row, sensitivity])
-    return Table(columns(["Method"], [*titles, "Max-sensitivity ↓"]), rows, f"Sanity checks: {task.task}", methods)
+    return changes
 
 
-def _similarity_cells(similar: Mapping[str, Any] | None) -> list[Cell | str]:
-    """Return the rank correlation and the overlap of scores before and after a change; dashes if not checked."""
-    if similar is None:
-        return ["–", "–"]
-    rho = similar["spearman"]
-    shown = "–"
-    interval = ""
-    if rho is not None:
-        shown = f"{rho:.2f}"
-    if similar["spearman_low"] is not None:
-        interval = f"{similar['spearman_low']:.2f} to {similar['spearman_high']:.2f}"
-    return [Cell(shown, rho, note=interval), f"{similar['overlap']:.2f}"]
+def _similarity_cell(similar: Mapping[str, Any] | None) -> Cell:
+    """Return the rank correlation of scores before and after a change; a dash if that was not checked."""
+    if similar is None or similar["spearman"] is None:
+        return Cell("–")
+    return Cell(f"{similar['spearman']:.2f}", similar["spearman"])
 
 
-def _sanity_sentence(task: TaskReport) -> str:
+def _sanity_note(tasks: Sequence[TaskReport]) -> Paragraph:
     """Say which checks were run, on how many texts, and which were not."""
+    texts = count_range([task.sanity["texts"] for task in tasks])
+    seeds = {task.sanity.get("seeds") or 0 for task in tasks}
     draws = ""
-    if task.sanity.get("seeds"):
-        draws = f", with {task.sanity['seeds']} seeds (means; the intervals cover all of them)"
+    if max(seeds):
+        draws = f", with {max(seeds)} seeds (means)"
     sentence = (
-        f"{several(task.sanity['texts'], 'text')} were explained again after all weights of the classifier were "
-        f"randomised{draws}. A method that depends on the model then gives different scores, so rank correlation "
-        "and overlap with the earlier scores should be low. Max-sensitivity is the largest relative change of the "
+        f"{texts} texts{if_several(tasks, ' per task')} were explained again after all weights of the classifier were "
+        f"randomised{draws}. A method that depends on the model then gives different scores, so their rank "
+        "correlation with the earlier scores should be low. Max-sensitivity is the largest relative change of the "
         "scores under slight noise on the word embeddings; small means stable."
     )
-    if not any(result["random_labels"] for result in task.sanity["methods"].values()):
+    skipped: dict[str, dict[str, None]] = {}
+    labels = False
+    for task in tasks:
+        results = task.sanity["methods"]
+        labels = labels or any(result["random_labels"] for result in results.values())
+        for method in task.methods:
+            reason = results.get(method, NOT_CHECKED)["skipped"]
+            if reason:
+                skipped.setdefault(reason, {})[method] = None
+    if not labels:
         sentence += " The check with a classifier trained on permuted labels was not run (sanity.random_labels)."
-    return sentence
+    for reason, methods in skipped.items():
+        sentence += f" Not checked: {', '.join(methods)} ({reason})."
+    return Paragraph(sentence)
+
+
+def _annotators(marked_by: Mapping[str, Sequence[str]]) -> str:
+    """Return who marked words: kind -> names, of which MOST_NAMED at most are listed."""
+    listed = []
+    for kind, names in marked_by.items():
+        more = "" if len(names) <= MOST_NAMED else f" and {len(names) - MOST_NAMED} more"
+        listed.append(f"{ANNOTATORS.get(kind, kind)} ({', '.join(names[:MOST_NAMED])}{more})")
+    return "; ".join(listed)
 
 
 def _counts(counts: Mapping[str, int]) -> str:

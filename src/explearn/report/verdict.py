@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.methods.registry import get_info
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
-from explearn.metrics.significance import paired_tests
-from explearn.show.blocks import Cell, Column, Table, bold, columns, several
+from explearn.metrics.significance import PairedTests, paired_tests
+from explearn.show.blocks import Cell, Column, Table, bold, columns
+from explearn.text.custom import INLINE_ANNOTATOR
 
-PEOPLE = "f1_topk"
-"""The figure that says whether the chosen words agree with people."""
+MARKS = "f1_topk"
+"""The figure that says whether the chosen words are the marked ones."""
 
 MODEL = "aopc_comprehensiveness"
 """The figure that says whether they agree with the model."""
 
 QUESTIONS = {
-    PEOPLE: "Chooses the {unit}s that people marked",
+    MARKS: "Chooses the marked {unit}s",
     "auroc": "Ranks marked {unit}s first",
     MODEL: "Finds the {unit}s the classifier depends on",
     "aopc_sufficiency": "Finds {unit}s that are sufficient alone",
@@ -35,18 +36,23 @@ seldom significantly worse in these."""
 
 TIME = CATALOGUE["time"]
 
-_FIGURES = {PEOPLE: "F1 ", MODEL: "without them its probability falls by "}
+_FIGURES = {MARKS: "F1 ", MODEL: "without them its probability falls by "}
 
-_WORDS = {PEOPLE: "the {unit}s that people would mark", MODEL: "the {unit}s that the classifier depends on"}
+ANNOTATORS = {"human": "people", "llm": "a language model"}
+"""Kinds of annotators -> what the report calls them."""
 
-BEST_ELSEWHERE = {PEOPLE: ("marker", "consensus"), MODEL: ("reader", "attn_lrp", "lime")}
-"""Methods that are among the best in reports/report.md, by figure; a comparison lists those that it did not try."""
+LEADING = ("marker", "consensus", "reader", "attn_lrp", "lime")
+"""Methods that the first plot names, and that a comparison tries first and drops last."""
 
-LEADING = (*BEST_ELSEWHERE[PEOPLE], *BEST_ELSEWHERE[MODEL])
-"""All methods in BEST_ELSEWHERE. The first plot names them."""
+MARGIN = 2
+"""Factor around the level of significance within which a p-value decides nothing: another processor's last digits may
+move it to the other side."""
 
-CHEAPER = 2
-"""Factor by which a method must take fewer passes through the classifier than the best, to be named with it."""
+MOST_NAMED = 4
+"""Most methods that the verdict names as best at one thing."""
+
+FEW_BETTER = 0.25
+"""Share of methods significantly better than random scores below which a metric ranks none. Our own threshold."""
 
 _ON_MARKS = ("in_domain", "few_shot")
 """The protocols in which a learned method needs marked words of the task that it explains."""
@@ -129,43 +135,79 @@ def _values(task: TaskReport, metric: str) -> dict[str, float]:
     return values
 
 
+def better_than_random(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> dict[str, list[bool]]:
+    """Return for each method whether it is significantly better than random scores, on each task that tells."""
+    better: dict[str, list[bool]] = {}
+    for task in counted_tasks(run, tasks):
+        test = task.comparisons.get(metric)
+        if test is None or "random" not in test.methods:
+            continue
+        for method in test.methods:
+            if method not in run.chance:
+                outcome = test.outcome(method, "random", run.evaluate.significance)
+                better.setdefault(method, []).append(outcome > 0)
+    return better
+
+
+def unranked_metrics(run: RunFacts, tasks: Sequence[TaskReport]) -> dict[str, tuple[int, int]]:
+    """Return the metrics of QUESTIONS by which no method should be chosen, because few are better than random scores.
+
+    Returns:
+        Metric -> number of pairs of method and task that are significantly better than random, and of all pairs.
+    """
+    unranked = {}
+    for metric in QUESTIONS:
+        outcomes = list(chain(*better_than_random(run, tasks, metric).values()))
+        if sum(outcomes) < FEW_BETTER * len(outcomes):
+            unranked[metric] = sum(outcomes), len(outcomes)
+    return unranked
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The best method by a metric.
+    """The best method by a metric, and those that cannot be told apart from it.
 
     Attributes:
         metric: the metric.
         values: method -> mean over the tasks, for methods whose figures can be compared.
         method: the method with the best mean, among those with a figure on every task on which any method has one.
-        unbeaten: on how many tasks no method is significantly better.
-        tasks: how many tasks were tested.
-        rivals: other methods that are not significantly worse, tested over the texts of all tasks together, without
-            random scores; None if this was not tested.
-        chance_too: whether random scores are not significantly worse either, or are the best.
+        tied: other methods, without random scores, whose p-value over the texts of all tasks together is MARGIN times
+            the level or more; None if this was not tested.
+        undecided: those whose p-value is less, but not less than the level divided by MARGIN.
+        chance_too: whether random scores are the best, tied or undecided.
     """
 
     metric: Metric
     values: Mapping[str, float]
     method: str
-    unbeaten: int
-    tasks: int
-    rivals: tuple[str, ...] | None
+    tied: tuple[str, ...] | None
+    undecided: tuple[str, ...]
     chance_too: bool
 
     @property
-    def figure(self) -> str:
-        return self.metric.shown(self.values[self.method])
+    def methods(self) -> list[str]:
+        """The method and those tied with it."""
+        return [self.method, *(self.tied or ())]
+
+    @property
+    def alone(self) -> bool:
+        """Whether the method is told apart from all others."""
+        return self.tied == () and not self.undecided
 
     @property
     def chance(self) -> str:
         """The formatted mean of random scores, empty if there are none."""
         return self.metric.shown(self.values["random"]) if "random" in self.values else ""
 
+    def shown(self, method: str) -> str:
+        """Return the formatted mean of a method."""
+        return self.metric.shown(self.values[method])
+
     def least(self, costs: Mapping[str, float]) -> str | None:
-        """Return the cheapest of the method and its rivals; None if these were not tested or no cost is known."""
-        if self.rivals is None:
+        """Return the cheapest of `methods`; None if ties were not tested or no cost is known."""
+        if self.tied is None:
             return None
-        measured = [method for method in (self.method, *self.rivals) if method in costs]
+        measured = [method for method in self.methods if method in costs]
         return min(measured, key=lambda method: (costs[method], -self.values[method]), default=None)
 
 
@@ -183,23 +225,27 @@ def find_leader(
             values[method] = value
     if not values:
         return None
-    method = found.best(values)
-    tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
-    tests = [test for test in tests if test.methods]
-    unbeaten = sum(method in test.best or method in test.tied for test in tests)
-    tied = _tied_over_all_texts(run, tasks, found, values)
-    rivals = None
-    if tied is not None:
-        rivals = tuple(name for name in tied if name not in run.chance and name != method)
-    return Leader(
-        found, values, method, unbeaten, len(tests), rivals, not run.chance.isdisjoint([method, *(tied or ())])
-    )
+    best = found.best(values)
+    tied = None
+    undecided: list[str] = []
+    chance_too = best in run.chance
+    tests = _tests_over_all_texts(run, tasks, found, values)
+    if tests is not None:
+        level = run.evaluate.significance
+        others = [method for method in values if method != best]
+        others.sort(key=values.__getitem__, reverse=found.larger_is_better)
+        level_with = [method for method in others if not tests.outcome(best, method, level * MARGIN)]
+        unclear = [method for method in others if not tests.outcome(best, method, level / MARGIN)]
+        chance_too = not run.chance.isdisjoint([best, *unclear])
+        tied = tuple(method for method in level_with if method not in run.chance)
+        undecided = [method for method in unclear if method not in {*level_with, *run.chance}]
+    return Leader(found, values, best, tied, tuple(undecided), chance_too)
 
 
-def _tied_over_all_texts(
+def _tests_over_all_texts(
     run: RunFacts, tasks: Sequence[TaskReport], metric: Metric, values: Mapping[str, float]
-) -> list[str] | None:
-    """Return the best methods and those not significantly worse over the texts of all tasks; None if not testable."""
+) -> PairedTests | None:
+    """Return paired tests of the methods over the texts of all tasks; None if not testable."""
     by_text: list[Mapping[str, ArrayLike]] = []
     for task in tasks:
         if any(figures.get(metric.name) is not None for figures in task.methods.values()):
@@ -209,68 +255,61 @@ def _tied_over_all_texts(
         if not all(method in of_task for of_task in by_text):
             return None
         joined[method] = np.concatenate([of_task[method] for of_task in by_text])
-    tests = paired_tests(metric.name, values, joined, metric.larger_is_better, run.evaluate.significance)
-    return [*tests.best, *tests.tied]
+    return paired_tests(metric.name, values, joined, metric.larger_is_better, run.evaluate.significance)
 
 
-def leader_explanation(tasks: Sequence[TaskReport]) -> str:
+def _margins(run: RunFacts) -> str:
+    """Return what p-values of methods that are not told apart, or undecided, are."""
+    least = run.evaluate.significance / MARGIN
+    most = run.evaluate.significance * MARGIN
+    return f"not told apart: p of {most:g} or more; undecided: p from {least:g} to {most:g}"
+
+
+def leader_explanation(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
     """Explain the terms used in `leader_table`."""
     together = if_several(tasks, " of all these tasks together")
-    beaten = if_several(tasks, " Not beaten: no method is significantly better on the task.")
-    neither = if_several(tasks, "Neither means", "That does not mean")
     return (
-        f"Not significantly worse: tested over the texts{together}.{beaten} {neither} equal: with few texts, large "
-        'differences can go unnoticed. A row with "none clearly": random scores are not significantly worse than the '
-        "best method, or are the best."
+        f"Tested over the texts{together}; {_margins(run)}. Neither means equal: with few texts, large differences can "
+        f'go unnoticed. Bold: told apart from all others. A row with "none": random scores do as well as the '
+        "best method, or few methods are better than them."
     )
 
 
 def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
     """Return a table with one row for each of QUESTIONS for which the tasks have figures."""
-    times = means(run, TIME.name, tasks)
+    unranked = unranked_metrics(run, tasks)
     heads = [
-        *(Column(title, numeric=False, key=True) for title in ("Question", "Best method")),
-        *columns(["Figure", "Not beaten on", "Others not significantly worse"]),
-        Column("Time", machine=True),
-        Column("Fastest of these and the best", numeric=False, machine=True),
+        *(Column(title, numeric=False, key=True) for title in ("Question", "Best figure")),
+        *columns(["Figure", "Not told apart"]),
     ]
     rows: list[list[Cell | str]] = []
     for metric, question in QUESTIONS.items():
         leader = find_leader(run, tasks, metric)
         if leader is not None:
-            rows.append([question.format(unit=run.unit), *_leader_cells(run, leader, times)])
-    if len(tasks) == 1:
-        heads.pop(3)
-        for row in rows:
-            row.pop(3)
+            ranked = metric not in unranked and not leader.chance_too
+            rows.append([question.format(unit=run.unit), *_leader_cells(run, leader, ranked)])
     if not rows:
         return None
     return Table(heads, rows, "The best methods")
 
 
-def _leader_cells(run: RunFacts, leader: Leader, times: Mapping[str, float]) -> list[str]:
+def _leader_cells(run: RunFacts, leader: Leader, ranked: bool) -> list[str]:
     """Return the cells of `leader_table` on a leader, except for the question."""
-    aside = _aside(run, leader.method)
-    method = f"{bold(leader.method)}{aside}"
-    figure = f"{leader.metric.title} {leader.figure}"
+    method = f"{leader.method}{_aside(run, leader.method)}"
+    if leader.alone:
+        method = f"{bold(leader.method)}{_aside(run, leader.method)}"
+    figure = f"{leader.metric.title} {leader.shown(leader.method)}"
     if leader.chance:
         figure += f" (random: {leader.chance})"
-    unbeaten = "not tested"
-    if leader.tasks:
-        unbeaten = f"{leader.unbeaten} of {several(leader.tasks, 'task')}"
-    rivals = "not tested"
-    if leader.rivals is not None:
-        rivals = str(len(leader.rivals))
-    fastest = leader.least(times)
-    fastest_shown = "–"
-    if leader.chance_too:
+    others = "not tested"
+    if leader.tied is not None:
+        others = str(len(leader.tied))
+    if leader.undecided:
+        others += f", {len(leader.undecided)} undecided"
+    if not ranked:
         # A figure in which random scores do as well should choose no method.
-        method = f"none clearly (best: {leader.method}{aside})"
-        if leader.rivals is not None:
-            rivals += ", and random"
-    elif fastest is not None:
-        fastest_shown = f"{fastest}, {TIME.shown(times[fastest])}"
-    return [method, figure, unbeaten, rivals, TIME.shown(times.get(leader.method)), fastest_shown]
+        method = f"none (best figure: {leader.method}{_aside(run, leader.method)})"
+    return [method, figure, others]
 
 
 def _aside(run: RunFacts, method: str) -> str:
@@ -290,47 +329,70 @@ class Recommendation:
         sentence: the recommendation.
         times: what these methods cost; empty if that was not measured.
         methods: the methods that it names -> why.
+        best: figure -> the best method and those not clearly worse; none if random scores are not either.
     """
 
     sentence: str
     times: str
     methods: Mapping[str, str]
+    best: Mapping[str, Sequence[str]]
 
 
 def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
-    """Return the best method by PEOPLE and the best by MODEL.
+    """Return the best methods by MARKS and by MODEL.
 
-    If another method is not significantly worse and takes fewer passes by a factor of CHEAPER, it is named, too. If the
-    best method learned from marked words of the task, which users may not have, the best method without them is named
-    as well, and with it the method under study if that is not significantly worse. For each of the two figures, methods
-    that are among the best elsewhere but were not tried come last.
+    A method is named alone only if it is told apart from all others; else those that are not are named with it, the
+    cheapest is pointed out, and undecided ones are listed. If the best method learned from marked words of the task,
+    which users may not have, the best methods without them are named as well.
     """
     if tasks and all(near_chance(run, task) for task in tasks):
-        return Recommendation(counting_sentence(run, tasks), "", {})
+        return Recommendation(counting_sentence(run, tasks), "", {}, {})
     counted = counted_tasks(run, tasks)
     passes = means(run, "forward_passes", counted)
     for method, count in means(run, "backward_passes", counted).items():
         if method in passes:
             passes[method] += count
+    sought = {MARKS: marked_words(run, counted), MODEL: f"the {run.unit}s that the classifier depends on"}
     roles: dict[str, list[str]] = {}
+    best = {}
     sentences = []
-    for metric, sought in _WORDS.items():
+    tested = False
+    for metric, words in sought.items():
         leader = find_leader(run, counted, metric)
         if leader is None:
             continue
-        words = sought.format(unit=run.unit)
+        tested = tested or leader.tied is not None
+        best[metric] = [] if leader.chance_too else [*leader.methods, *leader.undecided]
         advice = _advice(run, counted, leader, words, passes, roles)
-        sentences.append(f"For {words}, {advice}.{_untried_sentence(run, metric)}")
+        sentences.append(f"For {words}, {advice}.")
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
     elif "random" not in run.methods:
         sentences.append("Without random among the methods, nothing tells how far these figures are from chance.")
+    if tested:
+        sentences.append(f"Wilcoxon's test over the texts, corrected after Holm; joined by “or”, {_margins(run)}.")
     times = means(run, TIME.name, counted)
     named = dict.fromkeys([*roles, str(run.study)])
     timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in named if method in times)
     if timed:
         timed = f"Time to classify and explain, relative to classifying alone: {timed}."
-    return Recommendation(" ".join(sentences), timed, {method: "; ".join(reasons) for method, reasons in roles.items()})
+    reasons = {method: "; ".join(dict.fromkeys(roles[method])) for method in roles}
+    return Recommendation(" ".join(sentences), timed, reasons, best)
+
+
+def marked_words(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+    """Return what to call the marked words: by whom they were marked, or of which task, if there is one answer."""
+    kinds: set[str] = set()
+    for task in tasks:
+        kinds |= set(task.agreement.get("kinds") or ())
+    if len(kinds) == 1 and kinds <= ANNOTATORS.keys():
+        return f"the {run.unit}s that {ANNOTATORS[kinds.pop()]} marked"
+    if len(tasks) > 1:
+        return f"the marked {run.unit}s"
+    names = tasks[0].agreement.get("marked_by", {}).get("unknown", [])
+    if kinds == {"unknown"} and len(names) == 1 and names != [INLINE_ANNOTATOR]:
+        return f"the {run.unit}s that {names[0]} marked"
+    return f"the marked {run.unit}s of {tasks[0].task}"
 
 
 def _advice(
@@ -341,7 +403,7 @@ def _advice(
     passes: Mapping[str, float],
     roles: dict[str, list[str]],
 ) -> str:
-    """Recommend the best method by a metric, unless random scores are as good; add to `roles` why methods are named.
+    """Recommend the best methods by a metric, unless random scores are as good; add to `roles` why methods are named.
 
     Args:
         run: facts about the run.
@@ -354,31 +416,46 @@ def _advice(
     if leader.values.keys() <= run.chance:
         return bold("only random scores were tried")
     if leader.chance_too:
-        return bold("no method is significantly better than random scores")
-    people = leader.metric.name == PEOPLE
+        return bold("no method is clearly better than random scores")
     on_marks = _trained_on_marks(run)
-    roles.setdefault(leader.method, []).append(f"best at {words}")
-    figures = [_FIGURES[leader.metric.name] + leader.figure]
-    learned = ""
-    if leader.method in on_marks:
-        learned = ", which was trained on marks of the task"
+    parts = [_best_methods(run, leader, _FIGURES[leader.metric.name])]
+    why = "best at" if leader.alone else "among the best at"
+    for method in leader.methods[:MOST_NAMED]:
+        roles.setdefault(method, []).append(f"{why} {words}")
+    learned = [method for method in leader.methods[:MOST_NAMED] if method in on_marks]
+    if learned:
+        parts.append(f"{', '.join(learned)} learned from marks of the task")
         without = find_leader(run, tasks, leader.metric.name, on_marks)
-        if people and without is not None and without.method not in run.chance:
-            roles.setdefault(without.method, []).append(f"best at {words} without training on them")
-            figures.append(_without_marks(run, without))
+        if leader.metric.name == MARKS and without is not None and not without.chance_too:
+            for method in without.methods[:MOST_NAMED]:
+                roles.setdefault(method, []).append(f"among the best at {words} without training on them")
+            parts.append(f"without training on such {run.unit}s {_best_methods(run, without, '')}")
     if leader.chance:
-        figures.append(f"random {run.unit}s {leader.chance}")
+        parts.append(f"random {run.unit}s {leader.chance}")
     cheapest = leader.least(passes)
-    if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):
-        passes_shown = "1 pass"
-        if round(passes[cheapest]) != 1:
-            passes_shown = f"{passes[cheapest]:.0f} passes"
-        figures.append(
-            f"{bold(cheapest)}, not significantly worse, takes {passes_shown} through the classifier instead of "
-            f"{passes[leader.method]:.0f}"
-        )
-        roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
-    return f"use {bold(leader.method)}{_aside(run, leader.method)}{learned}: {'; '.join(figures)}"
+    if cheapest is not None and passes[cheapest] < passes.get(leader.method, 0.0):
+        dearer = f"{leader.method} {passes[leader.method]:.0f}"
+        parts.append(f"passes through the classifier: {bold(cheapest)} {passes[cheapest]:.0f}, {dearer}")
+        roles.setdefault(cheapest, []).append(f"among the best at {words}, and cheapest")
+    return f"use {'; '.join(parts)}"
+
+
+def _best_methods(run: RunFacts, leader: Leader, figure: str) -> str:
+    """Return the best methods with their figures, and those of which it is undecided whether they are worse."""
+    named = leader.methods[:MOST_NAMED]
+    names = [f"{bold(method)}{_aside(run, method)}" for method in named]
+    more = len(leader.methods) - len(named)
+    if more:
+        names.append(f"{more} more")
+    listed = names[0]
+    if len(names) > 1:
+        listed = f"{', '.join(names[:-1])} or {names[-1]}"
+    sentence = f"{listed}: {figure}{', '.join(map(leader.shown, named))}"
+    if leader.undecided:
+        sentence += f" (undecided: {', '.join(leader.undecided)})"
+    if leader.tied is None:
+        sentence += " (not tested)"
+    return sentence
 
 
 def _trained_on_marks(run: RunFacts) -> list[str]:
@@ -388,64 +465,3 @@ def _trained_on_marks(run: RunFacts) -> list[str]:
         if info.trained and run.options.get(method, {}).get("protocol") in _ON_MARKS:
             methods.append(method)
     return methods
-
-
-def _without_marks(run: RunFacts, leader: Leader) -> str:
-    """Name the best method without training on marks, and the method under study if it is not significantly worse."""
-    figure = f"without training on such {run.unit}s {bold(leader.method)} {leader.figure}"
-    study = str(run.study)
-    if study in (leader.rivals or ()):
-        figure += f" or, not significantly worse, {bold(study)} {leader.metric.shown(leader.values[study])}"
-    return figure
-
-
-def _untried_sentence(run: RunFacts, metric: str) -> str:
-    """Name the methods that are among the best by a metric elsewhere, but were not tried; empty if there are none."""
-    untried = [name for name in BEST_ELSEWHERE[metric] if name in run.untried]
-    if not untried:
-        return ""
-    sentence = f" Not tried here, but among the best at this elsewhere: {', '.join(untried)}"
-    untrained = [name for name in untried if get_info(name).untrained]
-    if untrained:
-        sentence += f" (train {' and '.join(untrained)} with explearn train)"
-    return f"{sentence}."
-
-
-def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
-    """Compare the method under study with random scores, baselines and all other methods.
-
-    Returns:
-        A table; None if the run has no method under study, or it was not compared with marked words.
-    """
-    study = str(run.study)
-    judged = [task for task in tasks if task.methods.get(study, {}).get(PEOPLE) is not None]
-    topk = means(run, PEOPLE, judged)
-    if study not in topk:
-        return None
-    others = [method for method in topk if method != study]
-    groups = {
-        "random scores": [method for method in others if method == "random"],
-        "best baseline": [method for method in others if method not in run.trained],
-        "best of all others": others,
-    }
-    rows = []
-    for group, rivals in groups.items():
-        if rivals:
-            best = max(rivals, key=topk.__getitem__)
-            level = sum(_not_behind(task, study, rivals) for task in judged)
-            ahead = f"{level} of {several(len(judged), 'task')}"
-            rows.append([group, best, f"{topk[best]:.3f}", f"{topk[study] - topk[best]:+.3f}", ahead])
-    own = {"F1 top-K": topk, "F1 by its own rule": means(run, "f1", judged), "AUROC": means(run, "auroc", judged)}
-    caption = ", ".join(f"{name} {values[study]:.3f}" for name, values in own.items() if study in values)
-    heads = columns(["Compared with", "Method"], ["F1 top-K", f"lead of {study}", "not behind on"])
-    if len(judged) == 1:
-        heads.pop()
-        for row in rows:
-            row.pop()
-    return Table(heads, rows, f"The method under study, {study}: {caption}")
-
-
-def _not_behind(task: TaskReport, study: str, rivals: Sequence[str]) -> bool:
-    """Return whether no rival has a larger figure on a task."""
-    figure = task.methods[study][PEOPLE] or 0
-    return all((task.methods[rival][PEOPLE] or 0) <= figure for rival in rivals)

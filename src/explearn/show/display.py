@@ -1,8 +1,10 @@
 """Display of attributions: HTML for notebooks and pages, coloured text for terminals.
 
 Orange is evidence for the class and blue against it, on pages, in notebooks, terminals and figures. People with any
-common colour blindness can distinguish the two, and a sign before the word says the same without colour. The
-background is translucent, so that one pair of colours works on light and dark pages.
+common colour blindness can distinguish the two, and a sign before the word says the same without colour. On pages a
+line as thick as the score is large is below words for the class and above words against it, and a word that is pointed
+at, touched or focused shows its score. The background is translucent, so that one pair of colours works on light and
+dark pages.
 
 All text from data is escaped: no word, label or name can become markup, a script, or a terminal command.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import chain
@@ -22,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.escape import printable
-from explearn.core.record import Record
-from explearn.core.writing import write_text
+from explearn.core.record import Record, TopWord
+from explearn.core.writing import PAGE_MARK, write_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -71,6 +73,10 @@ def css(scope: str) -> str:
         ".against.signed::before": 'content:"\\2212"',
         ".unread": "opacity:.65;text-decoration:line-through",
         ".token": "outline:2px solid currentColor",
+        "[data-score]": "position:relative",
+        "[data-score]:is(:hover,:focus)::after": "content:attr(data-score);position:absolute;left:0;bottom:100%;"
+        "z-index:3;padding:0 .35rem;border-radius:.25rem;background:#1b1f27;color:#fff;outline:1px solid #808080;"
+        "font:.8rem/1.5 system-ui,sans-serif;white-space:nowrap;pointer-events:none",
     }
     return "".join(f"{scope} {selector}{{{rule}}}\n" for selector, rule in rules.items())
 
@@ -82,8 +88,8 @@ def hexadecimal(colour: Colour) -> str:
 
 # ---- words and sentences ---------------------------------------------------------------------------------------------
 
-TOP = 8
-"""Number of highest-scoring words listed below a text."""
+TOP = 5
+"""Most words that are listed below a text for the class, and as many against it; none that is faint."""
 
 ARCS = 5
 """Number of strongest pairs of words that are drawn."""
@@ -145,19 +151,27 @@ def shown_words(attribution: Record) -> list[ShownWord]:
     return words
 
 
-def listed_words(attribution: Record, count: int, between: str, form: str) -> str:
-    """Return the highest-scoring words with their scores, as text.
-
-    Args:
-        attribution: whose words.
-        count: number of words.
-        between: what separates two words.
-        form: format of a score.
-    """
+def listed_words(words: Sequence[TopWord], form: str = "+#.3g") -> str:
+    """Return words with their scores, as text."""
     parts = []
-    for word in attribution.top_words(count):
+    for word in words:
         parts.append(f"{printable(word.word, one_line=True)} {format(word.score, form)}")
-    return between.join(parts)
+    return ", ".join(parts)
+
+
+def strongest_words(attribution: Record) -> str:
+    """Return the words that speak most for the class and, if scores have signs, most against it."""
+    least = FAINT * float(np.nanmax(np.abs(attribution.scores), initial=0.0))
+    supporting = [word for word in attribution.top_words(TOP) if word.score > least]
+    opposing = [word for word in attribution.top_words(TOP, against=True) if word.score < -least]
+    if not shows_signs(attribution.signed, attribution.scores):
+        return f"Highest: {listed_words(supporting, '#.3g')}"
+    sentences = []
+    if supporting:
+        sentences.append(f"For {attribution.target}: {listed_words(supporting)}")
+    if opposing:
+        sentences.append(f"Against: {listed_words(opposing)}")
+    return ". ".join(sentences)
 
 
 def answer_sentence(attribution: Record) -> str:
@@ -189,7 +203,8 @@ def remarks(attribution: Record) -> str:
             "their absolute sum"
         )
     if attribution.certificate is not None:
-        sentences.append(str(attribution.certificate))
+        output = "probability" if attribution.value is None else "value"
+        sentences.append(attribution.certificate.sentence(output))
     if attribution.interactions:
         sentences.append(together(attribution))
     return ". ".join(sentences)
@@ -213,7 +228,7 @@ def line(attribution: Record) -> str:
     head = f"{attribution.method} for {attribution.target!r}"
     if attribution.token is not None:
         head += f" of {printable(attribution.words[attribution.token], one_line=True)!r}"
-    sentence = f"{head} ({attribution.answer()}): {listed_words(attribution, 10, ', ', '+#.3g')}"
+    sentence = f"{head} ({attribution.answer()}): {listed_words(attribution.top_words())}"
     remark = remarks(attribution)
     if remark:
         sentence += f" ({remark})"
@@ -239,9 +254,9 @@ def terminal(attribution: Record) -> Text:
             style += " underline"
         text.append(word.sign + word.text, style=style)
         text.append(word.space, style="not bold")
-    for part in (listed_words(attribution, TOP, "  ", "+#.3g"), remarks(attribution)):
+    for part in (strongest_words(attribution), remarks(attribution)):
         if part:
-            text.append(f"\n{part}", "dim not bold")
+            text.append(f"\n{printable(part, one_line=True)}", "dim not bold")
     text.append("\n")
     return text
 
@@ -272,20 +287,25 @@ STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 .explearn .row>:first-child{flex:0 0 11rem;overflow-wrap:anywhere}
 .explearn .row>:last-child{flex:1 1 18rem;min-width:0}
 .explearn small{opacity:.8}
-""" + css(".explearn .words")
+""" + (
+    css(".explearn .words")
+    + f".explearn .words .for{{box-shadow:inset 0 calc(var(--s)*-.2em) rgb({' '.join(map(str, FOR))})}}\n"
+    + f".explearn .words .against{{box-shadow:inset 0 calc(var(--s)*.2em) rgb({' '.join(map(str, AGAINST))})}}\n"
+)
 """CSS of `words_html`, `block` and `rows`, for elements of class `explearn`."""
 
 _LEGEND = (
-    'The stronger <span class="for" style="--s:.9">this colour</span>, the more a word is evidence for the class; '
-    '<span class="against" style="--s:.9">this one</span>: against it. The strongest colour is the largest score in a '
-    "text. Signed methods show + and −. A word that is "
-    f'<span class="unread">struck through</span> was {UNREAD}.'
+    '<span class="for" style="--s:.9">Evidence for the class</span>, '
+    '<span class="against" style="--s:.9">against it</span>: the stronger the colour and the thicker the line, the '
+    "larger the score, as a share of the text's largest. Point at a word, touch it or tab to it for its score. "
+    f'<span class="unread">Struck through</span>: {UNREAD}.'
 )
 
 PAGE_START = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{PAGE_MARK}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">
@@ -331,16 +351,21 @@ def words_html(attribution: Record, chosen: Sequence[bool] = ()) -> str:
 
 
 def _word_attributes(word: ShownWord) -> str:
-    if np.isnan(word.strength):
-        return f'class="unread" title="{UNREAD}"'
     classes = "for"
+    style = f' style="--s:{abs(word.strength):.3g}"'
+    score = f"{word.score:+.4g}".replace("-", "−")
     if word.strength < 0:
         classes = "against"
+    if np.isnan(word.strength):
+        classes = "unread"
+        style = ""
+        score = UNREAD
     if word.sign:
         classes += " signed"
     if word.classified:
         classes += " token"
-    return f'class="{classes}" style="--s:{abs(word.strength):.3g}" title="{word.score:+.4g}"'
+    label = html.escape(f"{word.text} {score}")
+    return f'class="{classes}"{style} tabindex="0" role="img" aria-label="{label}" data-score="{score}"'
 
 
 def arcs(attribution: Record) -> str:
@@ -384,14 +409,27 @@ def arcs(attribution: Record) -> str:
 
 
 def block(attribution: Record) -> str:
-    """Return HTML of one attribution: what is explained, the words in colour, and the highest-scoring words."""
+    """Return HTML of one attribution: what is explained, the words in colour, and the strongest words."""
     head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
     words = f"{words_html(attribution)}\n{arcs(attribution)}"
-    below = escape_html(listed_words(attribution, TOP, ", ", "+.3g"))
-    remark = escape_html(remarks(attribution))
-    if below and remark:
-        below += ". "
-    return f'<div class="explearn"><p>{head}</p>\n{words}<p><small>{below}{remark}</small></p></div>\n'
+    return f'<div class="explearn"><p>{head}</p>\n{words}<p><small>{_below(attribution)}</small></p></div>\n'
+
+
+def _below(attribution: Record) -> str:
+    sentences = [sentence for sentence in (strongest_words(attribution), remarks(attribution)) if sentence]
+    return escape_html(". ".join(sentences))
+
+
+def methods_html(summaries: Mapping[str, str]) -> str:
+    """Return HTML that says what methods do.
+
+    Args:
+        summaries: method -> a sentence.
+    """
+    parts = []
+    for method, summary in summaries.items():
+        parts.append(f"<p><b>{escape_html(method)}</b>: {escape_html(summary)}</p>\n")
+    return f'<div class="explearn">{"".join(parts)}</div>\n'
 
 
 def rows(attributions: Sequence[Record]) -> str:
@@ -411,9 +449,7 @@ def rows(attributions: Sequence[Record]) -> str:
         if answers:
             title += f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
         words = words_html(attribution) + arcs(attribution)
-        remark = escape_html(remarks(attribution))
-        if remark:
-            words += f"<p><small>{remark}</small></p>"
+        words += f"<p><small>{_below(attribution)}</small></p>"
         body.append(f'<div class="row"><div>{title}</div><div>{words}</div></div>\n')
     return f'<div class="explearn">{head}\n{"".join(body)}</div>\n'
 

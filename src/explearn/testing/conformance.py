@@ -244,22 +244,19 @@ def _check_state(case: _Case) -> None:
 
 
 def _check_lost_words(case: _Case) -> None:
-    """A word without sub-tokens, or behind the point where a text is cut, has no score."""
-    text = "lazy \u200b dog " + "castle " * 60
-    (encoding,) = case.classifier.encode([text])
-    kept = sorted({encoding.word_ids[i] for i in encoding.positions} - {NO_WORD})
-    lost = sorted(set(range(len(encoding.words))) - set(kept))
-    (result,) = case.explain([text])
-    case.expect(len(result.tokens) == len(encoding.positions), "a text that is cut: not one token for each sub-token")
-    case.expect(
-        result.unaligned == len(lost),
-        f"{len(lost)} words were not read, but {result.unaligned} were counted",
-    )
-    case.expect(bool(np.isnan(result.scores[lost]).all()), "a word that was not read has a score")
-    case.expect(bool(np.isfinite(result.scores[kept]).all()), "a word that was read has no score")
-    (empty,) = case.explain(["\u200b \u200d"])
-    case.expect(bool(np.isnan(empty.scores).all()), "a text of which nothing is read: expected no score")
-    case.expect((empty.tokens, empty.unaligned) == ((), 2), "a text of which nothing is read: expected no sub-token")
+    """A word without sub-tokens, or behind the point where a text is cut, has no score; of one text that may be all."""
+    texts = ["lazy \u200b dog " + "castle " * 60, "\u200b \u200d"]
+    for text, encoding, result in zip(texts, case.classifier.encode(texts), case.explain(texts), strict=True):
+        kept = sorted({encoding.word_ids[i] for i in encoding.positions} - {NO_WORD})
+        lost = sorted(set(range(len(encoding.words))) - set(kept))
+        where = f"text {text[:10]!a}"
+        case.expect(len(result.tokens) == len(encoding.positions), f"{where}: not one token for each sub-token")
+        case.expect(
+            result.unaligned == len(lost),
+            f"{where}: {len(lost)} words were not read, but {result.unaligned} were counted",
+        )
+        case.expect(bool(np.isnan(result.scores[lost]).all()), f"{where}: a word that was not read has a score")
+        case.expect(bool(np.isfinite(result.scores[kept]).all()), f"{where}: a word that was read has no score")
 
 
 def _changed(classifier: TransformerPredictor, **attributes: Any) -> TransformerPredictor:

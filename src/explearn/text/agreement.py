@@ -85,7 +85,7 @@ def agreement_metrics(
         * texts: split -> number of texts with a rationale, including those without a marked word;
         * alpha, pairwise_f1: agreement over the texts with two or more annotators, and `alpha_texts`, their number;
         * alpha_by_pair: "A and B" -> alpha, pairwise_f1, texts; empty with more than MAX_PAIRS pairs;
-        * rationales, annotators: their numbers; kinds: kind -> number of rationales.
+        * rationales, annotators: their numbers; kinds: kind -> number of rationales; marked_by: kind -> annotators.
 
     Raises:
         DataError: a rationale of an unknown example, or of another length.
@@ -109,6 +109,9 @@ def agreement_metrics(
     marked = {split: list(filter(any, masks)) for split, masks in merged.items()}
     mean_lengths = {split: _mean(list(map(sum, masks))) for split, masks in marked.items()}
     positive_rates = {split: _mean(list(chain(*masks))) for split, masks in marked.items()}
+    marked_by: dict[str, set[str]] = defaultdict(set)
+    for rationale in rationales:
+        marked_by[rationale.kind].add(rationale.annotator)
     return {
         "mean_length": mean_lengths[train_split],
         "mean_length_by_split": mean_lengths,
@@ -122,6 +125,7 @@ def agreement_metrics(
         "rationales": len(rationales),
         "annotators": len({rationale.annotator for rationale in rationales}),
         "kinds": dict(sorted(Counter(rationale.kind for rationale in rationales).items())),
+        "marked_by": {kind: sorted(names) for kind, names in sorted(marked_by.items())},
     }
 
 

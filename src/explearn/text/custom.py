@@ -12,8 +12,8 @@ from explearn.text.params import Columns
 from explearn.text.rows import RawRow
 
 INLINE_ANNOTATOR = "table"
-"""Annotator of rationales in the table itself. They count as human; rationales of other kinds, or by several annotators
-per text, go into rationale files."""
+"""Annotator of rationales in the table itself, of unknown kind; rationales of known kinds, or by several annotators per
+text, go into rationale files."""
 
 
 class CustomRows:
@@ -48,7 +48,7 @@ class CustomRows:
         segments = [text]
         if columns.pair:
             segments.append(Segment.of(row.text(columns.pair)))
-        words, pair, joined = words_of(segments)
+        words, pair, gaps = words_of(segments)
 
         mask = self._mask(row, len(words) + len(pair))
         if marked is not None:
@@ -63,8 +63,8 @@ class CustomRows:
             row_id = identifier(row, *row.value(columns.id))
         marks: tuple[Marks, ...] = ()
         if mask is not None:
-            marks = (Marks(INLINE_ANNOTATOR, "human", mask),)
-        return MappedRow(words=words, pair=pair, joined=joined, label=label, id=row_id, marks=marks)
+            marks = (Marks(INLINE_ANNOTATOR, "unknown", mask),)
+        return MappedRow(words=words, pair=pair, gaps=gaps, label=label, id=row_id, marks=marks)
 
     def _words(self, row: RawRow) -> tuple[str, ...]:
         column, value = row.value(str(self.names.words))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal, Self
 
 from explearn.core.errors import DataError, kind_of, located
@@ -56,6 +57,7 @@ class Encoding:
         classified: True at the sub-token whose logits are read, length n; empty unless tokens are classified.
         word_starts: True at the first sub-token of each word of a passage, length n; empty unless a question is asked.
         word_ends: True at the last sub-token of each word of a passage, likewise.
+        in_units: whether `words` are sentences or spans in place of words and sub-tokens.
     """
 
     input_ids: tuple[int, ...]
@@ -73,6 +75,7 @@ class Encoding:
     classified: tuple[bool, ...] = ()
     word_starts: tuple[bool, ...] = ()
     word_ends: tuple[bool, ...] = ()
+    in_units: bool = False
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -102,6 +105,8 @@ class Encoding:
     @property
     def fixed_words(self) -> set[int]:
         """Words that stay in every shortened text; those of an answer are not counted, since they have no score."""
+        if not self.fixed:
+            return set()
         words = {word for word, fixed in zip(self.word_ids, self.fixed, strict=False) if fixed}
         return words - {NO_WORD}
 
@@ -117,11 +122,18 @@ class Encoding:
 
     def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
+        kept = [False] * len(self)
+        for position in positions:
+            kept[position] = True
+        return self.only(kept)
+
+    def only(self, kept: Sequence[bool]) -> Self:
+        """Keep the positions that are True in `kept`, length n."""
         selected: dict[str, Any] = {}
         for name in ("input_ids", "token_type_ids", "special", "word_ids", "characters", *POSITION_MARKS):
             row = getattr(self, name)
             if row:
-                selected[name] = tuple(row[position] for position in positions)
+                selected[name] = tuple(compress(row, kept))
         return replace(self, **selected)
 
     def delete(self, word_indices: Collection[int]) -> Self:

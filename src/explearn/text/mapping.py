@@ -33,7 +33,7 @@ class MappedRow:
         marks: the rationales in the row.
         lost: what of the row could not be used, reason -> count.
         answer: as in Example.
-        joined: as in Example.
+        gaps: as in Example.
     """
 
     words: tuple[str, ...]
@@ -44,7 +44,7 @@ class MappedRow:
     marks: tuple[Marks, ...] = ()
     lost: Mapping[str, int] | None = None
     answer: tuple[int, int] | None = None
-    joined: tuple[int, ...] = ()
+    gaps: tuple[str, ...] = ()
 
 
 def identifier(row: RawRow, column: str, value: object) -> str:

@@ -127,15 +127,24 @@ class RawRow:
             check_words(words, column)
 
 
+INDEX = "\0index"
+"""Stands for the name of a first column without one, in which pandas writes the numbers of rows; it is left out."""
+
+LONGEST_CELL = 2**31 - 1
+"""Characters in a cell of CSV; the length of a text is checked with the text."""
+
 Rows = Iterator[tuple[int, dict[str, Any]]]
 """(row number from 1, column -> value)."""
 
 
 def _read_csv(path: Path) -> Rows:
     number = 0
+    csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader((line for _, line in read_lines(path)), strict=True)
     try:
         header = next(reader, [])
+        if header[:1] == [""]:
+            header[0] = INDEX
         if not header or not all(header) or len(set(header)) != len(header):
             raise DataError(
                 f"{path}: got the header {', '.join(header)!r}; expected a different name for each column in the first "
@@ -149,7 +158,9 @@ def _read_csv(path: Path) -> Rows:
                 raise DataError(
                     f"{path}, row {number}: got {len(cells)} cells; expected {len(header)} ({', '.join(header)})"
                 )
-            yield number, dict(zip(header, cells, strict=True))
+            row = dict(zip(header, cells, strict=True))
+            row.pop(INDEX, None)
+            yield number, row
     except csv.Error as error:
         raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.extras import need
-from explearn.core.words import Segment, Span, lay_out
+from explearn.core.words import Segment, Span, lay_out, words_of
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, align_words
 
@@ -76,7 +76,8 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
     else:
         found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
         fields = align_words(offsets, list(zip((0, shift), found, strict=False)))
-        result = replace(encoding, pair_start=None if len(found) == 1 else len(found[0].spans), **fields)
+        pair_start = None if len(found) == 1 else len(found[0].spans)
+        result = replace(encoding, pair_start=pair_start, in_units=True, **fields)
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result
@@ -122,18 +123,19 @@ def _by_token(encoding: Encoding, segments: Sequence[Segment], offsets: Sequence
 
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
     """Return an example with its words replaced by the units of its encoding (`in_units`)."""
-    first = encoding.pair_start
-    if first is None:
-        first = len(encoding.words)
+    first = encoding.pair_start or len(encoding.words)
+    spans = encoding.spans[:first], encoding.spans[first:]
+    in_text = [Segment(segment.text, its) for segment, its in zip(example.segments, spans, strict=False)]
+    words, pair, gaps = words_of(in_text)
     answer = None
     if encoding.token is not None:
         answer = (encoding.token, encoding.token + 1)
     return replace(
         example,
-        words=encoding.words[:first],
-        pair=encoding.words[first:],
+        words=words,
+        pair=pair,
         answer=answer,
-        joined=encoding.joined,
+        gaps=gaps,
         unit=unit_name(unit),
     )
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from explearn.core.documents import file_digest, read_json
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.file_facts import FileFacts
-from explearn.core.validation import Shape, check
+from explearn.core.validation import PositiveInt, Shape, check
 from explearn.core.writing import write_json
 
 MANIFEST = "_manifest.json"
@@ -36,6 +36,13 @@ class Part(FileFacts):
     first: int
     texts: int
     rows: int
+
+
+class _UsedSettings(Shape):
+    """Settings that a resumed run uses; the others are only compared."""
+
+    threads: PositiveInt = 1
+    max_tokens: PositiveInt = 1
 
 
 class JobManifest(Shape):
@@ -106,6 +113,7 @@ def read_manifest(folder: Path) -> JobManifest | None:
         return None
     hint = "; the manifest is damaged: use another folder, or remove this one"
     manifest: JobManifest = check(JobManifest, read_json(path), DataError, f"{path}, ", hint)
+    check(_UsedSettings, manifest.settings, DataError, f"{path}, settings, ", hint)
     return manifest
 
 

@@ -13,7 +13,7 @@ from explearn.core.escape import printable
 
 @command
 def export_onnx(
-    explainer: Annotated[Path, typer.Option(help="Folder of a trained Marker or Reader, or a bundle.")],
+    explainer: Annotated[Path, typer.Option(help="Folder of a trained Marker, ExpNet or Reader, or a bundle.")],
     out: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     classifier: Annotated[
         str | None,

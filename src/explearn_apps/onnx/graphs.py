@@ -1,7 +1,7 @@
 """A classifier and its explainer as one module, in operations that ONNX has.
 
 Each returns `logits`, (batch, C), and `token_scores`, (batch, tokens), as the explainer's `score_batch` does; Reader
-also returns `certificate`, (batch, 3).
+also returns `certificate`, (batch, 2).
 b = batch, n = tokens, h = heads.
 """
 
@@ -145,7 +145,7 @@ def word_ranks(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class ExpNetGraph(_Attending):
-    """Marker as published, which scores each sub-token by itself."""
+    """ExpNet, which scores each sub-token by itself."""
 
     def __init__(self, classifier: TransformerPredictor, explainer: ExpNet) -> None:
         super().__init__(classifier)
@@ -174,7 +174,7 @@ class ReaderGraph(Graph):
         self.layers = explainer.layers
         self.problem = classifier.problem
         self.probabilities = classifier.probabilities
-        if explainer.options.people is not None:
+        if explainer.options.marked is not None:
             self.more = (*self.more, "aim")
         if explainer.texts["held_out"]:
             self.outputs = (*OUTPUTS, CERTIFICATE)
@@ -221,6 +221,4 @@ def graph_of(classifier: TransformerPredictor, explainer: Explainer) -> Graph:
         return ExpNetGraph(classifier, explainer)
     if isinstance(explainer, Reader):
         return ReaderGraph(classifier, explainer)
-    raise UnsupportedError(
-        f"{explainer.name}: cannot be exported to ONNX; expected a trained Marker or Reader (see explearn methods)"
-    )
+    raise UnsupportedError(f"{explainer.name}: cannot be exported to ONNX; expected a trained Marker, ExpNet or Reader")

@@ -20,7 +20,7 @@ OUTPUTS = ("logits", "token_scores")
 """Names of the graph's outputs: float32, (batch, classes) and (batch, tokens)."""
 
 CERTIFICATE = "certificate"
-"""A further output of Reader: predicted agreement, bound, and 1 for a familiar text, else 0; float32, (batch, 3)."""
+"""A further output of Reader: the bound, and 1 for a familiar text, else 0; float32, (batch, 2)."""
 
 Input = Literal["input_ids", "attention_mask", "token_type_ids", "word_ids", "target", "aim"]
 """Names of the graph's inputs, int64. All are (batch, tokens), padded on the right, but `target` and `aim`, (batch,).

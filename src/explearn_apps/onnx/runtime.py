@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, path_of
 from explearn.core.attribution import Attribution
-from explearn.core.certificate import Certificate, certificates
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.numeric_checks import check_logits
-from explearn.core.validation import Count, Fraction, check
+from explearn.core.validation import Count, Fraction, PositiveInt, check
 from explearn.methods.base.attributions import TextScores, attribution_of
 from explearn.methods.base.targets import Target, targeted_texts, windows_of
 from explearn.predictors.batching import budget_batches
@@ -64,16 +63,17 @@ class OnnxExplainer(Labelled):
             providers: onnxruntime's providers, the preferred one first.
             threads: threads per computation. 0: as many as onnxruntime finds cores.
             max_tokens: most padded sub-tokens in a batch.
-            aim: which of Reader's two questions to answer, if it was trained with `people`. None: as exported.
+            aim: which of Reader's two questions to answer, if it was trained with `marked`. None: as exported.
 
         Raises:
             ModelError: the file is not such a graph.
-            ParamsError: onnxruntime does not have a provider, or the graph does not take an `aim`.
+            ParamsError: onnxruntime does not have a provider, the graph does not take an `aim`, or a number is out of
+                range.
             MissingExtraError: onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
         self.path = Path(path_of("path", path))
-        self.max_tokens = max_tokens
+        self.max_tokens = check(PositiveInt, max_tokens, ParamsError, "max_tokens: ")
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
         check_listed("providers", providers)
@@ -98,7 +98,7 @@ class OnnxExplainer(Labelled):
         if aim is not None:
             self.aim = check(Fraction, aim, ParamsError, "aim: ")
         if self.aim != self.metadata.aim and "aim" not in self.metadata.inputs:
-            raise ParamsError(f"{self.path}: its explainer has not learned what people would mark; expected no `aim`")
+            raise ParamsError(f"{self.path}: its explainer has not learned which words are marked; expected no `aim`")
         self.name = str(path)
         self.labels = self.metadata.labels
         self.problem = Problem(self.metadata.problem)
@@ -181,9 +181,9 @@ class OnnxExplainer(Labelled):
                 )
             check_logits(logits, str(self.path))
             seconds = (time.perf_counter() - start) / len(batch)
-            certified: list[Certificate | None] = [None] * len(batch)
+            certified: list[Sequence[float] | None] = [None] * len(batch)
             if rest and self.aim == 1:
-                certified = [*certificates(rest[0].tolist())]
+                certified = rest[0].tolist()
             for row, i in enumerate(batch):
                 target = targets[i]
                 if target == PREDICTED:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from explearn.bundle.loading import find_explainer
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder
+from explearn.core.documents import public_name
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
 from explearn.core.writing import atomic_path, check_own
@@ -65,7 +65,7 @@ def export_onnx(
 
     Args:
         path: the file; an existing ONNX file is replaced.
-        explainer: a trained Marker or Reader: its folder, a bundle (folder or hub name), or an `Explainer`.
+        explainer: a trained Marker, ExpNet or Reader: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32. None: the bundle's.
 
     Returns:
@@ -183,10 +183,7 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
     inputs: list[Input] = ["input_ids", "attention_mask"]
     if "token_type_ids" in tokenizer.model_input_names:
         inputs.append("token_type_ids")
-    name = classifier.name
-    if is_folder(name):
-        # Only the last part of its path: the rest is private.
-        name = Path(name).resolve().name
+    name = public_name(classifier.name)
     architecture = str(config.model_type)
     return Metadata(
         explearn=metadata.version("explearn"),
@@ -244,6 +241,6 @@ def _numbers(attribution: Attribution) -> NDArray[np.float64]:
     numbers = [*attribution.filled(0.0), *attribution.token_scores, answer]
     certificate = attribution.certificate
     if certificate is not None:
-        # The bound is an exponential, which magnifies rounding: differences of a certificate count one tenth.
-        numbers += [certificate.agreement / 10, certificate.bound / 10]
+        # The bound is an exponential, which magnifies rounding: its differences count one tenth.
+        numbers.append(certificate.bound / 10)
     return np.array(numbers, dtype=np.float64)

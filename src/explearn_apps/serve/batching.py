@@ -20,19 +20,18 @@ class _Work:
 
     key: Hashable
     items: Sequence[Any]
-    arrived: float
     future: asyncio.Future[list[Any]] = field(repr=False)
 
 
 class Batcher:
-    """Collects work for a few milliseconds, joins work with the same key into batches, and does it in one thread.
+    """Joins work with the same key into batches, and does it in one thread.
 
     The oldest work comes first. The next batch collects while one is running. Work of cancelled requests is dropped. If
     a joined batch fails, because of any one request, its requests are retried separately.
 
     Args:
         run: function of a key and items that returns a result for each item; called in the thread.
-        limits: `join_seconds`, `join_texts` and `waiting`.
+        limits: `join_texts` and `waiting`.
     """
 
     def __init__(self, run: Callable[[Any, Sequence[Any]], Sequence[Any]], limits: Limits) -> None:
@@ -70,8 +69,7 @@ class Batcher:
             raise busy("the service is shutting down; try again later")
         if self.waiting + len(items) > self._limits.waiting:
             raise busy(f"{self.waiting} texts are already waiting; try again in a moment")
-        loop = asyncio.get_running_loop()
-        work: _Work = _Work(key, items, loop.time(), loop.create_future())
+        work: _Work = _Work(key, items, asyncio.get_running_loop().create_future())
         self._queue.append(work)
         self._arrived.set()
         return await work.future
@@ -91,11 +89,6 @@ class Batcher:
         loop = asyncio.get_running_loop()
         while True:
             await self._arrived.wait()
-            if self._queue:
-                oldest = self._queue[0]
-                rest = oldest.arrived + self._limits.join_seconds - loop.time()
-                if rest > 0 and self.waiting < self._limits.join_texts:
-                    await asyncio.sleep(rest)
             together = self._take()
             if together:
                 await loop.run_in_executor(self._worker, self._do, loop, together)

@@ -7,14 +7,13 @@ import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from explearn.core.attribution import Attribution
-from explearn.core.documents import is_folder
+from explearn.core.documents import public_name
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
@@ -81,10 +80,8 @@ class Engine:
     ) -> None:
         if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
-        if is_folder(classifier.name):
-            # The folder's path is private, but errors name the classifier.
-            folder = Path(classifier.name)
-            classifier = classifier.named(folder.resolve().name)
+        # Errors name the classifier.
+        classifier = classifier.named(public_name(classifier.name))
         self.classifier = classifier
         self.limits = limits
         self.metrics = Metrics()

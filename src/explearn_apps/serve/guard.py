@@ -18,6 +18,8 @@ from explearn_apps.serve.responses import JSON, error_response
 
 logger = logging.getLogger(__name__)
 
+CLOSE = {"connection": "close"}
+
 FORM = "application/x-www-form-urlencoded"
 
 SECURITY_HEADERS = {
@@ -56,6 +58,7 @@ class Guard:
     ) -> None:
         self._app = app
         self._limits = limits
+        self._too_large = f"body: got more than {limits.body_bytes:,} bytes; expected no more"
         self._metrics = metrics
         self._hosts = hosts
         self._paths = paths
@@ -78,9 +81,8 @@ class Guard:
             message = await receive()
             size += len(message.get("body", b""))
             if size > self._limits.body_bytes:
-                sentence = f"body: got more than {self._limits.body_bytes:,} bytes; expected no more"
                 # The rest of the body is not read.
-                raise HTTPException(413, sentence, {"connection": "close"})
+                raise HTTPException(413, self._too_large, CLOSE)
             return message
 
         async def answer(message: Message) -> None:
@@ -108,16 +110,17 @@ class Guard:
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the response to a request that must not reach the application, else None."""
         headers = Headers(scope=scope)
-        close = {"connection": "close"}
         host = re.sub(r":\d*$", "", headers.get("host", "")).lower()
         if self._hosts is not None and host not in self._hosts:
-            return error_response(400, f"Host: got {host[:100]!r}; expected {' or '.join(sorted(self._hosts))}", close)
+            return error_response(400, f"Host: got {host[:100]!r}; expected {' or '.join(sorted(self._hosts))}", CLOSE)
+        if int(headers.get("content-length", 0)) > self._limits.body_bytes:
+            return error_response(413, self._too_large, CLOSE)
         expected = {"/": FORM, "/explain": JSON}.get(scope["path"])
         if scope["method"] != "POST" or expected is None:
             return None  # for other paths the application answers 404 or 405
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return error_response(403, "sent by a page of another site; expected the service's own page", close)
+            return error_response(403, "sent by a page of another site; expected the service's own page", CLOSE)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != expected:
-            return error_response(415, f"Content-Type: got {kind[:100]!r}; expected {expected}", close)
+            return error_response(415, f"Content-Type: got {kind[:100]!r}; expected {expected}", CLOSE)
         return None

@@ -31,11 +31,11 @@ class Limits(Section):
     labels: Count = 8
     """Labels per request."""
     seconds: Seconds = 30.0
-    """Seconds that a request may wait for its answer."""
+    """Seconds that a request may take to arrive, and then may wait for its answer."""
     connections: Count = 256
-    """Open connections."""
-    join_seconds: Seconds = 0.003
-    """Seconds that a text waits for others with the same method, to be batched with them."""
+    """Open connections. A further one replaces the oldest one without a whole request, if any."""
+    client_connections: Count = 200
+    """Open connections of one address; as above."""
     join_texts: Count = 32
     """Texts per batch."""
 

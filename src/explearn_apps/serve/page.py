@@ -20,7 +20,7 @@ from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.escape import printable
 from explearn.core.validation import check, whole_number
-from explearn.show.display import LOOK, STYLE, rows
+from explearn.show.display import LOOK, STYLE, methods_html, rows
 from explearn.show.templates import html_templates
 from explearn.text.units import UNITS
 from explearn_apps.serve.engine import Engine, TextAnswer
@@ -196,7 +196,7 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
 
     Keys: heading; rows, each label's probability or value, now and before a change, with its share of the bar;
     left_out, number of labels that are not listed; link, the result's URL, empty if it is too long; json, the answer as
-    a data URL; heatmaps; words that can be changed, each with its part of the form.
+    a data URL; heatmaps; summaries, what the methods do; words that can be changed, each with its part of the form.
     """
     if not form.method:
         raise HTTPException(422, "Choose at least one method.")
@@ -239,6 +239,7 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
         "left_out": len(now) - len(listed),
         # For each explained class, one attribution per method.
         "heatmaps": [Markup(rows(together)) for together in zip(*answer.by_method, strict=True)],
+        "summaries": Markup(methods_html({name: engine.summaries[name] for name in form.method})),
         "words": _words(answer.attributions[0]),
     }
 

@@ -7,11 +7,13 @@ import logging
 import signal
 import socket
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from explearn.core.errors import ParamsError
+from explearn_apps.serve.connection import TimedProtocol
 from explearn_apps.serve.limits import Limits
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ def bind(host: str, port: int) -> socket.socket:
     """Return a listening socket, so that no other process gets the port while the model is loaded.
 
     Raises:
-        ParamsError: the port is in use or not allowed, or the host is not an address of this machine.
+        ParamsError: the port is in use or not allowed, or the host is empty or not an address of this machine.
     """
+    if not host:
+        raise ParamsError("--host: got an empty address; expected one, such as 0.0.0.0 for all networks")
     family = socket.AF_INET
     if ":" in host:
         family = socket.AF_INET6
@@ -57,10 +61,10 @@ def hosts_of(listening: socket.socket) -> Collection[str] | None:
 
 
 def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """Return a server for an application, with uvicorn's own limits."""
+    """Return a server for an application."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=partial(TimedProtocol, limits),  # type: ignore[arg-type]
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -68,10 +72,9 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         # Client errors are answered; only faults are logged.
         log_level="error",
         access_log=False,
-        # Do not trust a client's statement of its address.
+        # A client's statement of its address is not trusted.
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=limits.connections,
         timeout_graceful_shutdown=max(1, int(limits.seconds)),
     )
     return uvicorn.Server(config)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from explearn.core.documents import read_json
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import COST_FIGURES, Cost
+from explearn_study.workspace import Workspace
 
 Number = int | float | None
 Figures = dict[str, dict[str, Number]]
@@ -36,17 +36,22 @@ def join_costs(figures: Mapping[str, Mapping[str, Number]], costs: Mapping[str, 
     return {method: {**row, **costs[method]} for method, row in figures.items()}
 
 
-def read_costs(path: Path, methods: Iterable[str]) -> dict[str, dict[str, float | None]]:
-    """Return method -> `Cost.figures`, all None for a method that was not timed on this machine.
+def read_costs(workspace: Workspace, task: str, methods: Iterable[str]) -> dict[str, dict[str, float | None]]:
+    """Return method -> `Cost.figures` and training_seconds, None for what was not timed on this machine.
 
-    Such a method was run elsewhere, and its attributions came from DVC's cache.
+    Such a method was run or trained elsewhere, and its files came from DVC's cache.
 
     Raises:
         DataError: the file is damaged.
     """
-    figures: dict[str, dict[str, float | None]] = {name: dict.fromkeys(COST_FIGURES) for name in methods}
-    if path.exists():
-        for name, cost in read_json(path).items():
-            if name in figures:
-                figures[name] = Cost(**cost).figures()
+    figures: dict[str, dict[str, float | None]] = {}
+    timed = workspace.costs(task)
+    costs = read_json(timed) if timed.exists() else {}
+    for name in methods:
+        figures[name] = dict.fromkeys(COST_FIGURES)
+        if name in costs:
+            figures[name] = Cost(**costs[name]).figures()
+        trained = workspace.training_cost(task, name)
+        training = read_json(trained) if trained.exists() else {"training_seconds": None}
+        figures[name] |= training
     return figures

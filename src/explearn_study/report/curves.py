@@ -79,7 +79,7 @@ def drawn_baselines(run: RunFacts, task: TaskReport, metric: str) -> dict[str, f
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
     from matplotlib.ticker import MaxNLocator, NullLocator
 
-    from explearn.report.figures.style import STYLES
+    from explearn.report.figures.style import FAINT, STYLES
 
     colour = STYLES["learned"][0]
     grid = figure.subplots(len(tasks), 2, squeeze=False)
@@ -94,7 +94,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
             axes.set_xticks(marks, labels=[str(count) for count in marks], fontsize=8)
             axes.xaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_locator(MaxNLocator(5))
-            axes.grid(axis="y", color="#EEEEEE", linewidth=0.6)
+            axes.grid(axis="y", color=FAINT, linewidth=0.6)
             axes.fill_between(
                 [point["marks"] for point in bounded],
                 [point[f"{metric}_low"] for point in bounded],

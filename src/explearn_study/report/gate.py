@@ -1,4 +1,4 @@
-"""`explearn gate`: is a run within noise of another, or has a figure become worse than a rule allows?"""
+"""`explearn gate`: is a run within noise of another, or has a figure or the verdict become worse than a rule allows?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -26,7 +26,7 @@ from explearn.show.markdown import Markdown, table
 METRICS = "reports/metrics.json"
 
 
-Verdict = Literal["worse", "gone", "better", "new", "within noise", "same"]
+Verdict = Literal["worse", "gone", "better", "new", "within noise", "same", "not comparable"]
 
 
 class Rule(Section):
@@ -56,11 +56,11 @@ class Gate(Section):
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """A figure before and after, None if it is missing or undefined, and a rule's verdict on the change."""
+    """A figure, or the best methods, before and after, None if missing or undefined, and the verdict on the change."""
 
     metric: str
-    old: float | None
-    new: float | None
+    old: float | str | None
+    new: float | str | None
     tolerance: float
     verdict: Verdict
 
@@ -109,7 +109,10 @@ def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | N
 
 
 def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
-    """Apply every rule to the metrics of two runs.
+    """Apply every rule to the metrics of two runs, and compare their verdicts.
+
+    The headline is that of the explainer under study; if the two runs have studied different ones, it is not compared.
+    A verdict is worse if no method that was the best, or not clearly worse, is so now.
 
     Args:
         gate: the rules.
@@ -117,12 +120,13 @@ def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
         new: the metrics after.
 
     Returns:
-        The changes in the order of the rules and of the figures. A figure that becomes undefined or disappears is gone;
-        one that did not exist before is new.
+        The changes in the order of the rules and of the figures, the verdicts last. A figure that becomes undefined or
+        disappears is gone; one that did not exist before is new.
 
     Raises:
-        DataError: a rule matches no figure of either run.
+        DataError: a rule matches no figure of either run, or no rule matches a figure of the earlier run.
     """
+    same_explainer = _at(old, "headline", "explainer") == _at(new, "headline", "explainer")
     before = dict(figures(old))
     after = dict(figures(new))
     changes = []
@@ -130,8 +134,42 @@ def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
         names = [name for name in dict.fromkeys([*before, *after]) if fnmatchcase(name, rule.metric)]
         if not names:
             raise DataError(f"rule {rule.metric!r}: no such figure in {METRICS} of either run; expected at least one")
-        changes += [_change(rule, name, before.get(name), after.get(name)) for name in names]
-    return changes
+        for name in names:
+            change = _change(rule, name, before.get(name), after.get(name))
+            if name.startswith("headline.") and not same_explainer:
+                change = replace(change, verdict="not comparable")
+            changes.append(change)
+    if all(change.old is None for change in changes):
+        raise DataError(f"{METRICS} of the earlier run: none of the figures that the rules name; expected some")
+    return [*changes, *_verdict_changes(old, new)]
+
+
+def _at(document: Any, *keys: str) -> Any:
+    """Return the value under some keys of nested mappings; None if there is none."""
+    for key in keys:
+        if not isinstance(document, Mapping):
+            return None
+        document = document.get(key)
+    return document
+
+
+def _verdict_changes(old: object, new: object) -> Iterator[FigureChange]:
+    """Yield the changes of the best methods by each figure that both runs have a verdict on."""
+    before = _at(old, "verdict") or {}
+    after = _at(new, "verdict") or {}
+    for metric in before:
+        if metric not in after:
+            continue
+        verdict: Verdict = "worse"
+        if before[metric] == after[metric]:
+            verdict = "same"
+        elif not before[metric]:
+            verdict = "better"
+        elif set(before[metric]) & set(after[metric]):
+            verdict = "within noise"
+        earlier = ", ".join(before[metric]) or "none"
+        later = ", ".join(after[metric]) or "none"
+        yield FigureChange(f"verdict.{metric}", earlier, later, 0.0, verdict)
 
 
 def _change(rule: Rule, name: str, old: float | None, new: float | None) -> FigureChange:
@@ -171,14 +209,16 @@ def change_table(changes: Sequence[FigureChange]) -> str:
     return table(("Figure", "Before", "After", "Change", "Noise", "Verdict"), rows)
 
 
-def format_value(value: float | None) -> Markdown:
-    """Return a figure with four decimals; a dash for None."""
+def format_value(value: float | str | None) -> str:
+    """Return a figure with four decimals, names as they are; a dash for None."""
+    if isinstance(value, str):
+        return printable(value)
     return Markdown("–" if value is None else f"{value:.4f}")
 
 
 def format_difference(change: FigureChange) -> Markdown:
-    """Return by how much a figure changed; a dash if it is missing before or after."""
-    if change.old is None or change.new is None:
+    """Return by how much a figure changed; a dash if it is missing before or after, and for names."""
+    if not isinstance(change.old, float) or not isinstance(change.new, float):
         return Markdown("–")
     return Markdown(f"{change.new - change.old:+.4f}")
 

@@ -41,9 +41,23 @@ WHOLE_TEXT_WORDS = 60
 """Longest example text, in words, that every row repeats in full. For longer texts only chosen words are shown."""
 
 
-def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> None:
-    """Write report.md, report.html, figures/ and machine/ into `folder`, each file whole or not at all."""
-    blocks = report_blocks(run, tasks, more)
+def write_report(
+    folder: Path,
+    run: RunFacts,
+    tasks: Sequence[TaskReport],
+    more: Sequence[Block] = (),
+    known: Sequence[Block] = (),
+) -> None:
+    """Write report.md, report.html, figures/ and machine/ into `folder`, each file whole or not at all.
+
+    Args:
+        folder: where to.
+        run: facts about the run.
+        tasks: its results on each task.
+        more: further sections.
+        known: what tests with a known answer found, for the first page.
+    """
+    blocks = report_blocks(run, tasks, more, known)
     pictures = draw(blocks)
     for file, drawing in pictures.items():
         write_text(folder / file, drawing)

@@ -21,7 +21,15 @@ from explearn_study.params import Params
 from explearn_study.report.costs import split_costs
 from explearn_study.workspace import Workspace
 
-HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
+HEADLINE_METRICS = (
+    "f1",
+    "f1_topk",
+    "auroc",
+    "aopc_comprehensiveness",
+    "aopc_sufficiency",
+    "consistency",
+    "simulatability",
+)
 """Metrics of the explainer under study that `dvc metrics show` prints."""
 
 DECIMALS = 3
@@ -38,7 +46,9 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         DataError: a file of an earlier stage is missing, damaged or from another run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
+    from explearn.report.known import known_answers
     from explearn.report.manifest import write_manifest
+    from explearn.report.verdict import find_verdict
     from explearn_study.report.curves import curve_blocks
     from explearn_study.report.pages import write_report
     from explearn_study.report.papers import paper_blocks
@@ -46,9 +56,10 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.students import student_blocks
     from explearn_study.report.task_report import collect_task
 
-    tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
+    tasks = [collect_task(workspace, params, task, seed) for task in params.plain_tasks]
+    planted = [collect_task(workspace, params, task, seed) for task in params.planted_tasks]
     students = []
-    for task in params.tasks:
+    for task in params.plain_tasks:
         for name in params.compared_teachers:
             document = read_json(workspace.study("students", task, name))
             costs = workspace.student_costs(task, name)
@@ -64,8 +75,8 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         *student_blocks(params, students),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
-        write_report(drawn, run, tasks, more)
-        write_metrics(drawn, params, tasks)
+        write_report(drawn, run, tasks, more, known_answers(run, tasks, planted))
+        write_metrics(drawn, params, tasks, planted, find_verdict(run, tasks).best)
         put_files(drawn, workspace.reports)
     write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
 
@@ -111,8 +122,6 @@ def parameters_text(params: Params) -> str:
     unused = {"roster", "report"}
     if not params.teachers:
         unused.add("teach")
-    if not params.learned.from_features:
-        unused |= {"attend", "signals"}
     if params.classifiers.keys() >= set(params.tasks):
         unused.add("finetune")
     values = params.model_dump(mode="json", exclude=unused)
@@ -130,13 +139,26 @@ def _filled(value: Any) -> Any:
     return {name: part for name, part in filled.items() if part not in (None, [], {})}
 
 
-def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
+def write_metrics(
+    folder: Path,
+    params: Params,
+    tasks: Sequence[TaskReport],
+    planted: Sequence[TaskReport],
+    verdict: Mapping[str, Sequence[str]],
+) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
-    metrics.json: headline, classifiers (task -> split -> figures) and tasks (task -> method -> metric -> value),
-    without the figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded.
-    costs.json: headline and tasks with the figures that depend on the machine. Without an explainer under study, the
-    headlines have no figures.
+    <<<<<<< HEAD
+        metrics.json: headline, verdict (metric -> best methods), classifiers (task -> split -> figures), tasks (task ->
+        method -> metric -> value) and planted (the same for tasks of planted words), without the figures that depend on the
+        machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with
+        the figures that depend on the machine. Without an explainer under study, the headlines have no figures.
+    =======
+        metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
+        figures) and tasks (task -> method -> metric -> value), without the figures that depend on the machine.
+        headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with the figures
+        that depend on the machine. Without an explainer under study, the headlines have no figures.
+    >>>>>>> words
     """
     metrics = {}
     costs = {}
@@ -153,7 +175,15 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
         throughputs = [methods[params.explainer].get("relative_throughput") for methods in costs.values()]
         means["relative_throughput"] = mean_of_known(throughputs)
     classifiers = {task.task: task.classifier for task in tasks}
-    write_json(folder / "metrics.json", rounded({"headline": results, "classifiers": classifiers, "tasks": metrics}))
+    document: dict[str, Any] = {
+        "headline": results,
+        "verdict": verdict,
+        "classifiers": classifiers,
+        "tasks": metrics,
+    }
+    if planted:
+        document["planted"] = {task.task: split_costs(task.methods)[0] for task in planted}
+    write_json(folder / "metrics.json", rounded(document))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
     write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
 

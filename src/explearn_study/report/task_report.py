@@ -32,8 +32,9 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     own = [method.name for method in params.with_own_model]
     figures = read_json(workspace.metrics("explanations", task))
     # Costs are missing if a method was not run on this machine.
-    methods = join_costs(figures, read_costs(workspace.costs(task), params.methods))
+    methods = join_costs(figures, read_costs(workspace, task, params.methods))
     by_text = read_by_text(workspace.metrics_table("texts", task))
+    by_text |= read_by_text(workspace.metrics_table("mosaics", task))
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),

@@ -81,7 +81,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
             with text.row.located():
                 mapped = text.mapped
                 example = Example(
-                    text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer, mapped.joined
+                    text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer, mapped.gaps
                 )
                 examples.append(example)
                 rationales += _rationales(example, mapped)

@@ -6,14 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
-from explearn.core.examples import SPLITS, RationaleKind, Split
-from explearn.core.validation import Shape
+from explearn.core.examples import SPLITS, Split
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
 from explearn.text.rows import RawRow
@@ -41,16 +38,8 @@ def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, 
         return parse_mask(value, n_words)
 
 
-class _CorpusAnnotation(Shape):
-    annotator: Annotated[str, Field(pattern=r"\S")]
-    rationale: Any
-
-
 class CorpusAdapter(Adapter):
-    """An adapter for the embedded corpus (data/corpus): id, task, split, label, words, annotations.
-
-    The author made the marks while writing; every other annotator of the corpus is an LLM that read the plain text.
-    """
+    """An adapter for the embedded corpus (data/corpus): id, task, split, label, words. Its marks are in other files."""
 
     LABELS: Mapping[str, tuple[str, ...]] = {
         "reviews": ("negative", "positive"),
@@ -60,7 +49,7 @@ class CorpusAdapter(Adapter):
     }
 
     splits_in_rows = True
-    columns = ("task", "split", "words", "label", "annotations", *ID_COLUMNS)
+    columns = ("task", "split", "words", "label", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:
         self.corpus = Path(source.path).stem if source.path else task
@@ -81,23 +70,7 @@ class CorpusAdapter(Adapter):
             raise row.error(column, label, "a label as text")
         elif not is_unicode(label):
             raise row.error(column, label, "valid Unicode")
-        return MappedRow(
-            words=words,
-            label=label,
-            id=row_id(row, self.corpus),
-            split=split,
-            marks=tuple(self._marks(row, len(words))),
-        )
-
-    def _marks(self, row: RawRow, n_words: int) -> list[Marks]:
-        expected = "a list of objects with an annotator and a rationale"
-        annotations: list[_CorpusAnnotation] = row.read(list[_CorpusAnnotation], expected, "annotations")
-        marks = []
-        for annotation in annotations:
-            kind: RationaleKind = "author" if annotation.annotator == "author" else "llm"
-            mask = _mask(row, "annotations.rationale", annotation.rationale, n_words)
-            marks.append(Marks(annotation.annotator, kind, mask))
-        return marks
+        return MappedRow(words=words, label=label, id=row_id(row, self.corpus), split=split)
 
 
 class HateXplainAdapter(Adapter):

@@ -46,3 +46,6 @@ class SourceParams(Section):
     neutral: str | None = None
     """The classifier's mask token. If given, copies of training texts without their evidence are added, labelled
     `neutral`: L2E's protocol for human rationales (section 5). Only for sources with rationales."""
+    plant: Literal["word", "phrase", "order", "together", "place", "length", "punctuation"] | None = None
+    """What is planted into the texts to decide the label; the planted words are the marks, and the task's results are
+    shown apart, as a known answer (`explearn_study.sources.planted`)."""

@@ -109,7 +109,7 @@ class TestExplain:
 
 class TestTogether:
     def test_requests_at_once_go_through_the_model_together(self) -> None:
-        app = app_of("occlusion", limits=Limits(join_seconds=0.05))
+        app = app_of("occlusion")
 
         async def run() -> list[Any]:
             async with app.router.lifespan_context(app):
@@ -130,7 +130,7 @@ class TestTogether:
         assert sum(bucket.get() for bucket in batches._buckets) <= 4 and batches._sum.get() == 21
 
     def test_a_request_whose_time_is_over_is_told_to_come_back(self) -> None:
-        with TestClient(app_of("occlusion", limits=Limits(seconds=0, join_seconds=0.2))) as client:
+        with TestClient(app_of("occlusion", limits=Limits(seconds=0))) as client:
             answer = client.post("/explain", json={"texts": TEXTS})
         assert answer.status_code == 429 and answer.headers["retry-after"] == "5"
 

@@ -14,7 +14,7 @@ from explearn.core.errors import DataError
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
 
-LIMITS = Limits(join_seconds=0.02, join_texts=4)
+LIMITS = Limits(join_texts=4)
 
 
 class Work:

@@ -134,6 +134,7 @@ class TestMistakes:
             (("BUNDLE", "--classifier", "OTHER"), ("made for the classifier with fingerprint",)),
             (("nowhere", "--timeout", "inf"), ("'--timeout'",)),
             (("BUNDLE", "--host", "host.invalid"), ("--host host.invalid", "cannot be used")),
+            (("BUNDLE", "--host", ""), ("--host: got an empty address",)),
         ],
     )
     def test_others(self, bundle: Path, tiny_folder: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import threading
 import time
 
 import httpx2
@@ -54,6 +56,7 @@ RAW: dict[str, tuple[bytes, int]] = {
     "chunks without end": (
         POST + JSON + b"transfer-encoding: chunked\r\n\r\n" + (b"1000\r\n" + b" " * 4096 + b"\r\n") * 50, 413
     ),
+    "a length beyond all bounds": (POST + JSON + b"content-length: 1000000000000000000\r\n\r\n{", 413),
     "no kind": (POST + b"content-length: 2\r\n\r\n{}", 415),
     "a page of another site": (POST + JSON + b"sec-fetch-site: cross-site\r\ncontent-length: 2\r\n\r\n{}", 403),
     "an upgrade": (
@@ -114,16 +117,42 @@ class TestMany:
         assert live.app.state.engine.batcher.waiting == 0
         assert status_of(live.post(as_json())) == 200
 
-    def test_more_connections_than_are_taken(self) -> None:
-        limits = Limits(connections=4)
-        for live in serving(app_of(limits=limits), limits):
-            held = [socket.create_connection(("127.0.0.1", live.port), timeout=5) for _ in range(4)]
-            time.sleep(0.2)
-            assert status_of(live.get("/ready")) == 503
-            for connection in held:
-                connection.close()
-            time.sleep(0.2)
+    @pytest.mark.parametrize("sent", [b"", b"POST /expl", POST + JSON + b"content-length: 50\r\n\r\n{"])
+    def test_300_idle_connections_shut_nobody_out(self, live: Live, sent: bytes) -> None:
+        with contextlib.ExitStack() as held:
+            for _ in range(300):
+                connection = held.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=5))
+                connection.sendall(sent)
             assert status_of(live.get("/ready")) == 200
+            assert status_of(live.post(as_json())) == 200
+
+    def test_an_address_with_too_many_requests_is_refused_and_others_are_answered(self) -> None:
+        limits = Limits(client_connections=2, seconds=5)
+        app = app_of(limits=limits)
+        for live in serving(app, limits):
+            blocked = threading.Event()
+            app.state.engine.batcher._worker.submit(blocked.wait, 5)
+            body = as_json()
+            request = POST + JSON + f"content-length: {len(body)}\r\n\r\n".encode() + body
+            with contextlib.ExitStack() as held:
+                for _ in range(2):
+                    connection = held.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=5))
+                    connection.sendall(request)
+                time.sleep(0.2)
+                assert status_of(live.get("/ready")) == 503
+                assert status_of(live.get("/ready", "127.0.0.2")) == 200
+                blocked.set()
+
+    @pytest.mark.parametrize("start", [b"GET /ready HT", POST + JSON + b"content-length: 50\r\n\r\n"])
+    def test_a_request_of_a_few_bytes_a_second_is_ended(self, start: bytes) -> None:
+        limits = Limits(seconds=0.5)
+        for live in serving(app_of(limits=limits), limits):
+            begun = time.monotonic()
+            with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection, pytest.raises(OSError):
+                connection.sendall(start)
+                while time.monotonic() - begun < 5:
+                    connection.sendall(b" ")
+                    time.sleep(0.1)
 
 
 def test_after_all_that_it_serves_on_without_a_fault(live: Live) -> None:

@@ -83,6 +83,7 @@ def test_label_probabilities_and_heatmaps_side_by_side(client: TestClient) -> No
         (attribution,) = explearn.get_explainer(name).explain(classifier, [text])
         # The house's colours, as everywhere.
         assert words_html(attribution) in page
+        assert f"<b>{name}</b>: " in page
     assert "Before" not in page and Read(page).texts["textarea"][0].strip() == text
 
 
@@ -149,8 +150,9 @@ class TestWhatATextHolds:
         # A browser takes the first line feed for the element's own.
         assert page.texts["textarea"][0] == f"\n{text}"
         hidden = {field["name"]: field["value"] for field in page.all("input") if field["type"] == "hidden"}
-        assert hidden == {"before": text, "before_pair": ""}
-        again = hostile.post("/", data={"text": text, "method": "occlusion", **hidden})
+        # The only method is no choice.
+        assert hidden == {"before": text, "before_pair": "", "method": "occlusion"}
+        again = hostile.post("/", data={"text": text, **hidden})
         assert again.status_code == 200 and "Before" not in again.text
         words = [button["data-word"] for button in page.all("button") if "data-word" in button]
         assert words and words == text.split()[: len(words)]

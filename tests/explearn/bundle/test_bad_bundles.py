@@ -50,9 +50,27 @@ def test_a_file_that_has_changed_or_is_missing_is_named(bundle: Path, name: str)
     refused(bundle, str(bundle / name), "is missing")
 
 
-def test_a_file_that_nobody_exported_is_named(bundle: Path) -> None:
-    (bundle / "classifier/adapter_config.json").write_text("{}")
-    refused(bundle, str(bundle / "classifier/adapter_config.json"), "is not in manifest.json")
+@pytest.mark.parametrize("name", ["classifier/adapter_config.json", "more.json", "more/model.safetensors"])
+def test_a_file_that_nobody_exported_is_named(bundle: Path, name: str) -> None:
+    (bundle / name).parent.mkdir(exist_ok=True)
+    (bundle / name).write_text("{}")
+    refused(bundle, str(bundle / name), "is not in manifest.json")
+
+
+def test_a_link_that_nobody_exported_is_named(bundle: Path, tmp_path: Path) -> None:
+    (bundle / "elsewhere").symlink_to(tmp_path)
+    refused(bundle, str(bundle / "elsewhere"), "is not in manifest.json")
+
+
+def test_nothing_is_exported_into_a_bundle(bundle: Path) -> None:
+    out = str(bundle / "explainer/new")
+    command_complaint("export", "--method", "rollout", "--out", out, words=(out, "lies in the bundle"))
+    assert explearn.load(bundle, device="cpu").classifier is not None
+
+
+def test_a_folder_beside_some_other_manifest_is_no_place_in_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
+    assert explearn.export(tmp_path / "b", method="rollout").is_dir()
 
 
 def test_a_newer_format(bundle: Path) -> None:

@@ -23,6 +23,7 @@ from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.storage import read_attributions
+from explearn.core.writing import is_page
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
@@ -67,21 +68,21 @@ class TestWithoutLabelsOrMarks:
         assert "F1 of each method" not in page
         # The first screen shows no text of which nothing is known.
         first = page.partition("<nav")[0]
-        assert "no method is significantly better" in first and "A text of" not in first and "underlined" not in first
+        assert "no method is clearly better" in first and "A text of" not in first and "underlined" not in first
 
 
 class TestWithLabelsAndMarks:
-    def test_accuracy_and_agreement_with_people(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
+    def test_accuracy_agreement_and_who_marked(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
         masks = [json.dumps([int(position == 1) for position, _ in enumerate(text.split())]) for text in TEXTS]
         path = table(label=LABELS, mask=masks)
         out = tmp_path / "report.html"
-        columns = TextColumns(label="label", rationales="mask:mask")
+        columns = TextColumns(label="label", rationales="mask:mask", marks_by="three nurses")
         comparison = explearn.compare(model, path, methods=METHODS, columns=columns, out=out)
         classifier = load_classifier(model, device="cpu")
         right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
         assert comparison.task.classifier["test"]["accuracy"] == sum(right) / len(right)
         assert {figures["plausibility_texts"] for figures in comparison.methods.values()} == {sum(right)}
-        assert "No marks" not in page_of(out)
+        assert "No marks" not in page_of(out) and "unknown (three nurses)" in page_of(out)
 
 
 class TestForAnAuditor:
@@ -107,6 +108,16 @@ class TestForAnAuditor:
         Path("pages/audit.html").write_text(page.replace("0.", "1."), encoding="utf-8")
         lines = ["page: audit.html differs", "texts: t.csv differs", "pages/audit.json: 2 differences"]
         assert verify("pages/audit.html") == (1, lines)
+
+    def test_only_a_page_of_explearn_is_replaced(self, model: Path, tmp_path: Path) -> None:
+        out = tmp_path / "report.html"
+        out.write_text("<!doctype html>\n<p>mine\n", encoding="utf-8")
+        with pytest.raises(ParamsError, match="is not a page of Explearn"):
+            explearn.compare(model, list(TEXTS), methods="random", out=out)
+        assert "mine" in out.read_text(encoding="utf-8")
+        out.write_text("")
+        for _ in range(2):
+            assert is_page(explearn.compare(model, list(TEXTS), methods="random", out=out).report or out)
 
     def test_nothing_is_lost_to_a_manifest(self, model: Path, tmp_path: Path) -> None:
         mine = tmp_path / "report.json"

@@ -63,11 +63,6 @@ def test_what_needs_an_inside_is_left_out_or_undefined(comparison: explearn.Comp
     assert "No sanity checks: the function has no model to look into" in page
 
 
-def test_only_methods_that_can_explain_it_are_proposed(tmp_path: Path) -> None:
-    compared = explearn.compare(classifier(), list(TEXTS), methods="random,occlusion", out=tmp_path / "r.html")
-    assert "among the best at this elsewhere: reader, lime (train reader with explearn train)." in compared.verdict
-
-
 def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.Comparison, work: Path) -> None:
     def lines(function: Callable[..., NDArray[np.float64]]) -> list[str]:
         told: list[str] = []

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tiny
 from saying import complaint
 
-from explearn.comparison.texts import TextColumns, read_texts
+from explearn.comparison.reading import ComparedTexts
+from explearn.comparison.texts import TextColumns, given_texts, read_texts
+from explearn_study.example_files import read_examples, write_examples
 
 
 def test_a_txt_file_has_a_text_a_line(tmp_path: Path) -> None:
@@ -22,3 +28,67 @@ def test_a_txt_file_has_a_text_a_line(tmp_path: Path) -> None:
 def test_a_txt_file_has_no_other_column(tmp_path: Path, columns: TextColumns) -> None:
     (tmp_path / "lines.txt").write_text("A warm film.\n", encoding="utf-8")
     complaint(lambda: read_texts(tmp_path / "lines.txt", columns), "lines.txt, row 1, field 'stars': missing")
+
+
+@pytest.mark.parametrize(
+    ("marks_by", "annotator", "kind"),
+    [
+        (None, "table", "unknown"),
+        ("people", "table", "human"),
+        ("model", "table", "llm"),
+        ("nurses", "nurses", "unknown"),
+    ],
+)
+def test_marks_are_by_people_only_if_the_user_says_so(marks_by, annotator, kind):
+    columns = TextColumns(rationales="mask:mask", marks_by=marks_by)
+    (marks,) = given_texts([{"text": "fine film", "mask": "[1, 0]"}], columns=columns).rationales
+    assert (marks.annotator, marks.kind) == (annotator, kind)
+
+
+def test_a_table_written_by_pandas_with_its_index(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(",text,stars\n0,A warm film.,good\n1,Slow and dull.,bad\n", encoding="utf-8")
+    texts = read_texts(tmp_path / "t.csv", TextColumns(label="stars"))
+    assert [(one.text, one.label) for one in texts.examples] == [("A warm film.", "good"), ("Slow and dull.", "bad")]
+
+
+def test_a_cell_may_be_as_long_as_a_text_may_be(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"text\n{'word ' * 40_000}\n", encoding="utf-8")
+    (example,) = read_texts(tmp_path / "t.csv", TextColumns()).examples
+    assert len(example.words) == 40_000
+
+
+def test_labels_by_number_are_those_of_the_classifier() -> None:
+    texts = given_texts(["A warm film.", "Slow and dull."], [1, 0]).of_classes("model", ["bad", "good"])
+    assert [example.label for example in texts.examples] == ["good", "bad"] and texts.labels == ["bad", "good"]
+    complaint(lambda: given_texts(["A film."], [2]).of_classes("model", ["bad", "good"]), "the texts' labels are 2")
+    complaint(lambda: given_texts(["A film."], ["1"]).of_classes("model", ["bad", "good"]), "the texts' labels are 1")
+
+
+def test_the_class_names_that_a_data_set_declares() -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"]))
+    rows = datasets.Dataset.from_dict({"text": ["A warm film.", "Slow and dull."], "label": [1, 0]}, features=features)
+    assert [one.label for one in given_texts(rows, columns=TextColumns(label="label")).examples] == ["good", "bad"]
+
+
+SPACED = "  def  f(x):\n\treturn x \n"
+
+
+def test_the_white_space_of_a_text_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps({"text": SPACED, "pair": "a\tb"}), encoding="utf-8")
+    (listed,) = given_texts([SPACED]).examples
+    (pair,) = given_texts([("a b", SPACED)]).examples
+    (read,) = read_texts(tmp_path / "t.jsonl", TextColumns(pair="pair")).examples
+    assert listed.text == pair.pair_text == read.text == SPACED and read.pair_text == "a\tb"
+    assert listed.words == ("def", "f(x):", "return", "x") and not listed.joined
+    write_examples(tmp_path / "texts.parquet", [listed, pair, read])
+    assert read_examples(tmp_path / "texts.parquet") == [listed, pair, read]
+
+
+@pytest.mark.parametrize("unit", ("word", "token", "sentence", re.compile(r"\w+")))
+def test_a_classifier_compares_the_text_that_it_is_given(unit: Any) -> None:
+    classifier = tiny.classifier("roberta")
+    texts = ComparedTexts(classifier, given_texts([SPACED]), 1, 0, unit)
+    (encoding,) = texts.encodings.values()
+    assert encoding.input_ids == classifier.encode([SPACED])[0].input_ids
+    assert texts.explained[0].text == SPACED

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import tiny
+import torch
+from saying import complaint
 
+import explearn
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ExplearnError, ModelError
+from explearn.methods import registry
 from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
 from explearn.predictors.function import FunctionPredictor
 from explearn.predictors.labelled import Problem
@@ -60,3 +66,49 @@ def test_answers_of_other_problems() -> None:
     assert answer_fields(of, -logits, "b")["predicted"] == "a"
     of.problem = Problem.REGRESSION
     assert answer_fields(of, logits, "b")["value"] == 3.0
+
+
+def fails(_ones: Any) -> Any:
+    raise IndexError("no such row")
+
+
+def plugged_in(change: Callable[..., Any]) -> Any:
+    """A method of somebody else, whose scores `change` spoils."""
+
+    class Mine(explearn.BatchExplainer):
+        """Ones."""
+
+        about = explearn.About(name="mine", family="chance", cost="one forward pass")
+
+        def score_batch(self, classifier: Any, batch: Any, targets: Any) -> Any:
+            logits = classifier.logits(batch)
+            chosen = logits.argmax(-1) if targets is None else targets
+            return explearn.BatchScores(change(batch.attention_mask.float()), logits, chosen)
+
+    return Mine()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda ones: ones.to(torch.complex64), "complex scores; expected real numbers"),
+        (lambda ones: ones[:, :-1], "gave scores of shape (2, 5); expected (2, 6)"),
+        (lambda ones: torch.cat([ones, ones]), "gave scores of shape (4, 6); expected (2, 6)"),
+        (lambda ones: ones[..., None], "gave scores of shape (2, 6, 1); expected (2, 6)"),
+        (fails, "failed (IndexError"),
+    ],
+)
+def test_a_method_of_somebody_else_that_is_wrong_is_named(change: Callable[..., Any], said: str) -> None:
+    texts = ["the quick brown fox", "lazy"]
+    complaint(
+        lambda: plugged_in(change).explain(tiny.classifier("bert"), texts),
+        f"mine, of {__name__.partition('.')[0]!r},",
+        said,
+    )
+
+
+def test_a_comparison_goes_on_without_a_method_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = plugged_in(fails)
+    monkeypatch.setattr(registry, "_registered", {"mine": type(failing)})
+    result = explearn.compare(tiny.classifier("bert"), list(tiny.TEXTS), [failing, "random"], out=None)
+    assert list(result.methods) == ["random"] and "IndexError" in result.left_out["mine"]

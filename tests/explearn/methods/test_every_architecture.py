@@ -6,7 +6,6 @@ The references are slow and plain: transformers' written-out attention, one text
 from __future__ import annotations
 
 import functools
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,11 @@ import torch
 import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.hooks import Hooks
+from explearn.lens.listed_head import head_states
 from explearn.lens.watch import LayerGradients
 from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
 from explearn.methods.registry import get_info, list_explainers
-from explearn.methods.relevance.cam import head_states
-from explearn.predictors.architectures import architecture
 from explearn.predictors.transformer import TransformerPredictor
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
@@ -160,14 +158,11 @@ class TestAgainstEagerAttention:
         with torch.inference_mode(), Hooks() as hooks:
             encoder = hooks.record(model.base_model)
             logits = model(**tiny.batch(of, [TEXT]).model_inputs()).logits[0]
-            activated, weight = head_states(of, encoder.output[0][0])
-            activation = activated @ weight[TARGET]
+            activated, last = head_states(model, encoder.output[0][0])
+            activation = activated @ last.weight[TARGET]
         row = read_row(kind, len(activation))
         assert_close(token_scores(of, "cam"), activation * (row @ layers.attentions[-1][0].mean(0)))
         if kind != "modernbert mean":  # there the head reads no one token's state
-            head = architecture(model.config).head
-            assert head is not None
-            last = attrgetter(head.classifier)(model)
             bias = 0.0 if last.bias is None else last.bias[TARGET]
             torch.testing.assert_close(activation[int(row.argmax())] + bias, logits[TARGET], rtol=1e-4, atol=1e-4)
 

@@ -123,7 +123,8 @@ class TestTheCheckItself:
         return made
 
     def test_a_method_that_does_as_asked(self) -> None:
-        check_explainer(self.Right, architectures=["bert"], texts=tiny.TEXTS[:2])
+        for kind in ("bert", "roberta"):
+            check_explainer(self.Right, architectures=[kind], texts=tiny.TEXTS[:2])
         check_explainer(self.Right(), classifier=tiny.classifier("bert", 2), texts=tiny.TEXTS[:2])
 
     @pytest.mark.parametrize(

@@ -114,11 +114,14 @@ class TestVariants:
     def test_the_built_in_ones_are_listed_behind_their_method(self) -> None:
         names = explearn.list_explainers()
         start = names.index("marker")
-        assert names[start : start + 4] == ["marker", "marker_few_shot", "marker_in_domain", "expnet"]
+        assert names[start : start + 4] == ["marker", "marker_few_shot", "marker_in_domain", "reader"]
         info: Any = explearn.get_info("marker_in_domain")
         assert (info.of, info.defaults["protocol"]) == ("marker", "in_domain")
         assert info.summary == "Marker trained on the task's own rationales."
         assert explearn.get_explainer("marker_in_domain").options.protocol == "in_domain"
+
+    def test_a_variant_may_refine_another_variant(self) -> None:
+        assert [explearn.get_info(name).base for name in ("faml", "faml_states")] == ["paml", "paml_states"]
 
     def test_a_variant_is_a_method_with_options_of_its_own(self) -> None:
         info, base = variant_of("first", "raw_attention", {"layer": 0}), explearn.get_info("raw_attention")

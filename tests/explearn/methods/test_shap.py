@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import comb
@@ -201,3 +202,15 @@ class TestKernelShap:
             with count_passes(of.model) as passes:
                 explearn.get_explainer("kernel_shap", samples=samples).explain(of, [LONG])
             assert passes.forward == passes_expected
+
+
+def test_units_are_left_out_whole() -> None:
+    of = tiny.classifier("bert", 3)
+    text = "a warm funny sequel"
+    (actual,) = explearn.get_explainer("shap").explain(of, [text], [1], unit=re.compile("a warm|funny sequel"))
+    (encoding,) = of.encode([text])
+    left_out = [[], [0, 1], [2, 3], [0, 1, 2, 3]]
+    whole, first, second, none = of.predict_proba([encoding.mask(words, of.mask_token_id) for words in left_out])[:, 1]
+    # By hand, for two players.
+    expected = [(whole - first + second - none) / 2, (whole - second + first - none) / 2]
+    np.testing.assert_allclose(actual.scores, expected, atol=1e-5)

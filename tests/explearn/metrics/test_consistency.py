@@ -58,7 +58,7 @@ def test_explanations_that_follow_the_states_are_fully_consistent():
     # that of their first entries.
     shares = 2.0 ** -np.arange(8)
     actual = one(100 * shares[:, None], [[x, 1 - x] for x in shares])
-    assert actual.value == pytest.approx(1) and actual.low == pytest.approx(1) and actual.high == pytest.approx(1)
+    assert actual.value == pytest.approx(1) and actual.low < 0.5 and actual.high == pytest.approx(1)
 
 
 def test_methods_judged_together_have_the_figures_of_each_alone():

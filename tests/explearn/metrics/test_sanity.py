@@ -63,7 +63,7 @@ def test_a_method_that_reads_the_model_notices_and_one_that_does_not_does_not():
     checks = s.check_methods(methods, classifier, EXAMPLES, SanityParams(), seed=3)
     blind, reading = (checks[name].random_model["embeddings"] for name in ("random", "raw_attention"))
     assert (blind.spearman, blind.overlap, checks["random"].max_sensitivity) == (pytest.approx(1), 1, 0)
-    assert reading.spearman < 0.9 and reading.spearman_low <= reading.spearman <= reading.spearman_high
+    assert reading.spearman < 0.9
     assert 0 < checks["raw_attention"].max_sensitivity < 1
     assert checks["random"].random_labels is None and checks["random"].skipped == ""
 

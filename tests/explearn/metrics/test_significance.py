@@ -24,7 +24,6 @@ def test_intervals_of_means_are_scipys_where_there_is_no_skewness_and_of_0_and_1
     # Nothing of twenty: 1 - 0.025^(1/20).
     assert s.mean_interval([0] * 20, 0.95) == pytest.approx((0, 1 - 0.025**0.05))
     assert s.mean_interval([0.5, np.nan], 0.95) == (None, None)
-    assert s.mean_interval([0.5] * 3, 0.95) == (0.5, 0.5)
 
 
 def test_the_interval_of_a_skewed_mean_leans_to_the_long_side():
@@ -40,8 +39,21 @@ def test_the_interval_of_a_pooled_figure_is_the_jackknife_s_on_the_logit():
     low, high = s.pooled_interval(0.5, without, 0.95)
     step = t.ppf(0.975, 3) * values.std(ddof=1) / 2 / 0.25
     assert (low, high) == pytest.approx((1 / (1 + np.exp(step)), 1 / (1 + np.exp(-step))))
-    assert s.pooled_interval(1.0, [1.0, 1.0], 0.95) == (1, 1)
     assert s.pooled_interval(0.5, [np.nan, 0.4], 0.95) == (None, None)
+
+
+def test_equal_texts_leave_a_doubt():
+    """Of ten texts none differs: of all, up to 1 - 0.025^(1/10) = 0.308 may, and then be at an end of the range."""
+    assert s.mean_interval([0.5] * 10, 0.95, 0, 1) == pytest.approx((0.346, 0.654), abs=5e-4)
+    assert s.mean_interval([0.5] * 10, 0.95) == (None, None)
+    assert s.pooled_interval(1.0, [1.0] * 10, 0.95) == pytest.approx((0.692, 1), abs=5e-4)
+    assert s.pooled_interval(0.0, [0.0] * 10, 0.95, least=-1) == pytest.approx((-0.308, 0.308), abs=5e-4)
+
+
+def test_intervals_end_at_the_range_of_the_metric():
+    rhos = [-1, 1, 0.9, 0.95, 1]
+    assert s.mean_interval(rhos, 0.95)[0] < -1 == s.mean_interval(rhos, 0.95, -1, 1)[0]
+    assert s.mean_interval(rhos, 0.95, -1, 1)[1] <= 1
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():

@@ -87,6 +87,28 @@ def test_methods_that_read_weights_take_merged_adapters_only(tmp_path):
     assert scores(load_classifier(tmp_path / "adapters", device="cpu"), "decompx")
 
 
+def test_a_folder_of_adapters_with_checkpoints_beside_them_is_its_own_adapters(tmp_path):
+    tiny.classifier("bert", 3).save_pretrained(tmp_path / "base")
+    model = adapted("bert", "lora", tmp_path / "base")
+    model.save_pretrained(tmp_path / "run")
+    expected = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
+    tiny.make_classifier("bert", 3, seed=5).save_pretrained(tmp_path / "run" / "checkpoint-20")
+    loaded = load_classifier(tmp_path / "run", device="cpu")
+    np.testing.assert_allclose(loaded.predict_proba(tiny.TEXTS), expected.predict_proba(tiny.TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", (1, 4))
+def test_adapters_in_memory_of_a_model_with_one_output(rank):
+    config = peft.LoraConfig(r=rank, target_modules=["query"], modules_to_save=["classifier"], task_type="SEQ_CLS")
+    model = peft.get_peft_model(tiny.model("bert", 1), config).eval()
+    with torch.no_grad():
+        model.base_model.model.classifier.modules_to_save["default"].weight.mul_(-2)
+    of = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
+    inputs = tiny.tokenizer("bert")(tiny.TEXTS[0], return_tensors="pt")
+    expected = model(**inputs).logits.sigmoid().item()
+    np.testing.assert_allclose(of.predict_proba(tiny.TEXTS[:1])[0], [1 - expected, expected], atol=1e-5)
+
+
 def test_adapters_of_a_quantised_model(encoder, tmp_path):
     pytest.importorskip("bitsandbytes")
     kind, base = encoder
@@ -116,7 +138,7 @@ class TestIsRefused:
         complaint(lambda: load_classifier(folder, device="cpu"), "names no base_model_name_or_path")
         shutil.rmtree(tmp_path / "base")
         self.rewritten(folder, base_model_name_or_path=str(tmp_path / "base"))
-        complaint(lambda: load_classifier(folder, device="cpu"), str(folder), str(tmp_path / "base"))
+        complaint(lambda: load_classifier(folder, device="cpu"), str(folder), f"belong to {tmp_path / 'base'}")
 
     def test_weights_in_a_pickle(self, tmp_path):
         folder = self.saved(tmp_path)

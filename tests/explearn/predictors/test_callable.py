@@ -7,6 +7,7 @@ from math import factorial
 
 import numpy as np
 import pytest
+from saying import complaint
 
 import explearn
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
@@ -65,6 +66,14 @@ class TestExplaining:
         assert pair.words == ("good", "film", "bad", "bad")
         assert pair.probability == pytest.approx(1 - probability("good film bad bad"), abs=1e-9)
 
+    @pytest.mark.parametrize(("mask", "masked"), [("", " a\n\nfilm\n"), ("[UNK]", " a\t[UNK]\n\nfilm\n")])
+    def test_it_is_asked_about_the_text_as_it_is(self, mask, masked):
+        classifier = of(mask=mask)
+        (encoding,) = classifier.encode([" a\tgood\n\nfilm\n"])
+        assert encoding.input == " a\tgood\n\nfilm\n"
+        assert encoding.mask([1], classifier.mask_token_id).input == masked
+        assert encoding.delete([1]).input == " a\n\nfilm\n" and encoding.delete([0, 1, 2]).input == ""
+
     @pytest.mark.parametrize("mask", ["", "[UNK]"])
     def test_occlusion_asks_for_the_text_with_a_word_left_out_or_masked(self, mask):
         function = Counting()
@@ -74,6 +83,19 @@ class TestExplaining:
         expected = [probability(TEXT) - probability(text) for text in without]
         np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
         assert sorted(text for call in function.calls for text in call) == sorted([TEXT, *without])
+
+    @pytest.mark.parametrize("name", OPTIONS)
+    def test_a_function_that_takes_no_empty_text(self, name):
+        def function(texts):
+            assert all(texts), "an empty text"
+            return Counting()(texts)
+
+        classifier = of(function, empty="film")
+        assert np.isfinite(explain(name, classifier, [TEXT], ["pos"])[0].scores).all()
+        (encoding,) = classifier.encode([("good film", "bad")])
+        assert encoding.delete([2]).input == ("good film", "film")
+        if name in ("lime", "shap", "kernel_shap", "solvex"):
+            complaint(lambda: explain(name, of(function), [TEXT], ["pos"]), "name a text for it, empty='...'")
 
     def test_kernel_shap_of_all_sets_is_the_shapley_values(self):
         (attribution,) = explain("kernel_shap", of(), ["good film bad"], ["pos"])

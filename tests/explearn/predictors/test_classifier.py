@@ -221,3 +221,12 @@ def test_the_embedded_encoder_is_there_and_other_weights_are_refused():
     assert (folder / "config.json").is_file() and resolve_encoder("embedded") == str(folder)
     with pytest.raises(ModelError, match=r"SHA-256 is 53aa51.*; expected 000000.*; the weights are not loaded"):
         embedded_encoder("0" * 64)
+
+
+@pytest.mark.parametrize("charsmap", ("AAAA", "!!"))
+def test_a_tokenizer_whose_library_panics(charsmap, tmp_path):
+    tiny.classifier("bert").save_pretrained(tmp_path)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    assert "cannot be loaded as a classifier (Precompiled" in complaint(tmp_path)

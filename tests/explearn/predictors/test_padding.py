@@ -12,6 +12,7 @@ import torch
 import transformers
 from rounding import assert_close
 
+import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.predictors.architectures import reads_last
@@ -100,3 +101,44 @@ def test_a_text_masked_at_its_end_with_the_padding_token_is_read_as_the_model_re
     with torch.inference_mode():
         expected = of.model(input_ids=torch.tensor([masked.input_ids])).logits.double().softmax(-1).numpy()
     assert_close(of.predict_proba([masked, *of.encode(tiny.TEXTS)])[:1], expected)
+
+
+def big_bird():
+    words = tiny.tokenizer("bert")
+    config = transformers.BigBirdConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=64, block_size=2, num_random_blocks=1, pad_token_id=words.pad_token_id,
+        initializer_range=0.25,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return transformers.BigBirdForSequenceClassification(config).eval()
+
+
+def test_a_model_of_sparse_attention_reads_long_texts_with_it_and_short_ones_without():
+    long = " ".join(["lazy dog and fox"] * 5)
+    words = tiny.tokenizer("bert")
+    expected = []
+    for text in (long, "lazy dog", long):
+        model = big_bird()  # transformers switches a model at its first short text
+        with torch.inference_mode():
+            expected.append(model(**words(text, return_tensors="pt")).logits.softmax(-1)[0].double().numpy())
+    of = TransformerPredictor(big_bird(), words, ComputeOptions(device="cpu"), "bird")
+    assert_close(of.predict_proba(["lazy dog"]), expected[1:2])
+    assert_close(of.predict_proba([long, "lazy dog", long]), expected)
+
+
+@pytest.mark.parametrize("blocks", (1, 2, 3))
+def test_a_funnel_reads_texts_that_are_shorter_than_it_can(blocks):
+    words = tiny.tokenizer("bert")
+    config = transformers.FunnelConfig(
+        vocab_size=len(words), block_sizes=[1] * blocks, d_model=32, n_head=4, d_head=8, d_inner=48,
+        pad_token_id=words.pad_token_id, initializer_range=0.5,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    of = TransformerPredictor(transformers.FunnelForSequenceClassification(config), words, ComputeOptions(device="cpu"))
+    longer = "the quick brown fox jumps over"
+    assert_close(of.predict_proba([longer]), [alone(of, longer)])
+    together = of.predict_proba(["lazy", longer, "the lazy dog"])
+    assert_close(together, [of.predict_proba([text])[0] for text in ("lazy", longer, "the lazy dog")])
+    for name in ("lime", "solvex", "input_x_gradient"):
+        assert all(map(len, (a.scores for a in explearn.get_explainer(name).explain(of, ["lazy"]))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import tiny
@@ -192,3 +194,34 @@ class TestRegression:
     def test_what_needs_classes_refuses(self, of, name, options):
         with pytest.raises(UnsupportedError, match=r"the model gives a value and no class \(regression\); expected"):
             explain(name, of, [TEXT], **options)
+
+
+IDENTITY = "torch.nn.modules.linear.Identity"
+
+
+@pytest.mark.parametrize(
+    ("classes", "config", "expected"),
+    [
+        (1, {"sentence_transformers": {"activation_fn": IDENTITY}}, Problem.REGRESSION),
+        (1, {"sbert_ce_default_activation_function": IDENTITY}, Problem.REGRESSION),
+        (3, {"sentence_transformers": {"activation_fn": IDENTITY}}, Problem.SINGLE_LABEL),
+        (3, {"function_to_apply": "sigmoid"}, Problem.MULTI_LABEL),
+        (3, {"function_to_apply": "none"}, Problem.REGRESSION),
+        (1, {"function_to_apply": "none"}, Problem.REGRESSION),
+        (3, {"function_to_apply": "sigmoid", "problem_type": "single_label_classification"}, Problem.SINGLE_LABEL),
+        (1, {}, Problem.BINARY),
+    ],
+)
+def test_the_configuration_says_what_an_output_is(classes, config, expected):
+    assert classifier(classes=classes, **config).problem is expected
+
+
+def test_a_cross_encoder_s_score_below_zero_is_explained_as_it_is(tmp_path):
+    tiny.model("bert", 1).save_pretrained(tmp_path)
+    tiny.tokenizer("bert").save_pretrained(tmp_path)
+    # As sentence-transformers 5 and later write it; before, it stood in config.json.
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps({"activation_fn": IDENTITY}))
+    of = load_classifier(tmp_path, device="cpu")
+    (attribution,) = explain("input_x_gradient", of, TEXTS[:1])
+    assert attribution.target == "rude"
+    assert attribution.value == pytest.approx(outputs(of.model, of, TEXTS[:1]).item(), abs=1e-5)

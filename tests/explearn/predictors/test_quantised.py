@@ -76,13 +76,13 @@ class TestWhileLoading:
         assert all(map(np.array_equal, before, after))
         assert all(np.abs(one).max() > 0 for one in after)
 
-    @pytest.mark.parametrize("name", ["paml", "ivra"])
+    @pytest.mark.parametrize("name", ["paml_states", "ivra_frozen"])
     def test_what_leaves_the_classifier_as_it_is_trains_on_it(self, folder, precision, name):
         of = load(folder, precision=precision)
         before = of.predict_proba(tiny.TEXTS)
         texts = [(text, of.labels[i % 2]) for i, text in enumerate(tiny.TEXTS)]
         options = {"epochs": 1, "validation_texts": 4}
-        trained = explearn.get_explainer(name, **(options if name == "paml" else {"schedule": options}))
+        trained = explearn.get_explainer(name, **(options if name == "paml_states" else {"schedule": options}))
         trained.fit(of, texts, validation=texts)
         assert all(np.isfinite(a.scores).all() for a in trained.explain(of, tiny.TEXTS))
         assert np.array_equal(of.predict_proba(tiny.TEXTS), before)
@@ -146,3 +146,12 @@ class TestIsRefused:
         call = lambda: load_classifier(folder, precision="nf4", device_map="auto")  # noqa: E731
         complaint(call, "device-map", "quantised weights, which are not divided here")
         complaint(lambda: load(folder, precision="nf4").check_plain("training ivra"), "training ivra", "not quantised")
+
+
+@pytest.mark.parametrize("bits", (4, 8))
+def test_plain_weights_that_are_called_quantised(bits, tmp_path):
+    tiny.classifier("bert").save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "bitsandbytes", f"load_in_{bits}bit": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    complaint(lambda: load(tmp_path), str(tmp_path), "remove quantization_config")

@@ -32,10 +32,10 @@ METHODS = {
     "marker": functools.partial(Marker, epochs=1, protocol="in_domain"),
     "expnet": functools.partial(ExpNet, epochs=1, protocol="in_domain"),
     "reader": functools.partial(Reader, samples=4, width=16, epochs=1),
-    "ivra": functools.partial(IvRA, criteria=["cons"], schedule=QUICK),
-    "ivra comp": functools.partial(IvRA, criteria=["comp", "suff"], schedule=QUICK),
-    "smat": functools.partial(SMaT, criteria=["cons"], schedule=QUICK),
-    "paml": functools.partial(PAML, epochs=1, batch_size=4),
+    "ivra": functools.partial(IvRA, frozen=True, criteria=["cons"], schedule=QUICK),
+    "ivra comp": functools.partial(IvRA, frozen=True, criteria=["comp", "suff"], schedule=QUICK),
+    "smat": functools.partial(SMaT, frozen=True, criteria=["cons"], schedule=QUICK),
+    "paml": functools.partial(PAML, backbone="states", epochs=1, batch_size=4),
 }
 OF_DECODERS = ("consensus", "marker", "expnet", "reader", "ivra", "smat")
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from task_reports import check, comparison, metrics, run, similarity, task
 
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import OPEN_CAVEATS, RULES, Caveat, find_caveats, part_caveats
+from explearn.report.columns import leaderboard
+from explearn.report.verdict import unranked_metrics
 
 
 def said(*tasks, **changes) -> str:
@@ -18,7 +21,7 @@ def said(*tasks, **changes) -> str:
 
 
 def test_disagreeing_annotators_are_named():
-    assert "People disagree: films (0.30)" in said(task(agreement={"alpha": 0.3}))
+    assert "Annotators disagree: films (0.30)" in said(task(agreement={"alpha": 0.3}))
     assert "disagree" not in said(task(agreement={"alpha": 0.7}))
     assert "in films no text was marked by two annotators" in said(task(agreement={"alpha": None, "kinds": {"llm": 3}}))
 
@@ -76,14 +79,14 @@ def test_a_fall_of_confidence_on_texts_shortened_at_random_is_named(without, nam
 def test_methods_and_figures_no_better_than_random_scores_are_named():
     figures = {"random": 0.5, "rollout": 0.55, "cam": 0.9}
     text = said(task(comparisons={"auroc": comparison("auroc", figures, {("random", "cam"): 0.001})}))
-    assert "finding what people marked: rollout." in text and "AUROC (" not in text
+    assert "finding the marked words: rollout." in text and "AUROC (" not in text
     assert "AUROC (0 of 2)" in said(task(comparisons={"auroc": comparison("auroc", figures)}))
     # Neither is one that is significantly worse, nor one of which figures and test disagree.
     worse = comparison("auroc", {"random": 0.5, "cam": 0.1}, {("random", "cam"): 0.001})
     against = np.array([[0, 1], [-1, 0]], dtype=np.int8)
     unclear = comparison("auroc", {"random": 0.5, "cam": 0.9}, {("random", "cam"): 0.001}, direction=against)
     for test in (worse, unclear):
-        assert "finding what people marked: cam." in said(task(comparisons={"auroc": test}))
+        assert "finding the marked words: cam." in said(task(comparisons={"auroc": test}))
 
 
 def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():
@@ -93,10 +96,17 @@ def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():
     assert "add up" not in said(task("films", {"shap": shap}))
 
 
+def test_methods_trained_for_less_than_half_as_long_are_named():
+    methods = {name: metrics(training_seconds=t) for name, t in (("reader", 40.0), ("paml", 19.0), ("ivra", 21.0))}
+    text = said(task("films", {**methods, "lime": metrics(training_seconds=None)}))
+    assert "Less training: paml 19 s. reader was trained for 40 s" in text
+    assert "Less training" not in said(task("films", {name: methods[name] for name in ("reader", "ivra")}))
+
+
 def test_too_few_texts_are_told():
     for few in (metrics(plausibility_texts=8, f1_topk_low=0.1, f1_topk_high=0.9), {"texts": 8}):
-        assert "With fewer than 20 texts, intervals are rough" in said(task("films", {"shap": few}))
-    assert "rough" not in said(task("films", {"shap": {"texts": 20}}))
+        assert "No interval is shown for fewer than 20 texts" in said(task("films", {"shap": few}))
+    assert "No interval" not in said(task("films", {"shap": {"texts": 20}}))
 
 
 def test_an_explainer_that_came_out_untrained_is_named():
@@ -121,3 +131,21 @@ def test_gravest_caveats_on_the_verdict_s_methods_are_open_and_all_others_folded
     of = task("films", {"marker": metrics(), "cam": metrics()}, notes=notes)
     found = [caveat.title for caveat in find_caveats(run("marker", "cam"), [of])]
     assert found == [rule.title for rule in RULES if rule.title in found] and "Optimises the metric" in found
+
+
+def test_methods_whose_own_choice_is_worse_than_random_are_named():
+    figures = {"cam": metrics(0.2), "lime": metrics(0.3), "random": metrics(0.25)}
+    text = said(task("films", figures))
+    assert "Below chance by its own rule: cam (0.200). F1 of the words that these methods choose" in text
+    assert "chosen at random have 0.250" in text
+
+
+def test_no_method_is_best_by_figures_that_hardly_tell_methods_from_random_scores():
+    values = {"cam": 0.3, "lime": 0.4, "random": 0.25}
+    tests = {"infidelity": comparison("infidelity", values, larger_is_better=False)}
+    of = task("films", {name: metrics(infidelity=value) for name, value in values.items()}, comparisons=tests)
+    assert "Infidelity (0 of 2)" in said(of)
+    unranked = unranked_metrics(run(*values), [of])
+    assert unranked == {"infidelity": (0, 2)}
+    board = leaderboard(run(*values), "", of.methods, [CATALOGUE["infidelity"]], of.standings, unranked)
+    assert [row[1].mark for row in board.rows] == ["", "", ""]

@@ -12,6 +12,7 @@ from explearn.methods.aml.report import report as aml_report
 from explearn.methods.consensus.report import feature_weights
 from explearn.methods.consensus.report import report as consensus_report
 from explearn.methods.ivra.report import report as ivra_report
+from explearn.report.columns import used_marks
 from explearn.report.figures.style import svg
 from explearn.show.blocks import Fold, Paragraph, Picture, Table, walk
 
@@ -58,6 +59,11 @@ def test_ivra_s_coefficients_are_heat_maps():
     assert isinstance(training, Paragraph) and training.text.endswith("ivra, films: for comp, suff, epoch 2 of 3.")
     assert isinstance(picture, Picture)
     assert "ivra, films" in svg(picture) and "layers" in svg(picture)
+
+
+def test_the_accuracy_of_a_method_s_own_classifier_stands_under_the_table():
+    sentence = used_marks(run("ivra"), [task(notes={"ivra": {"accuracy": [0.9, 0.85]}})])
+    assert sentence.endswith("and of the task's, on validation texts: ivra on films 0.850 (0.900).")
 
 
 class TestConsensus:

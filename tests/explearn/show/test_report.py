@@ -12,13 +12,13 @@ import pytest
 from markdown_it import MarkdownIt
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, similarity, task
 
-from explearn.report.figures.intervals import interval_picture
-from explearn.report.figures.pareto import CostPoint, cost_points, pareto_front
-from explearn.report.figures.style import svg
+from explearn.metrics.registry import CATALOGUE
+from explearn.report.figures.dots import dot_plot
+from explearn.report.figures.style import INK, svg
 from explearn.report.page import report_blocks
-from explearn.report.task_sections import pair_tables, sanity_table, task_section
+from explearn.report.task_sections import against_each_other, sanity_blocks, task_section
 from explearn.report.versions import versions
-from explearn.show.blocks import Cell, Column, Fold, Heading, Paragraph, Table, bold, walk
+from explearn.show.blocks import Cell, Column, ExampleText, Fold, Heading, Paragraph, Table, bold, walk
 from explearn.show.tables import csv_of, latex_of
 from explearn_study.report.pages import render_markdown, select, write_report
 
@@ -26,7 +26,13 @@ OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg"}
 
 
 def costs(f1: float, speed: float, slower: float):
-    return metrics(f1, throughput=100 * speed / slower, relative_throughput=speed / slower, peak_memory_mb=400 * slower)
+    return metrics(
+        f1,
+        throughput=100 * speed / slower,
+        relative_throughput=speed / slower,
+        peak_memory_mb=400 * slower,
+        training_seconds=(40 if speed == 1 else 9) * slower,
+    )
 
 
 def whole_run(slower=1.0, names=("films", "a$b$<c>")):
@@ -39,6 +45,10 @@ def whole_run(slower=1.0, names=("films", "a$b$<c>")):
         "sanity": {"texts": 4, "methods": {"marker": check(), "rollout": check(0.9)}},
     }
     return [task(name, methods, **changes) for name in names]
+
+
+def texts_of(table: Table) -> list[list[str]]:
+    return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
 
 
 def written(folder: Path, slower: float = 1.0) -> dict[str, bytes]:
@@ -54,21 +64,23 @@ def files(tmp_path_factory) -> dict[str, bytes]:
 def test_another_machine_changes_only_what_has_times(files, tmp_path):
     slower = written(tmp_path, 2.5)
     assert {name for name in files if files[name] != slower[name]} == OF_MACHINE
-    assert not re.search(rb"\d{4}-\d{2}-\d{2}", files["figures/f1.svg"])
+    assert not re.search(rb"\d{4}-\d{2}-\d{2}", files["machine/glance.svg"])
 
 
 def test_the_pages_hold_what_they_are_for(files):
     report, costs = files["report.md"].decode(), files["machine/costs.md"].decode()
-    for words in ("Texts per second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
+    trained = "Training, processor seconds ↓", "Less training:"
+    for words in ("Texts per second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3.", *trained):
         assert words in costs and words not in report
-    assert "Forward passes" in report and "](machine/glance.svg)" in report
+    assert "Forward passes" in report and "](glance.svg)" in costs
     titles = re.findall(r"^## (.*)$", report, re.MULTILINE)
     assert titles[:3] == ["Who wins on what", "What not to trust", "All tasks at a glance"]
     assert titles[3:] == [
-        "Texts: films", "Texts: a&#36;b&#36;&lt;c&gt;", "What the figures mean", "Parameters and versions of this run",
+        "Texts: films", "Texts: a&#36;b&#36;&lt;c&gt;", "Sanity checks", "What the figures mean",
+        "Parameters and versions of this run",
     ]  # fmt: skip
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(report)
-    assert "<p>|" not in rendered and "<script" not in rendered and rendered.count("<img") == 3
+    assert "<p>|" not in rendered and "<script" not in rendered and "<img" not in rendered
     # Random scores have a row of figures, and none in an example text.
     assert report.count("| random | ") > 4 and "| random (" not in report
 
@@ -93,21 +105,26 @@ def test_a_classifier_that_learned_nothing_is_a_warning():
 
 
 class TestTables:
-    def test_the_matrix_says_who_is_better_in_the_metric_s_direction(self):
-        figures = {"marker": 0.1, "rollout": 0.4, "cam": 0.35}
-        actual = comparison("aopc_sufficiency", figures, {("marker", "rollout"): 0.01}, larger_is_better=False)
-        _, table = pair_tables(run(), task(comparisons={"aopc_sufficiency": actual}))
-        assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
-            ["marker", "", "+", "·"], ["rollout", "−", "", "·"], ["cam", "·", "·", ""],
-        ]  # fmt: skip
+    def test_ranks_are_over_the_texts_of_all_tasks(self):
+        """On 10 texts of each task marker is better; cam has no values on the second."""
+        better, worse = np.linspace(0.6, 0.8, 10), np.linspace(0.1, 0.3, 10)
+        methods = {"marker": metrics(0.7), "rollout": metrics(0.2)}
+        name = CATALOGUE["f1_topk"].by_text
+        first = task("a", methods, by_text={name: {"marker": better, "rollout": worse, "cam": worse}})
+        second = task("b", methods, by_text={name: {"marker": better, "rollout": worse}})
+        (picture,) = against_each_other(run(), [first, second])
+        drawn = svg(picture)
+        assert ">marker  1.00 <" in drawn and ">2.00  rollout<" in drawn.replace("> 2", ">2") and "cam" not in drawn
 
-    def test_agreement_between_methods_is_in_the_order_of_tables_and_percent(self):
-        matrix = np.array([[1, 0.5, -0.25], [0.5, 1, np.nan], [-0.25, np.nan, 1]])
-        of = task(methods=dict.fromkeys(("rollout", "marker", "cam"), metrics()), method_agreement=matrix)
-        (table,) = pair_tables(run(), of)
-        assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
-            ["marker", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""],
-        ]  # fmt: skip
+    def test_agreement_between_methods_is_a_mean_over_tasks_in_the_order_of_tables_and_percent(self):
+        methods = dict.fromkeys(("rollout", "marker", "cam"), metrics())
+        tasks = []
+        for rho in (0.4, 0.6):
+            matrix = np.array([[1, rho, -0.25], [rho, 1, np.nan], [-0.25, np.nan, 1]])
+            tasks.append(task(methods=methods, method_agreement=matrix))
+        (fold,) = against_each_other(run(), tasks)
+        (table,) = fold.blocks
+        assert texts_of(table) == [["marker", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""]]
         assert table.rows[1][3].shade == -0.25
 
     def test_sanity_checks_have_a_column_for_each_part_and_say_why_a_method_was_skipped(self):
@@ -115,47 +132,56 @@ class TestTables:
             "cam": check(0.2, random_labels=similarity(0.4)),
             "lime": check(random_model={}, max_sensitivity=None, skipped="too slow"),
         }
-        of = task(methods=dict.fromkeys(("cam", "rollout"), metrics()), sanity={"texts": 4, "methods": checked})
-        table = sanity_table(run(), of)
-        assert [column.title for column in table.columns][1:4:2] == [
-            "Rank correlation, new weights", "Rank correlation, permuted labels",
+        of = task(methods=dict.fromkeys(("cam", "rollout", "lime"), metrics()), sanity={"texts": 4, "methods": checked})
+        note, table = sanity_blocks(run(), [of])[1].blocks
+        assert [column.title for column in table.columns] == [
+            "Method", "new weights", "permuted labels", "max-sensitivity ↓",
         ]  # fmt: skip
-        rows = [[cell if isinstance(cell, str) else f"{cell.text} ({cell.note})" for cell in row] for row in table.rows]
-        assert rows == [
-            ["rollout", "–", "–", "–", "–", "not checked: not among sanity.methods"],
-            ["cam", "0.20 (0.20 to 0.20)", "0.50", "0.40 (0.40 to 0.40)", "0.50", "0.250"],
-            ["lime", "–", "–", "–", "–", "not checked: too slow"],
-        ]
-        assert sanity_table(run(), task()) is None
+        assert texts_of(table) == [["cam", "0.20", "0.40", "0.250"]]
+        assert "rollout (not among sanity.methods)" in note.text and "lime (too slow)" in note.text
+        assert sanity_blocks(run(), [task()]) == []
+
+    def test_example_texts_after_the_first_show_the_best_methods(self):
+        texts = [shown(methods=("marker", "rollout", "random"), number=number) for number in range(2)]
+        blocks = walk(task_section(run(), task(texts=texts), named={"marker", "random"}))
+        rows = [[row.name for row in block.rows] for block in blocks if isinstance(block, ExampleText)]
+        assert rows == [["marked", "marker", "rollout"], ["marked", "marker"]]
 
 
-class TestPictures:
-    def test_the_front_holds_what_nothing_beats_at_its_price(self):
-        points = [CostPoint(*p) for p in (("a", 1, 0.2), ("b", 2, 0.1), ("c", 3, 0.4), ("d", 3, 0.3), ("e", 9, 0.4))]
-        assert [p.method for p in pareto_front(points, True)] == ["a", "c"]
-        assert [p.method for p in pareto_front(points, False)] == ["a", "b"]
+class TestDotPlot:
+    def test_methods_are_named_by_the_first_figure_with_their_time(self):
+        methods = {
+            "rollout": metrics(0.2, relative_throughput=0.5),
+            "random": metrics(0.1),
+            "cam": metrics(0.4, relative_throughput=0.25),
+        }
+        drawn = svg(dot_plot(run(), [task("one", methods), task("two", methods)], {"cam"}))
+        places = [drawn.index(f">{name}</text>") for name in ("cam", "rollout", "random")]
+        assert places == sorted(places) and {"4.0×", "2.0×"} <= set(re.findall(r">([\d.]+×)<", drawn))
+        assert "<title>cam: F1 top-K 0.400</title>" in drawn
+        assert dot_plot(run(), [task(methods={})], ()) is None
 
-    def test_points_are_means_over_the_tasks_that_have_the_measure_and_none_is_faster_than_classifying(self):
-        tasks = [
-            task("one", {"rollout": metrics(0.2, relative_throughput=0.5), "random": metrics(0.1)}),
-            task("two", {"rollout": metrics(0.4, relative_throughput=0.25), "random": metrics(None)}),
-            task("three", {"rollout": metrics(None), "random": metrics(None)}),
-        ]
-        (point,) = cost_points(run(), tasks, "f1")
-        assert (point.method, point.cost, point.value) == ("rollout", 3.0, pytest.approx(0.3))
-        (point,) = cost_points(run(), [task("one", {"rollout": metrics(relative_throughput=1.08)})], "f1")
-        assert point.cost == 1.0
+    def test_a_single_task_has_intervals(self):
+        drawn = svg(dot_plot(run(), [task(methods={"cam": metrics(0.25, 0.2, 0.3)})], ()))
+        assert "<title>cam: F1 top-K 0.250 (0.200 to 0.300)</title>" in drawn
+
+    def test_pictures_follow_the_theme_of_their_page(self):
+        drawn = svg(dot_plot(run(), [task()], ()))
+        assert "light-dark(" in drawn and INK not in drawn and "currentColor" in drawn
 
 
-def test_what_methods_say_of_themselves_is_between_the_overview_and_the_tasks():
+def test_known_answers_are_on_the_first_page():
+    titles = [b.text for b in report_blocks(run(), [task()], (), [Paragraph("known")]) if hasattr(b, "text")]
+    assert titles.index("known") < titles.index("Who wins on what")
+
+
+def test_tasks_come_before_what_the_caller_and_the_methods_say():
     notes = {"faml": {"optimised_for": "log_odds", "steps": 1.0, "judged": {"log_odds": {"log_odds": -1.0}}}}
     of = task("films", {"faml": metrics(), "random": metrics()}, notes=notes)
     own = [Heading("Of the caller")]
     titles = [b.text for b in walk(report_blocks(run("faml", "random"), [of], own)) if isinstance(b, Heading)]
-    start = titles.index("All methods at a glance")
-    assert titles[start + 1].startswith("AML: training") and titles[start + 2 : start + 4] == [
-        "Of the caller", "Texts: films",
-    ]  # fmt: skip
+    start = titles.index("Texts: films")
+    assert titles[start + 1] == "Of the caller" and titles[start + 2].startswith("AML: training")
 
 
 def test_versions_name_python_and_every_direct_dependency():
@@ -186,6 +212,5 @@ def test_points_of_pictures_say_their_values_escaped() -> None:
     name = '<i>"&'
     run_of = run(methods={**run("cam").methods, name: run("cam").methods["cam"].model_copy(update={"name": name})})
     of = task("t", {"cam": metrics(0.25, 0.2, 0.3), name: metrics(0.5)})
-    drawing = svg(interval_picture(run_of, [of], "f1"))
-    assert "<title>cam, t: 0.250 (0.200 to 0.300)</title>" in drawing
-    assert '<title>&lt;i&gt;"&amp;, t: 0.500</title>' in drawing and "<i>" not in drawing
+    drawing = svg(dot_plot(run_of, [of], ()))
+    assert '<title>&lt;i&gt;"&amp;: F1 top-K 0.500</title>' in drawing and "<i>" not in drawing

@@ -78,6 +78,7 @@ class TestMetrics:
         assert metrics["rationales"] == 4
         assert metrics["annotators"] == 2
         assert metrics["kinds"] == {"human": 3, "llm": 1}
+        assert metrics["marked_by"] == {"human": ["ana"], "llm": ["model"]}
 
     def test_texts_without_a_marked_word_make_neither_k_nor_rate_smaller(self) -> None:
         nothing = [

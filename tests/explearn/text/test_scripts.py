@@ -21,8 +21,8 @@ from explearn_study.example_files import read_examples, write_examples
 
 
 def example(script: str) -> Example:
-    words, pair, joined = words_of([Segment.of(TEXTS[script][0])])
-    return Example(script, words, "pos", "test", "t", pair, joined=joined)
+    words, pair, gaps = words_of([Segment.of(TEXTS[script][0])])
+    return Example(script, words, "pos", "test", "t", pair, gaps=gaps)
 
 
 @pytest.mark.parametrize("script", TEXTS)

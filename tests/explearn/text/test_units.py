@@ -46,7 +46,7 @@ class TestPerturbing:
         result = explain("occlusion", of, TEXT, "sentence", removal="delete")
         assert (result.words, result.unit) == (SENTENCES, "sentence")
         assert [TEXT[a:b] for a, b in result.spans] == list(SENTENCES)
-        left = ["Bad plot! 这部电影。好", "Mr. Fox: a good, fine film. 这部电影。好"]
+        left = ["Bad plot!  这部电影。好", "Mr. Fox: a good, fine film.  这部电影。好"]
         assert len(set(asked)) == 1 + len(SENTENCES) and set(left) < set(asked)
         whole = probability(TEXT)
         expected = [whole - probability(text) for text in left] + [0, 0]

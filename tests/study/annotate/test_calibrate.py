@@ -18,12 +18,18 @@ from explearn.core.examples import Example, Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.llm.quotes import quote_evidence
 
+AUTHOR, READER = "llm-author", "llm-reader"
+
 
 def corpus_task(task: str) -> tuple[list[str], list[Example], dict[str, dict[str, tuple[bool, ...]]]]:
     """Labels, examples (all as validation texts), and text -> annotator -> mask of the shipped corpus."""
-    rows = [json.loads(line) for line in (REPOSITORY / "data" / "corpus" / f"{task}.jsonl").open(encoding="utf-8")]
+    corpus = REPOSITORY / "data" / "corpus"
+    rows = [json.loads(line) for line in (corpus / f"{task}.jsonl").open(encoding="utf-8")]
     examples = [Example(row["id"], tuple(row["words"]), row["label"], "validation", task) for row in rows]
-    marks = {r["id"]: {a["annotator"]: tuple(map(bool, a["rationale"])) for a in r["annotations"]} for r in rows}
+    marks: dict[str, dict[str, tuple[bool, ...]]] = {row["id"]: {} for row in rows}
+    for line in (corpus / f"{task}.rationales.jsonl").open(encoding="utf-8"):
+        row = json.loads(line)
+        marks[row["id"]][row["annotator"]] = tuple(map(bool, row["rationale"]))
     return sorted({row["label"] for row in rows}), examples, marks
 
 
@@ -33,18 +39,18 @@ class TestCalibrate:
         [("reviews", 250, 0.77), ("grammar", 172, 0.88), ("civility", 85, 0.78), ("topics", 158, 0.70)],
     )
     def test_the_shipped_marks_replayed_give_the_figures_computed_directly(self, new_project, task, texts, alpha):
-        """The corpus's `reader` as the model, its `author` as people; the alphas are those of data/corpus/README.md."""
+        """The second annotator as the model, the first as people; the alphas are those of data/corpus/README.md."""
         labels, examples, marks = corpus_task(task)
-        both = [e for e in examples if {"author", "reader"} <= marks[e.id].keys()]
-        native = [Rationale(e.id, "author", "human", marks[e.id]["author"]) for e in both]
+        both = [e for e in examples if {AUTHOR, READER} <= marks[e.id].keys()]
+        native = [Rationale(e.id, AUTHOR, "human", marks[e.id][AUTHOR]) for e in both]
         project = new_project(task, labels, examples, native)
-        replay = {e.text: answer_json(e.label, *quote_evidence(e.words, marks[e.id]["reader"])) for e in both}
+        replay = {e.text: answer_json(e.label, *quote_evidence(e.words, marks[e.id][READER])) for e in both}
         server = ChatServer(lambda request: Reply(replay[request.text]))
         with server, patch.object(command, "JUDGED_TEXTS", 10_000):
             project.succeed("calibrate", "--model", "m", "--prompt", "evidence", server=server)
         document = read_json(project.root / "reports" / "annotation" / f"{task}.json")["best"]
-        author = np.concatenate([marks[e.id]["author"] for e in both])
-        reader = np.concatenate([marks[e.id]["reader"] for e in both])
+        author = np.concatenate([marks[e.id][AUTHOR] for e in both])
+        reader = np.concatenate([marks[e.id][READER] for e in both])
         hits, chosen, marked = (author & reader).sum(), reader.sum(), author.sum()
         assert document["texts"] == len(both) == texts
         assert document["precision"] == pytest.approx(hits / chosen, abs=1e-12)

@@ -66,6 +66,16 @@ def only(results: Sequence[ChatAnswer | Exception]) -> ChatAnswer:
     return result
 
 
+def test_every_status_of_success_is_one():
+    results, _, meter = ask(lambda _: Reply(GOOD, status=201, usage=(7, 5)))
+    assert only(results).content == GOOD and meter.spent == Spent(1, 7, 5)
+
+
+def test_success_without_an_answer_is_none():
+    ((result,), server, _) = ask(lambda _: Reply(status=204, raw=b""), attempts=2)
+    assert isinstance(result, NoAnswerError) and len(server.requests) == 2
+
+
 def test_a_request_is_what_the_protocol_asks_for():
     results, server, meter = ask(lambda _: Reply(GOOD, usage=(7, 5)))
     assert only(results) == ChatAnswer(GOOD, "stop", Spent(1, 7, 5))

@@ -100,12 +100,14 @@ class TestAlignment:
 
     @pytest.mark.parametrize("task", ["reviews", "grammar", "civility", "topics"])
     def test_the_corpus_s_marks_come_back_from_their_quotes(self, repository, task):
-        for line in (repository / "data" / "corpus" / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()[:200]:
-            row = json.loads(line)
-            for annotation in row["annotations"]:
-                mask = tuple(bool(mark) for mark in annotation["rationale"])
-                quotes = [Quote(*quote) for quote in quote_evidence(row["words"], mask)]
-                assert align_quotes(quotes, row["words"]).mask == mask
+        corpus = repository / "data" / "corpus"
+        texts = [json.loads(line) for line in (corpus / f"{task}.jsonl").open(encoding="utf-8")]
+        words = {text["id"]: text["words"] for text in texts}
+        marks = [json.loads(line) for line in (corpus / f"{task}.rationales.jsonl").open(encoding="utf-8")]
+        for row in marks[:200]:
+            mask = tuple(map(bool, row["rationale"]))
+            quotes = [Quote(*quote) for quote in quote_evidence(words[row["id"]], mask)]
+            assert align_quotes(quotes, words[row["id"]]).mask == mask
 
 
 GOOD = answer_json("positive", "warm", ("funny", 2), reason="It praises.")

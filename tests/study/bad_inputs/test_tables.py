@@ -158,19 +158,9 @@ ROWS = [
     ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": [[1, 1]]}),
     ("hatexplain", {"post_tokens": ["a"], "annotators": [{"label": 0}], "rationales": []}),
     ("movie_rationales", {"review": "a film", "label": 0, "evidences": "a"}),
-    ("corpus", {"task": "books", "split": "train", "words": ["a"], "label": "x", "annotations": []}),
-    ("corpus", {"task": "films", "split": "dev", "words": ["a"], "label": "x", "annotations": []}),
-    ("corpus", {"task": "films", "split": "train", "words": ["a b"], "label": "x", "annotations": []}),
-    (
-        "corpus",
-        {
-            "task": "films",
-            "split": "train",
-            "words": ["a"],
-            "label": "x",
-            "annotations": [{"annotator": {}, "rationale": [1]}],
-        },
-    ),
+    ("corpus", {"task": "books", "split": "train", "words": ["a"], "label": "x"}),
+    ("corpus", {"task": "films", "split": "dev", "words": ["a"], "label": "x"}),
+    ("corpus", {"task": "films", "split": "train", "words": ["a b"], "label": "x"}),
 ]
 
 

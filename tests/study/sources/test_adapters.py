@@ -107,7 +107,7 @@ class TestCustom:
     )
     def test_each_way_to_mark(self, kind, value):
         row = self.row({"t": "fine soup", "label": "good", "m": value}, {"text": "t", kind: "m"})
-        assert [(m.annotator, m.kind, m.mask) for m in row.marks] == [("table", "human", (True, False))]
+        assert [(m.annotator, m.kind, m.mask) for m in row.marks] == [("table", "unknown", (True, False))]
 
     @pytest.mark.parametrize("kind", ["marked", "mask", "spans"])
     def test_an_empty_cell_is_no_rationale(self, kind):

@@ -130,10 +130,10 @@ class TestImport:
     def test_columns_of_the_row_go_before_the_file_s_annotator_and_kind(self, tmp_path):
         path = write_jsonl(
             tmp_path / "a.jsonl",
-            {"id": "r-2", "annotator": "ben", "kind": "author", "rationale": [0, 1]},
+            {"id": "r-2", "annotator": "ben", "kind": "llm", "rationale": [0, 1]},
             {"id": "r-2", "rationale": [1, 1]},
         )
-        assert [(r.annotator, r.kind) for r in read(path)] == [("ben", "author"), ("ana", "human")]
+        assert [(r.annotator, r.kind) for r in read(path)] == [("ben", "llm"), ("ana", "human")]
 
     def test_a_pair_is_marked_over_both_segments(self, tmp_path):
         path = write_jsonl(tmp_path / "a.jsonl", {"id": "p-1", "text": "it [[rains]]", "pair": "[[wet]] day"})
@@ -149,7 +149,11 @@ class TestImport:
             ({"id": "r-2", "rationale": [0, 3]}, "rationale", "got 3 at entry 1; expected 0 or 1"),
             ({"id": "r-2", "words": ["a", "muss"], "rationale": [0, 1]}, "words", "expected 'mess' as word 1"),
             ({"id": "r-2", "words": ["a"], "rationale": [0]}, "words", "expected the 2 of text 'r-2'"),
-            ({"id": "r-2", "kind": "robot", "rationale": [0, 1]}, "kind", "input should be 'human', 'llm' or 'author'"),
+            (
+                {"id": "r-2", "kind": "robot", "rationale": [0, 1]},
+                "kind",
+                "should be 'human', 'llm' or 'unknown'",
+            ),
         ],
     )
     def test_errors_name_file_row_and_field(self, tmp_path, row, field, expected):

@@ -123,21 +123,20 @@ class TestBadInput:
         assert "no file for split 'test'; expected dev ending in .jsonl, .csv, .parquet, got train.jsonl" in message
 
 
-def corpus_row(number: int, split: str, label: str, *marks: tuple[str, list[int]]) -> dict[str, Any]:
+def corpus_row(number: int, split: str, label: str) -> dict[str, Any]:
     return {
         "id": f"civility-{number}",
         "task": "civility",
         "split": split,
         "label": label,
         "words": ["You", "utter", "spoon."],
-        "annotations": [{"annotator": annotator, "rationale": mask} for annotator, mask in marks],
     }
 
 
 class TestCorpus:
     CONTENT = (
-        corpus_row(1, "train", "hostile", ("author", [0, 1, 1])),
-        corpus_row(2, "test", "hostile", ("author", [0, 1, 1]), ("reader", [0, 0, 1])),
+        corpus_row(1, "train", "hostile"),
+        corpus_row(2, "test", "hostile"),
         corpus_row(3, "train", "civil"),
         corpus_row(4, "validation", "civil"),
     )
@@ -150,11 +149,6 @@ class TestCorpus:
             ("civility-3", "train"),
             ("civility-4", "validation"),
             ("civility-2", "test"),
-        ]
-        assert [(r.example_id, r.annotator, r.kind) for r in data.rationales] == [
-            ("civility-1", "author", "author"),
-            ("civility-2", "author", "author"),
-            ("civility-2", "reader", "llm"),
         ]
         assert data.labels == ["civil", "hostile"]
 

@@ -85,26 +85,30 @@ def test_the_rationale_formats_of_the_documentation_agree(tmp_path, repository, 
     assert rationale.mask == (True, True, False, False, True, True, False, False)
 
 
+@pytest.mark.parametrize(
+    ("task", "sizes", "length", "alpha", "texts"),
+    [
+        ("reviews", (884, 90, 160), 2.9, 0.77, 250),
+        ("grammar", (1175, 120, 237), 1.7, 0.88, 172),
+        ("civility", (480, 60, 120), 5.1, 0.78, 85),
+        ("topics", (360, 60, 100), 3.1, 0.70, 158),
+    ],
+)
+def test_the_corpus_has_the_figures_of_its_readme(repository, task, sizes, length, alpha, texts):
+    corpus = repository / "data" / "corpus"
+    data = load(corpus, task, kind="embedded", adapter="corpus")
+    path = corpus / f"{task}.rationales.jsonl"
+    rationales = import_rationales(path, RationaleFile(path=path.name, kind="llm"), data.examples)
+    assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
+    metrics = agreement_metrics(rationales, data.examples, "train")
+    assert metrics["alpha"] == pytest.approx(alpha, abs=0.005)
+    assert metrics["alpha_texts"] == texts
+    author = [r for r in rationales if r.annotator == "llm-author"]  # the README's K is the author's
+    assert agreement_metrics(author, data.examples, "train")["mean_length"] == pytest.approx(length, abs=0.05)
+
+
 @pytest.mark.shared
 class TestSharedData:
-    @pytest.mark.parametrize(
-        ("task", "sizes", "length", "alpha", "texts"),
-        [
-            ("reviews", (884, 90, 160), 2.9, 0.77, 250),
-            ("grammar", (1175, 120, 237), 1.7, 0.88, 172),
-            ("civility", (480, 60, 120), 5.1, 0.78, 85),
-            ("topics", (360, 60, 100), 3.1, 0.70, 158),
-        ],
-    )
-    def test_the_corpus_has_the_figures_of_its_readme(self, shared_dir, task, sizes, length, alpha, texts):
-        data = load(shared_dir / "corpus", task, kind="embedded", adapter="corpus")
-        assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
-        metrics = agreement_metrics(data.rationales, data.examples, "train")
-        assert metrics["alpha"] == pytest.approx(alpha, abs=0.005)
-        assert metrics["alpha_texts"] == texts
-        author = [r for r in data.rationales if r.annotator == "author"]  # the README's K is the author's
-        assert agreement_metrics(author, data.examples, "train")["mean_length"] == pytest.approx(length, abs=0.05)
-
     @pytest.mark.parametrize(
         ("task", "sizes"),
         [

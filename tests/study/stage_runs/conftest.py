@@ -10,7 +10,7 @@ import pytest
 import tiny
 import yaml
 from filelock import FileLock
-from stage_cases import FROM_FEATURES, FROM_TEXTS, METHODS, succeed, table, write_lines
+from stage_cases import FROM_FEATURES, FROM_TEACHERS, FROM_TEXTS, LEARNED, METHODS, succeed, table, write_lines
 
 
 def run_all(folder: Path):
@@ -30,7 +30,11 @@ def run_all(folder: Path):
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "methods": METHODS,
-        "learned": {"from_texts": list(FROM_TEXTS), "from_features": list(FROM_FEATURES)},
+        "learned": {
+            "from_texts": list(FROM_TEXTS),
+            "from_features": list(FROM_FEATURES),
+            "from_teachers": list(FROM_TEACHERS),
+        },
         "explainer": "marker",
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
         "studies": {
@@ -48,7 +52,7 @@ def run_all(folder: Path):
     for task in ("films", "meals"):
         for teacher in ("occlusion", "input_x_gradient"):
             succeed(folder, "teach", "--task", task, "--teacher", teacher)
-        for name in (*FROM_TEXTS, *FROM_FEATURES):
+        for name in LEARNED:
             succeed(folder, "fit", "--task", task, "--method", name)
         succeed(folder, "explain", "--task", task)
         succeed(folder, "judge", "--task", task)

@@ -45,7 +45,7 @@ def test_a_task_that_is_not_there(stage, project):
 @pytest.mark.parametrize(
     ("stage", "option", "message"),
     [
-        ("fit", ["--task", "films", "--method", "expent"], "unknown learned method 'expent'; did you mean marker"),
+        ("fit", ["--task", "films", "--method", "expent"], "unknown learned method 'expent'; did you mean expnet"),
         ("fit", ["--task", "films", "--method", "rollout"], "unknown learned method 'rollout'"),
         ("teach", ["--task", "films", "--teacher", "oclusion"], "unknown teacher 'oclusion'; did you mean occlusion"),
         ("study", ["--study", "marks_crve"], "unknown study 'marks_crve'; did you mean marks_curve"),
@@ -85,7 +85,7 @@ FILES = [
     ("data/attributions/films/random.parquet", "report", None),
     ("reports/metrics/films/explanations.json", "report", None),
     ("reports/metrics/films/pairs.parquet", "report", None),
-    ("reports/studies/students/films/occlusion.json", "report", None),
+    ("reports/metrics/studies/students/films/occlusion.json", "report", None),
 ]
 
 

@@ -15,8 +15,7 @@ import tiny
 from numpy.typing import NDArray
 from stage_cases import (
     BASELINES,
-    FROM_FEATURES,
-    FROM_TEXTS,
+    LEARNED,
     METHODS,
     change_params,
     complaint,
@@ -53,14 +52,18 @@ def test_features_are_of_all_splits_and_signals_of_so_many_texts(project):
     assert [pq.read_metadata(signals / f"{split}.parquet").num_rows for split in ("train", "validation")] == [6, 6]
 
 
-def test_no_features_where_nobody_learns_from_them(project):
-    change_params(project, methods={"paml": {}}, learned={"from_texts": ["paml"]}, studies={}, explainer=None)
+def test_no_features_where_the_parameters_ask_for_none(project):
+    change_params(project, attend=None, signals=None)
     # Not even the classifier is looked at.
-    (project / "data" / "classifiers" / "films" / "config.json").unlink()
+    config = project / "data" / "classifiers" / "films" / "config.json"
+    aside = config.rename(project / "config.json")
     succeed(project, "features", "--task", "films")
+    aside.rename(config)
     for kind in ("features", "signals"):
         (path,) = (project / "data" / kind / "films").iterdir()
-        assert "no method of the run learns from any" in document(path.parent, path.name)["reason"]
+        assert "is null" in document(path.parent, path.name)["reason"]
+    message = complaint(project, "fit", "--task", "films", "--method", "marker_in_domain")
+    assert "there are no attention features, for the run's parameter 'attend' is null" in message
 
 
 def test_features_step_aside_where_attention_cannot_be_captured(project):
@@ -224,7 +227,7 @@ class TestJudge:
     def test_checks_the_learned_and_the_quick_methods(self, finished):
         sanity = document(finished, "reports/metrics/films/sanity.json")
         assert sanity["texts"] == 4
-        assert set(sanity["methods"]) == {*FROM_TEXTS, *FROM_FEATURES, *BASELINES} - {"occlusion"}
+        assert set(sanity["methods"]) == {*LEARNED, *BASELINES} - {"occlusion"}
         random = sanity["methods"]["random"]
         assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None
@@ -235,7 +238,7 @@ class TestJudge:
 class TestStudies:
     def test_students_are_set_against_their_teacher(self, finished):
         for name in ("occlusion", "ensemble:occlusion,input_x_gradient"):
-            figures = document(finished, f"reports/studies/students/films/{name}.json")
+            figures = document(finished, f"reports/metrics/studies/students/films/{name}.json")
             assert figures["texts"] == 8 and set(figures["formulations"]) == {"ranking", "labelling"}
             assert [(student["formulation"], student["seed"]) for student in figures["students"]] == [
                 (formulation, seed) for formulation in ("ranking", "labelling") for seed in (13, 14)
@@ -250,7 +253,7 @@ class TestStudies:
         assert "\n| random |  | " in tables and "\n| occlusion | both | " in tables
 
     def test_the_curve_of_marks_goes_from_no_mark_to_all(self, finished):
-        curve = document(finished, "reports/studies/marks_curve/films.json")
+        curve = document(finished, "reports/metrics/studies/marks_curve/films.json")
         points = curve["points"]
         assert [point["protocol"] for point in points] == ["universal", "few_shot", "in_domain"]
         assert [point["marks"] for point in points][:2] == [0, 4] and 4 < points[-1]["marks"] <= 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -15,6 +15,11 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.writing import atomic_folder, check_own, is_page
+from explearn.methods.registry import get_info
+from explearn.show.display import embed_or_write, methods_html, rows
+
+if TYPE_CHECKING:
+    from explearn.show.attributions import Attributions
 
 METHODS = ("consensus", "attn_lrp", "occlusion")
 """Explearn's own method that needs no training, a cheap faithful one, and the simplest one."""
@@ -43,7 +48,7 @@ def demo(
     explearn demo "A trial drug keeps its promise."
     """
     # Before the training.
-    check_own(out, is_page, "a page")
+    check_own(out, is_page, "a page of Explearn")
     # The classifier would replace everything in the folder.
     if save is not None and os.path.lexists(save):
         raise ParamsError(f"--save: {save} already exists; expected the name of a new folder")
@@ -69,6 +74,8 @@ def demo(
         with atomic_folder(save) as partial:
             classifier.model.save_pretrained(partial)
             classifier.tokenizer.save_pretrained(partial)
-    attributions = explain(classifier, chosen, METHODS)
+    attributions = cast("Attributions", explain(classifier, chosen, METHODS))
     console.print(attributions)
-    print(printable(str(attributions.to_html(out))))
+    summaries = {method: get_info(method).summary for method in METHODS}
+    body = "".join(map(rows, attributions.texts)) + methods_html(summaries)
+    print(printable(str(embed_or_write(body, out))))

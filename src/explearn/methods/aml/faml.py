@@ -1,7 +1,7 @@
 """fAML: the trained attribution model, fine-tuned anew on every text that is explained (AML, section 3.1).
 
-Beyond the paper, the search also tries maps that no G gave: the best map so far with two words exchanged, and the best
-tops of all maps joined into one.
+Beyond the paper, the search can also try maps that no G gave (option `samples`): the best map so far with two words
+exchanged, and the best tops of all maps joined into one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, Values, indicators
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
-from explearn.methods.info import About
+from explearn.methods.info import About, Variant
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.transformer import TransformerPredictor
@@ -358,9 +358,10 @@ class FAML(RefiningExplainer, BatchExplainer):
 
     Attributions of G after some steps of AdamW on AML's loss of the text itself, from pAML's G.
 
-    After each step the metric of interest is measured on the classifier, for G's map and for some maps near the best
-    one so far, and the best map is kept; the first is pAML's. So this method sees the metric while it explains: by that
-    metric it is at least as good as pAML by construction. `notes` has the metrics used.
+    After each step the metric of interest is measured on the classifier, and the best map is kept; the first is
+    pAML's. With `samples`, which the paper does not have, maps near the best one so far are measured, too. So this
+    method sees the metric while it explains: by that metric it is at least as good as pAML by construction. `notes` has
+    the metrics used.
 
     The weights of the loss, the masking, the metric's protocol and the embeddings of the prediction are those of the
     trained pAML and do not change.
@@ -380,6 +381,13 @@ class FAML(RefiningExplainer, BatchExplainer):
         base="paml",
         report="explearn.methods.aml.report:report",
     )
+    variants: ClassVar = {
+        "faml_states": Variant(
+            summary="fAML from paml_states; it keeps the best of its maps and of others near them.",
+            options={"learning_rate": 5e-3, "samples": 16},
+            base="paml_states",
+        )
+    }
     aggregation = "max"
     signed = False
     problems = ONE_CLASS

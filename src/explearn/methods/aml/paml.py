@@ -26,14 +26,14 @@ from explearn.methods.aml.attribution_model import (
     without_pooler,
 )
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weighted
-from explearn.methods.aml.params import STATES, PAMLParams
+from explearn.methods.aml.params import ENCODER, STATES, PAMLParams
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, protocol_of
 from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
 from explearn.methods.base.task import TaskData
 from explearn.methods.base.training import seeded, train_epochs
-from explearn.methods.info import About
+from explearn.methods.info import About, Variant
 from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.protocols import FaithfulnessProtocol
 from explearn.predictors.architectures import max_length
@@ -221,12 +221,15 @@ def initial_model(
     with seeded(options.seed, classifier.device):
         if name == STATES:
             return StatesModel.start(classifier, texts[:MOST_STANDARDISED]).to(classifier.device)
-        if name != "encoder":
+        if name != ENCODER:
             backbone, tokenizer = load_backbone(name)
         elif encoder is not None:
             backbone, tokenizer = load_backbone(encoder, revision)
         else:
-            raise ParamsError("backbone 'encoder' needs the name of the classifier's pretrained encoder; got none")
+            raise ParamsError(
+                "backbone: got 'encoder', and which one the classifier was fine-tuned from is not known; expected its "
+                "hub name or folder, or train paml_states, which reads the classifier's states instead"
+            )
         shared = tokenizer.get_vocab() == classifier.tokenizer.get_vocab()
         model = EncoderModel(backbone, len(classifier.labels), None if shared else tokenizer).to(classifier.device)
     model.check_backbone(name, classifier)
@@ -252,7 +255,8 @@ class PAML(BoundExplainer, BatchExplainer):
         lambda_p CE(F(M(a, x)), y) + lambda_a mean_i(-log(1 - a_i)) + lambda_inv (-log(1 - F(M(1 - a, x))[target]))
 
     y is the classifier's prediction F(x); for a target other than the predicted class, the one-hot vector of it.
-    G is a small network on the hidden states of the pass that gives y, or an encoder, as in the paper (`backbone`).
+    G is an encoder that reads the text or, in the variant `paml_states`, a small network on the hidden states of the
+    pass that gives y (`backbone`).
 
     Options: `PAMLParams`. The seed decides new weights, the choice and order of texts, and all else that is random.
     """
@@ -264,6 +268,12 @@ class PAML(BoundExplainer, BatchExplainer):
         uncounted=True,
         report="explearn.methods.aml.report:report",
     )
+    variants: ClassVar = {
+        "paml_states": Variant(
+            summary="pAML whose model is a small network on the classifier's hidden states.",
+            options={"backbone": STATES},
+        )
+    }
     aggregation = "max"
     signed = False
     problems = ONE_CLASS

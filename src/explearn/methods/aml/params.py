@@ -8,6 +8,8 @@ from pydantic import Field
 
 from explearn.core.validation import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
 
+ENCODER = "encoder"
+"""The backbone that is the classifier's pretrained encoder."""
 STATES = "states"
 """The backbone that is the classifier itself."""
 
@@ -31,9 +33,10 @@ class PAMLParams(Seeded):
     """The metric of interest: the epoch that is best by it is kept."""
     protocol: Literal["default", "aml"] = "default"
     """How the metric is computed, as `evaluate.protocol`: over words, or over sub-tokens as in AML's code."""
-    backbone: str = STATES
-    """`states`: a small network reads the classifier's own hidden states. As in the paper, an encoder reads the text:
-    `encoder` (the parameter of that name), a hub name or a local folder; it may have another tokenizer."""
+    backbone: str = ENCODER
+    """The pretrained encoder that becomes G: `encoder`, the one that the classifier was fine-tuned from, as in the
+    paper; a hub name or a local folder, which may have another tokenizer; or `states`, no encoder but a small network
+    on the classifier's hidden states."""
     prediction_weight: Fraction = 0.5
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5
@@ -59,15 +62,16 @@ class PAMLParams(Seeded):
 class FAMLParams(Seeded):
     """fAML: pAML's model, fine-tuned anew on every text that it explains.
 
-    A network on the classifier's states by changes of low rank, many texts at a time; all of an encoder, one text at a
-    time, as in the paper."""
+    All of an encoder, one text at a time, as in the paper; a network on the classifier's states by changes of low rank,
+    many texts at a time."""
 
     metric: Metric | None = None
     """The metric of interest, by which each text's best map is kept (null: pAML's). It is computed as in pAML."""
     steps: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 20
     """Most steps per text."""
-    learning_rate: Annotated[float, Field(gt=0)] = 5e-3
-    """Learning rate of AdamW, constant, without weight decay. Where G is an encoder, 5e-5 is a good value."""
-    samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 16
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    """Learning rate of AdamW, constant, without weight decay. Where G reads the classifier's states, 5e-3 is a good
+    value."""
+    samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
     """Maps tried after each step in addition to G's: the best map so far with two words exchanged. If above 0, the
     best top words of all maps are also joined into one map. 0: only G's map, as in the paper."""

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Rounds, Section
-from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention, resolve_layer
+from explearn.lens.attention import Attention, read_weights, reduced_attention, resolve_layer
+from explearn.lens.listed_head import check_reads
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import reads
@@ -47,6 +48,7 @@ class RawAttention(BatchExplainer):
 
     def check(self, classifier: TransformerPredictor) -> None:
         resolve_layer(classifier.model, self.options.layer)
+        check_reads(classifier)
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         layer = resolve_layer(classifier.model, self.options.layer)
@@ -69,8 +71,7 @@ class AttentionMean(BatchExplainer):
         needs=frozenset({"attentions"}),
     )
 
-    def check(self, classifier: TransformerPredictor) -> None:
-        layer_count(classifier.model)
+    check = staticmethod(check_reads)
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, rows = reduced_attention(classifier, batch, Attention.row)
@@ -94,7 +95,7 @@ class Rollout(BatchExplainer):
         needs=frozenset({"attentions"}),
     )
 
-    check = AttentionMean.check
+    check = staticmethod(check_reads)
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)
@@ -143,7 +144,7 @@ class AttentionFlow(BatchExplainer):
         """Most sub-tokens of a text, including special tokens; longer texts raise UnsupportedError."""
 
     def check(self, classifier: TransformerPredictor) -> None:
-        layer_count(classifier.model)
+        check_reads(classifier)
         if reads(classifier.model) == "mean":
             raise UnsupportedError(
                 "attention_flow: flow starts at the one token that the head reads, but the head of this "

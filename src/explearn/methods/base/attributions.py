@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.certificate import Certificate
+from explearn.core.certificate import certify
+from explearn.core.errors import MethodError
 from explearn.core.numeric_checks import check_logits
 from explearn.methods.base.targets import joint_probabilities
 from explearn.predictors.labelled import Problem
@@ -38,7 +39,8 @@ class BatchScores:
         completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss
             it, counting scores of special tokens. None for other methods.
         unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
-        certificates: each text's certificate, for methods that give one.
+        certificates: (batch, 2), for methods that say how far their scores can be relied on (`explearn.Certificate`):
+            bound, and 1 for a familiar text, else 0. None for other methods.
 
     Example:
         >>> import torch
@@ -54,7 +56,7 @@ class BatchScores:
     targets: torch.Tensor
     completeness_error: torch.Tensor | None = None
     unread: Sequence[int] | None = None
-    certificates: Sequence[Certificate] | None = None
+    certificates: Sequence[Sequence[float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,31 @@ class TextScores:
     seconds: float
     completeness_error: float | None = None
     unread: int = 0
-    certificate: Certificate | None = None
+    certificate: Sequence[float] | None = None
+
+
+def check_scores(what: str, values: Any, expected: tuple[int, ...]) -> None:
+    """Raise MethodError unless a method gave real numbers of the expected shape; the last axis may be longer.
+
+    Args:
+        what: what the numbers are, for the message.
+        values: array or tensor.
+        expected: the shape.
+    """
+    shape = tuple(values.shape)
+    if "complex" in str(values.dtype):
+        raise MethodError(f"gave complex {what}; expected real numbers")
+    if len(shape) != len(expected) or shape[:-1] != expected[:-1] or shape[-1] < expected[-1]:
+        raise MethodError(f"gave {what} of shape {shape}; expected {expected}")
+
+
+def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], classes: int) -> None:
+    """Raise MethodError unless there are scores for each sub-token of each text, and logits for each class."""
+    if len(scored) != len(encodings):
+        raise MethodError(f"gave scores of {len(scored)} texts; expected {len(encodings)}")
+    for text, encoding in zip(scored, encodings, strict=True):
+        check_scores("scores", np.asarray(text.scores), (len(encoding),))
+        check_scores("logits", np.asarray(text.logits), (classes,))
 
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
@@ -129,6 +155,10 @@ def attribution_of(
     # The words of an answer to a question have no score, but were read.
     start, end = encoding.answer or (0, 0)
     target = classifier.labels[first.target]
+    certificate = None
+    if whole.certificate is not None and unit == "word":
+        # The bound was measured on words.
+        certificate = certify(whole.certificate, encoding.words, word_scores)
     return Attribution(
         words=encoding.words,
         scores=word_scores,
@@ -147,7 +177,7 @@ def attribution_of(
         unit=unit,
         token=encoding.token,
         windows=len(windows),
-        certificate=whole.certificate,
+        certificate=certificate,
         **answer_fields(classifier, logits, target),
     )
 
@@ -167,6 +197,6 @@ def answer_fields(classifier: Predictor, logits: NDArray[np.float64], target: st
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
     probabilities = joint_probabilities(classifier.probabilities_of(logits))
     predicted = classifier.labels[int(probabilities.argmax())]
-    if index in classifier.default_targets(probabilities):
+    if classifier.problem is Problem.MULTI_LABEL and index in classifier.default_targets(probabilities):
         predicted = target
     return {"probability": float(probabilities[index]), "predicted": predicted}

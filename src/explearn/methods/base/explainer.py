@@ -7,6 +7,7 @@ length within the token budget.
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import logging
 import time
@@ -21,9 +22,16 @@ from typing import Any, ClassVar
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import UnsupportedError, located
+from explearn.core.errors import ExplearnError, MethodError, UnsupportedError, first_line, located
 from explearn.core.validation import Section, check_section
-from explearn.methods.base.attributions import BatchScores, TextScores, attribution_of, resolve_targets
+from explearn.methods.base.attributions import (
+    BatchScores,
+    TextScores,
+    attribution_of,
+    check_scores,
+    check_texts,
+    resolve_targets,
+)
 from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
 from explearn.methods.info import About, Variant
 from explearn.predictors.batching import progress, run_batches
@@ -285,17 +293,40 @@ class Explainer(ABC):
         """Score some texts; methods that look inside get the transformer, and the texts as it reads them."""
         encodings, targets = windows_of(chunk, self.perturbs)
         if not self.needs_model:
-            return self.score_texts(classifier, encodings, targets)
+            return self._scores(classifier, encodings, targets)
         start = time.perf_counter()
         inside = classifier.inside(encodings, targets)
         seconds = (time.perf_counter() - start) / len(encodings)
-        scored = self.score_texts(inside.transformer, inside.encodings, inside.targets)
+        scored = self._scores(inside.transformer, inside.encodings, inside.targets)
         if inside.answers is None:
             return scored
         answered = []
         for scores, logits, target in zip(scored, *inside.answers, strict=True):
             answered.append(replace(scores, logits=logits, target=target, seconds=scores.seconds + seconds))
         return answered
+
+    def _scores(
+        self, classifier: Any, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        """Return checked scores. Raises MethodError, naming the package, if a method of another package fails."""
+        try:
+            scored = self.score_texts(classifier, encodings, targets)
+            check_texts(scored, encodings, len(classifier.labels))
+        except MethodError as error:
+            raise MethodError(f"{self._origin()} {error}") from error
+        except (ExplearnError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            if type(self).__module__.startswith("explearn."):
+                raise
+            raise MethodError(f"{self._origin()} failed ({first_line(error)})") from error
+        return scored
+
+    def _origin(self) -> str:
+        """Return the method's name with the package that it comes from."""
+        module = type(self).__module__.partition(".")[0]
+        (package, *_) = importlib.metadata.packages_distributions().get(module, [module])
+        return f"{self.name}, of {package!r},"
 
 
 @dataclass(slots=True)
@@ -351,6 +382,8 @@ class BatchExplainer(Explainer):
             if targets is not None:
                 wanted = torch.tensor([targets[i] for i in indices], device=classifier.device)
             scored = self.score_batch(classifier, batch, wanted)
+            check_scores("scores", scored.scores, tuple(batch.input_ids.shape))
+            check_scores("logits", scored.logits, (len(indices), len(classifier.labels)))
             none: list[Any] = [None] * len(indices)
             errors = none
             if scored.completeness_error is not None:

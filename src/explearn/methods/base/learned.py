@@ -99,7 +99,8 @@ class TrainedState:
         """
         with torch.device("meta"):
             self.check_sizes({name: tuple(tensor.shape) for name, tensor in make().state_dict().items()})
-        module = make()
+        with torch.random.fork_rng(devices=[]):
+            module = make()
         module.load_state_dict(dict(self.tensors))
         return module.requires_grad_(False).eval()
 
@@ -244,8 +245,10 @@ class LearnedExplainer(Explainer):
 
         Raises:
             ModelError: a file is missing or damaged.
-            ParamsError: an option has a bad value.
+            ParamsError: an option has a bad value, or this is the base class.
         """
+        if not cls.name:
+            raise ParamsError(f"{cls.__name__}: is a base class; explearn.load(FOLDER) loads any method")
         folder = Path(path_of("path", folder))
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)

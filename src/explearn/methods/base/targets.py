@@ -157,13 +157,19 @@ def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tu
     """Choose the classes to explain if the caller names none.
 
     They are each value of a regression, each label that applies of a multi-label classifier, and else the predicted
-    class. The predicted class is (None,), unless a text is read through windows, whose outputs are averaged.
+    class, or the `top` most probable ones. The predicted class is (None,), unless a text is read through windows, whose
+    outputs are averaged.
     """
     if classifier.problem is Problem.REGRESSION and not classifier.by_class:
         return [tuple(range(len(classifier.labels)))] * len(texts)
-    if classifier.problem is not Problem.MULTI_LABEL and all(len(text.windows) == 1 for text in texts):
+    one_class = classifier.problem is not Problem.MULTI_LABEL and classifier.top == 1
+    if one_class and all(len(text.windows) == 1 for text in texts):
         return [(None,)] * len(texts)
-    rows = iter(classifier.predict_proba(list(chain.from_iterable(text.windows for text in texts))))
+    windows = list(chain.from_iterable(text.windows for text in texts))
+    if classifier.problem is Problem.REGRESSION:
+        rows = iter(classifier.predict_logits(windows))
+    else:
+        rows = iter(classifier.predict_proba(windows))
     targets: list[tuple[int | None, ...]] = []
     for text in texts:
         mean = joint_probabilities(np.array(list(islice(rows, len(text.windows)))))

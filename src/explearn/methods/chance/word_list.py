@@ -1,13 +1,17 @@
-"""A word list with how often people marked each word: agreement with people that needs no model."""
+"""What marked words have in common whatever the text says: lower bounds for methods that learn from marks."""
 
 from __future__ import annotations
 
 import string
+from abc import abstractmethod
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
@@ -21,8 +25,54 @@ from explearn.predictors.predictor import Predictor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+FREQUENT = 0.05
+"""Share of the training texts from which a word of theirs is a stop word."""
 
-class WordList(LearnedExplainer, BatchExplainer):
+
+class WordScorer(LearnedExplainer, BatchExplainer):
+    """Base of methods that learn from marks to score the words themselves, without the model or the class."""
+
+    aggregation = "max"
+    signed = False
+    needs_model = False
+
+    class Options(Seeded):
+        protocol: Literal["in_domain"] = "in_domain"
+        """How it is trained: on the task's own marks."""
+
+    @abstractmethod
+    def score_words(self, words: Sequence[str]) -> ArrayLike:
+        """Score the words of a text, (words,)."""
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        logits = classifier.logits(batch)
+        scores = [self.score_words([bare(word) for word in text.words]) for text in batch.encodings]
+        return BatchScores(batch.token_scores(scores), logits, resolve_targets(logits, targets))
+
+
+def marked_texts(task: TaskData) -> Iterator[tuple[list[str], Sequence[bool]]]:
+    """Yield the bare words and the marks of each training text that has some.
+
+    Raises:
+        DataError: no word is marked, or every word.
+    """
+    count = 0
+    marked = 0
+    for example in task.examples(task.rationale_split):
+        if example.id in task.gold:
+            mask = task.gold[example.id]
+            count += len(mask)
+            marked += sum(mask)
+            yield [bare(word) for word in example.all_words], mask
+    if not 0 < marked < count:
+        raise DataError(
+            f"task {task.name!r}, split {task.rationale_split!r}: of {count:,} words of marked texts "
+            f"{marked / max(1, count):.0%} are marked; expected some of them"
+        )
+
+
+class WordList(WordScorer):
     """The share of a word's occurrences in the training texts that are marked; the same in every text.
 
     A word that occurs n times, m of them marked, has the score (m + r) / (n + 1), where r is the share of all words
@@ -37,14 +87,7 @@ class WordList(LearnedExplainer, BatchExplainer):
         needs=frozenset({"training_rationales"}),
         binarisation="expected_f1",
     )
-    aggregation = "max"
-    signed = False
-    needs_model = False
     weights_file = "word_list.safetensors"
-
-    class Options(Seeded):
-        protocol: Literal["in_domain"] = "in_domain"
-        """How it is trained: on the task's own marks."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -63,32 +106,20 @@ class WordList(LearnedExplainer, BatchExplainer):
         """
         counts: Counter[str] = Counter()
         marked: Counter[str] = Counter()
-        for example in task.examples(task.rationale_split):
-            if example.id in task.gold:
-                for word, mark in zip(map(bare, example.all_words), task.gold[example.id], strict=True):
-                    counts[word] += 1
-                    marked[word] += mark
-        total = counts.total()
-        self.rate = marked.total() / max(1, total)
-        if not 0 < self.rate < 1:
-            raise DataError(
-                f"task {task.name!r}, split {task.rationale_split!r}: of {total:,} words of marked texts "
-                f"{self.rate:.0%} are marked; expected some of them"
-            )
+        for words, mask in marked_texts(task):
+            for word, mark in zip(words, mask, strict=True):
+                counts[word] += 1
+                marked[word] += mark
+        self.rate = marked.total() / counts.total()
         self.shares = {word: (marked[word] + self.rate) / (count + 1) for word, count in sorted(counts.items())}
         return self
 
     def check(self, classifier: Predictor) -> None:
         self._trained(self.shares)
 
-    @torch.inference_mode()
-    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        logits = classifier.logits(batch)
+    def score_words(self, words: Sequence[str]) -> ArrayLike:
         shares = self._trained(self.shares)
-        scores = []
-        for text in batch.encodings:
-            scores.append([shares.get(bare(word), self.rate) for word in text.words])
-        return BatchScores(batch.token_scores(scores), logits, resolve_targets(logits, targets))
+        return [shares.get(word, self.rate) for word in words]
 
     def _state(self) -> TrainedState:
         shares = self._trained(self.shares)
@@ -98,6 +129,75 @@ class WordList(LearnedExplainer, BatchExplainer):
         words = state.value("words", list[str])
         self.shares = dict(zip(words, state.tensors["shares"].tolist(), strict=True))
         self.rate = state.value("rate", float)
+
+
+class WordFacts(WordScorer):
+    """The probability that a word is marked, by its length, its place and whether it is a stop word.
+
+    Logistic regression of the marks of the training texts on a word's letters, ln(1 + n); its place p in the text, from
+    0 to 1, and p^2; and whether it occurs in FREQUENT of the training texts or more, which makes a stop word in any
+    language. Neither the model nor the class plays a part, nor which word it is: what a method has above it is not owed
+    to such facts.
+    """
+
+    about = About(
+        name="word_facts",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"training_rationales"}),
+        binarisation="expected_f1",
+    )
+    weights_file = "word_facts.safetensors"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.coefficients: NDArray[np.float64] | None = None
+        self.frequent: frozenset[str] = frozenset()
+
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Fit the regression.
+
+        Args:
+            task: what to learn from.
+            description: not used; it takes no time.
+
+        Raises:
+            DataError: no word is marked, or every word.
+        """
+        # scikit-learn takes a second to load.
+        from sklearn.linear_model import LogisticRegression
+
+        texts = list(marked_texts(task))
+        counts = Counter(word for words, _ in texts for word in set(words))
+        self.frequent = frozenset(word for word, count in counts.items() if count >= FREQUENT * len(texts))
+        x = np.concatenate([self.facts(words) for words, _ in texts])
+        y = np.concatenate([mask for _, mask in texts])
+        fitted = LogisticRegression(max_iter=1000).fit(x, y)
+        self.coefficients = np.append(fitted.coef_[0], fitted.intercept_)
+        return self
+
+    def check(self, classifier: Predictor) -> None:
+        self._trained(self.coefficients)
+
+    def facts(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """Return what is known of each word, (words, 4): letters, place, its square, stop word."""
+        letters = np.log1p([len(word) for word in words])
+        place = np.linspace(0, 1, len(words))
+        frequent = [word in self.frequent for word in words]
+        return np.column_stack([letters, place, place**2, frequent])
+
+    def score_words(self, words: Sequence[str]) -> NDArray[np.float64]:
+        *slopes, intercept = self._trained(self.coefficients)
+        return np.asarray(1 / (1 + np.exp(-(self.facts(words) @ slopes + intercept))))
+
+    def _state(self) -> TrainedState:
+        coefficients = torch.tensor(self._trained(self.coefficients), dtype=torch.float64)
+        return TrainedState({"coefficients": coefficients}, {"frequent": sorted(self.frequent)})
+
+    def _restore(self, state: TrainedState, folder: Path) -> None:
+        state.check_sizes({"coefficients": (5,)})
+        self.coefficients = state.tensors["coefficients"].numpy()
+        self.frequent = frozenset(state.value("frequent", list[str]))
 
 
 def bare(word: str) -> str:

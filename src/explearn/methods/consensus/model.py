@@ -54,7 +54,7 @@ LEAST_SKILL = 0.1
 def weight_of_skill(mcc: float | None) -> float:
     """Return the weight of a task: the square of its classifier's MCC on validation texts, at least LEAST_SKILL.
 
-    The signals of a classifier that has not learned its task say little about what people mark. None (unknown): 1.
+    The signals of a classifier that has not learned its task say little about what is marked. None (unknown): 1.
     """
     return 1.0 if mcc is None else max(mcc, LEAST_SKILL) ** 2
 
@@ -332,4 +332,6 @@ def _intervals(rows: Sequence[TaskRows], model: WordModel) -> Array:
         centred.append(text_influence - text_influence.mean(axis=0))
     texts = sum(row.texts for row in rows)
     values = model.weights + texts * np.concatenate(centred)
-    return np.array([mean_interval(column, CONFIDENCE) for column in values.T], dtype=np.float64).T
+    intervals = np.array([mean_interval(column, CONFIDENCE) for column in values.T], dtype=np.float64).T
+    # All texts agree on a weight that none of them has an influence on.
+    return np.where(np.isnan(intervals), model.weights, intervals)

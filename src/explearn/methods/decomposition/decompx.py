@@ -135,9 +135,9 @@ class PartRules:
     bias: Bias
     mask: Tensor
 
-    def share(self, bias: Tensor, parts: Tensor) -> Tensor:
-        """Add a bias, (width,) or (b, 1, rows, width), to the parts, in place."""
-        if self.bias == "none":
+    def share(self, bias: Tensor | None, parts: Tensor) -> Tensor:
+        """Add a bias, (width,) or (b, 1, rows, width), if there is one, to the parts, in place."""
+        if self.bias == "none" or bias is None:
             return parts
         if self.bias == "absdot":
             weights = torch.linalg.vecdot(parts, bias).abs()

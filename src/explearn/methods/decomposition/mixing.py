@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
+from explearn.lens.listed_head import check_listed_head
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
@@ -36,6 +37,7 @@ def check_parts(classifier: TransformerPredictor) -> None:
         UnsupportedError: they are not.
     """
     dissect(classifier.model)
+    check_listed_head(classifier)
     name = classifier.name or "this classifier"
     if rounds_inputs(classifier.model):
         raise UnsupportedError(

@@ -22,7 +22,7 @@ from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_feature
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
-from explearn.methods.base.training import train_epochs
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
@@ -56,6 +56,11 @@ def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     log_p = -nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     alpha_t = torch.where(labels > 0, ALPHA, 1 - ALPHA)
     return -alpha_t * (1 - log_p.exp()) ** GAMMA * log_p
+
+
+def build_network(width: int) -> nn.Sequential:
+    """Return ExpNet's network, Linear(width, 16) - ReLU - Linear(16, 1), with new weights."""
+    return nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     threshold = 0.5
     Options = ExpNetParams
     options: ExpNetParams
-    weights_file = "marker.safetensors"
+    weights_file = "expnet.safetensors"
     kept: ClassVar = {"encoder": dict[str, int], "trained_on": list[str], "losses": list[Number]}
 
     def __init__(self, **options: Any) -> None:
@@ -214,30 +219,21 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         y = torch.cat([part.labels for part in data]).to(device)
         lengths = np.concatenate([part.lengths for part in data])
         tokens = torch.split(torch.arange(len(x)), lengths.tolist())
-        generator = torch.Generator().manual_seed(self.options.seed)
-        network = self._build(x.shape[1], generator).to(device)
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
 
         def batches() -> Sequence[torch.Tensor]:
-            return torch.split(torch.randperm(len(tokens), generator=generator), BATCH_TEXTS)
+            return torch.split(torch.randperm(len(tokens)), BATCH_TEXTS)
 
         def batch_loss(texts: torch.Tensor) -> torch.Tensor:
             batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
             return focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
 
-        course = train_epochs([network], optimizer, batches, batch_loss, self.options.epochs, description=description)
+        with seeded(self.options.seed, device):
+            network = build_network(x.shape[1]).to(device)
+            optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
+            epochs = self.options.epochs
+            course = train_epochs([network], optimizer, batches, batch_loss, epochs, description=description)
         self.losses = course.losses
         self.network = network.cpu().requires_grad_(False)
-
-    def _build(self, width: int, generator: torch.Generator | None = None) -> nn.Sequential:
-        network = nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
-        for layer in network:
-            if isinstance(layer, nn.Linear):
-                # torch's own default for Linear, drawn from our generator.
-                bound = layer.in_features**-0.5
-                nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-        return network
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
@@ -275,4 +271,4 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         return TrainedState(self._trained(self.network).state_dict())
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.network = state.restore(lambda: self._build(state.size("0.weight", 1)))
+        self.network = state.restore(lambda: build_network(state.size("0.weight", 1)))

@@ -27,7 +27,7 @@ from explearn.methods.base.attributions import attribution_of
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import DIVERGED, BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData
-from explearn.methods.info import About
+from explearn.methods.info import About, Variant
 from explearn.methods.ivra.attention import (
     AttentionModule,
     HeadAttention,
@@ -73,8 +73,8 @@ class IvRA(BoundExplainer, BatchExplainer):
     of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
     scores do not depend on the class. The criteria are losses added to the task's cross-entropy: sim (a student learns
     from the explanations), comp and suff (the classifier without the top words, and with only these), cons (texts with
-    similar states have similar explanations). With a learning rate for the classifier it is trained, too, as in the
-    paper, and the explainer explains only that one.
+    similar states have similar explanations). A copy of the classifier is trained with the module, and the explainer
+    explains only that copy; in the variant `ivra_frozen` the classifier stays as it is.
 
     Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
     """
@@ -87,6 +87,16 @@ class IvRA(BoundExplainer, BatchExplainer):
         own_model=True,
         report="explearn.methods.ivra.report:report",
     )
+    variants: ClassVar = {
+        "ivra_frozen": Variant(
+            summary="IvRA's attention weights alone, trained for a classifier that stays as it is.",
+            options={
+                "frozen": True,
+                "criteria": ["comp", "suff"],
+                "schedule": {"epochs": 4, "batch_size": 16, "module_learning_rate": 3e-2, "decay": 0.6},
+            },
+        )
+    }
     Options: ClassVar[type[SMaTParams]] = IvRAParams
     options: Any
     aggregation = "sum"
@@ -110,10 +120,9 @@ class IvRA(BoundExplainer, BatchExplainer):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train an attention module for a task's classifier.
+        """Train an attention module, and a copy of a task's classifier with it unless `frozen`.
 
-        With a learning rate for the classifier, a copy of it is trained together with the module. `self.classifier` is
-        the classifier that is explained: that copy, or the task's.
+        `self.classifier` is the classifier that is explained: that copy or, if frozen, the task's.
 
         The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
         with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed. Warns if
@@ -254,9 +263,13 @@ class IvRA(BoundExplainer, BatchExplainer):
         return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
 
     def notes(self) -> dict[str, Any]:
-        """Return what the report shows: the criteria, how many epochs were trained, the best one, and coefficients."""
+        """Return what the report shows: criteria, trained epochs, the best one, coefficients, and `accuracy`.
+
+        The latter is that of the explained classifier on validation texts, before training and at the best epoch.
+        """
         return {
             "criteria": self.options.criteria,
+            "accuracy": [self.history[epoch]["accuracy"] for epoch in (0, self.best_epoch)],
             "trained_epochs": len(self.history) - 1,
             "best_epoch": self.best_epoch,
             "coefficients": self._trained(self.attention).coefficients(),
@@ -312,6 +325,7 @@ class SMaT(IvRA):
     """
 
     about = IvRA.about.model_copy(update={"name": "smat"})
+    variants: ClassVar = {}
     Options = SMaTParams
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:

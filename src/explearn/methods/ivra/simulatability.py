@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
-from torch.func import functional_call
 from torch.nn import functional
 
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra.attention import AttentionModule, explain_batch
+from explearn.metrics.simulatability import leading_axes, read_bags
 from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.transformer import TransformerPredictor
@@ -37,51 +36,22 @@ DIMENSIONS = 32
 """Principal components of the embeddings that a bag reads."""
 
 
-class BagStudent(nn.Module):
-    """Reads a text as a bag of word pieces: a = softmax(E u), logits = W (a E) + b, as the metric's student does.
-
-    E holds principal components of the classifier's word embeddings, scaled to unit variance in the mean, and is not
-    trained.
+def piece_components(table: torch.Tensor, pieces: torch.Tensor) -> torch.Tensor:
+    """Return DIMENSIONS principal components of each piece's embedding, float32, (vocabulary, d), as the metric's.
 
     Args:
         table: word embeddings, (vocabulary, width).
-        ids: pieces of the texts that the components are taken over, with repetition, int64, (pieces,).
-        classes: number of classes.
-        dimensions: number of components.
-
-    W and b start at 0.
+        pieces: pieces of the texts that the components are taken over, with repetition, int64, (pieces,).
     """
-
-    def __init__(self, table: torch.Tensor, ids: torch.Tensor, classes: int, dimensions: int = DIMENSIONS) -> None:
-        super().__init__()
-        seen = table[ids].double()
-        centred = seen - seen.mean(0)
-        variances, axes = torch.linalg.eigh(centred.T @ centred / len(ids))
-        components = axes.flip(1)[:, :dimensions]
-        scale = variances.flip(0)[:dimensions].mean().clamp_min(1e-12).sqrt()
-        reduced = ((table.double() - seen.mean(0)) @ components / scale).float()
-        self.table = nn.Buffer(reduced, persistent=False)
-        width = reduced.shape[1]
-        self.query = nn.Parameter(torch.zeros(width))
-        self.weight = nn.Parameter(torch.zeros(classes, width))
-        self.bias = nn.Parameter(torch.zeros(classes))
-
-    def initial(self, generator: torch.Generator) -> Parameters:
-        """Return parameters of a student that has learned nothing, with a u drawn anew."""
-        query = torch.randn(len(self.query), generator=generator) / len(self.query) ** 0.5
-        parameters = {**dict(self.named_parameters()), "query": query.to(self.query)}
-        return {name: value.detach().clone().requires_grad_() for name, value in parameters.items()}
-
-    def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits (b, C) and log-attention (b, n), -inf outside the text."""
-        words = self.table[batch.input_ids]
-        attention = (words @ self.query).masked_fill(~content, float("-inf")).log_softmax(-1)
-        pooled = torch.einsum("bn,bnd->bd", attention.exp(), words)
-        return pooled @ self.weight.T + self.bias, attention
+    embeddings = table.double().cpu().numpy()
+    seen = embeddings[pieces.numpy()]
+    centre = seen.mean(axis=0)
+    covariance = (seen - centre).T @ (seen - centre) / len(seen)
+    return torch.from_numpy((embeddings - centre) @ leading_axes(covariance, DIMENSIONS)).float()
 
 
 def simulation_loss(
-    student: nn.Module,
+    table: torch.Tensor,
     parameters: Mapping[str, torch.Tensor],
     batch: Batch,
     predicted: torch.Tensor,
@@ -91,17 +61,17 @@ def simulation_loss(
     """Return CE(student, y^) + weight KL(r || r_student), mean over a batch (eq. 7).
 
     Args:
-        student: a `BagStudent`.
-        parameters: its parameters.
+        table: what the student reads of each piece, (vocabulary, d).
+        parameters: query, weight and bias of one student, see `read_bags`.
         batch: b texts of n tokens.
         predicted: y^, classes that the explained model gives, int64, (b,).
         r: its explanations, (b, n).
         weight: of the divergence.
     """
     content = content_mask(batch)
-    logits, attention = functional_call(student, dict(parameters), (batch, content))
-    divergence = r * (r.clamp_min(1e-12).log() - attention.masked_fill(~content, 0.0))
-    loss: torch.Tensor = functional.cross_entropy(logits, predicted) + weight * divergence.sum(1).mean()
+    logits, attention = read_bags(table[batch.input_ids], ~content[:, None], **parameters)
+    divergence = r * (r.clamp_min(1e-12).log() - attention[:, 0].masked_fill(~content, 0.0))
+    loss: torch.Tensor = functional.cross_entropy(logits[0], predicted) + weight * divergence.sum(1).mean()
     return loss
 
 
@@ -145,9 +115,9 @@ class SimulatabilityLoss:
         self.texts = texts
         self.generator = generator
         embeddings: Any = classifier.model.get_input_embeddings()
-        table = embeddings.weight.detach().float().cpu()
+        table = embeddings.weight.detach()
         pieces = [encoding.input_ids[position] for encoding in texts for position in encoding.positions]
-        self.student = BagStudent(table, torch.tensor(pieces), len(classifier.labels)).to(classifier.device)
+        self.table = piece_components(table, torch.tensor(pieces)).to(classifier.device)
         self._batches: Iterator[tuple[list[Encoding], list[Encoding]]] = iter(())
         self._parameters: Parameters = {}
 
@@ -155,7 +125,7 @@ class SimulatabilityLoss:
         """Begin with a new student, and draw anew which texts it is shown and asked about."""
         order = torch.randperm(len(self.texts), generator=self.generator).tolist()
         self._batches = zip(self._rounds(order[::2]), self._rounds(order[1::2]), strict=True)
-        self._parameters = self.student.initial(self.generator)
+        self._parameters = self._new_student()
 
     def __call__(self) -> torch.Tensor:
         """Return the student's loss on one batch, after a pilot update on the explanations of another.
@@ -166,13 +136,25 @@ class SimulatabilityLoss:
         lesson = self.explained(shown)
         questions = self.explained(asked)
         parameters = pilot(
-            lambda parameters: simulation_loss(self.student, parameters, *lesson, DIVERGENCE_WEIGHT),
+            lambda parameters: simulation_loss(self.table, parameters, *lesson, DIVERGENCE_WEIGHT),
             self._parameters,
             STUDENT_RATE,
             PILOT_STEPS,
         )
-        self._parameters = self.student.initial(self.generator)
-        return simulation_loss(self.student, parameters, *questions, ASKED_WEIGHT)
+        self._parameters = self._new_student()
+        return simulation_loss(self.table, parameters, *questions, ASKED_WEIGHT)
+
+    def _new_student(self) -> Parameters:
+        """Return the parameters of a student that has learned nothing, with a query drawn anew."""
+        width = self.table.shape[1]
+        classes = len(self.classifier.labels)
+        query = torch.randn(1, width, generator=self.generator) / width**0.5
+        parameters = {
+            "query": query.to(self.table),
+            "weight": self.table.new_zeros(1, width, classes),
+            "bias": self.table.new_zeros(1, 1, classes),
+        }
+        return {name: value.requires_grad_() for name, value in parameters.items()}
 
     def explained(self, texts: Sequence[Encoding]) -> tuple[Batch, torch.Tensor, torch.Tensor]:
         """Return a batch of texts, the classes predicted and the explanations, with their graph."""

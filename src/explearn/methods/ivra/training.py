@@ -87,7 +87,7 @@ class JointTrainer:
         """
         schedule = self.params.schedule
         model = self.classifier.model
-        model.requires_grad_(schedule.learning_rate > 0)
+        model.requires_grad_(self.params.own_model)
         embeddings: Any = model.get_input_embeddings()
         embeddings.weight.requires_grad_(False)
         model_parameters = [p for p in model.parameters() if p.requires_grad]

@@ -20,9 +20,10 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import Lesson, Lessons, TaskData
 from explearn.methods.base.teachers import check_lesson, members
+from explearn.methods.base.training import seeded
 from explearn.methods.info import About
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import LEVELS, Student, initialise, principal_embeddings
+from explearn.methods.l2e.student import LEVELS, Student, principal_embeddings
 from explearn.methods.l2e.student_training import (
     StudentLesson,
     collate,
@@ -126,8 +127,8 @@ class L2E(BoundExplainer, BatchExplainer):
             splits[split] = self._student_lessons(classifier, by_id, rows, lessons.signed, len(table))
         if not splits["train"]:
             raise DataError(f"teacher {options.teacher!r} explains no training text; expected some to learn from")
-        student = Student(len(table), len(classifier.labels), options)
-        initialise(student, options.seed)
+        with seeded(options.seed, classifier.device):
+            student = Student(len(table), len(classifier.labels), options)
         if options.embeddings == "classifier":
             student.embeddings.weight.data.copy_(principal_embeddings(table, options.width))
         self.history = train(student, splits["train"], splits["validation"], options, classifier.device, description)

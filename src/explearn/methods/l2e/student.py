@@ -98,6 +98,7 @@ class Student(nn.Module):
         self.blocks = nn.ModuleList(PreNormBlock(options.width) for _ in range(options.layers))
         self.norm = nn.LayerNorm(options.width)
         self.head = nn.Linear(options.width, 1 if options.formulation == "ranking" else len(LEVELS))
+        self.apply(draw_weights)
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Return the outputs of every position, (b, n, outputs).
@@ -122,18 +123,16 @@ class Student(nn.Module):
         return outputs
 
 
-def initialise(student: Student, seed: int) -> None:
-    """Draw all weights from a generator of their own: normal(0, 0.02) matrices, as BERT's, and zero biases.
+def draw_weights(module: nn.Module) -> None:
+    """Draw a module's own weights: normal(0, 0.02) matrices, as BERT's, and zero biases.
 
     Embeddings have a standard deviation of 1 / sqrt(2), the size of the position code's entries.
     """
-    generator = torch.Generator().manual_seed(seed)
-    for module in student.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=0.02, generator=generator)
-            nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=0.5**0.5, generator=generator)
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=0.02)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=0.5**0.5)
 
 
 def principal_embeddings(table: torch.Tensor, width: int) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,11 +147,6 @@ def train(
     lengths = [len(lesson.ids) for lesson in lessons]
     history: list[dict[str, float | None]] = []
 
-    def batches() -> Iterator[list[int]]:
-        # Dropout draws from the global generator.
-        torch.manual_seed(options.seed * 100_003 + len(history))
-        return random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES)
-
     def batch_loss(batch: list[int]) -> torch.Tensor:
         return _loss(student, [lessons[i] for i in batch], options.formulation, device)
 
@@ -160,11 +155,12 @@ def train(
         history.append({"loss": float(np.mean(losses)), "agreement": agreement})
         return agreement
 
+    # Dropout draws from the global generator.
     with seeded(options.seed, device):
         train_epochs(
             [student],
             optimizer,
-            batches,
+            lambda: random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES),
             batch_loss,
             options.epochs,
             clipped=parameters,

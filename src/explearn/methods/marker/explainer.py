@@ -48,7 +48,7 @@ TEXT_OFFSET = 2**32
 
 
 class Marker(BoundExplainer, BatchExplainer):
-    """A small network that finds in the attention of all layers what people would mark; the task needs no marks.
+    """A small network that finds words to mark in the attention of all layers; the task needs no marks.
 
     For each word the largest log(A + 1e-5) over its pieces, for every head of every layer, from [CLS] to the word and
     from the word to [CLS]; standardised; Linear - ReLU - Linear; calibrated to the probability that a reader would mark

@@ -41,9 +41,12 @@ class PerturbedText:
 
     def perturbed(self, kept: NDArray[np.bool_], removal: Removal) -> list[Encoding]:
         """Return the text once for each row of `kept`, bool, (n, w), without the words that are False there."""
-        left_out = [self.words[~row].tolist() for row in kept]
         if removal == "delete":
-            return [self.encoding.delete(words) for words in left_out]
+            # A column for each word, and one for positions of no word.
+            stays = np.ones((len(kept), len(self) + 1), dtype=bool)
+            stays[:, :-1] = kept | np.isin(self.words, list(self.encoding.fixed_words))
+            return [self.encoding.only(row) for row in stays[:, self.owners].tolist()]
+        left_out = [self.words[~row].tolist() for row in kept]
         return [self.encoding.mask(words, self._mask_token_id) for words in left_out]
 
     def on_pieces(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -50,8 +50,8 @@ class Shap(PerturbationExplainer):
 
     `auto` uses tokens if the text has one segment and the masker's copy with nothing masked is tokenised as the
     classifier reads the text. Otherwise it uses words: for pairs, which the masker does not know; where byte-level
-    pieces share a character (each of them repeats it); and where white space other than single blanks changes the
-    pieces.
+    pieces share a character (each of them repeats it); where white space other than single blanks changes the pieces;
+    and for sentences and spans, which are left out whole.
     """
 
     about = About(
@@ -81,7 +81,8 @@ class Shap(PerturbationExplainer):
         masker: Any = None
         data: Any = None
         # The library has no hierarchy of a single token; it is a word, and goes as one.
-        if options.level == "auto" and classifier.has_model and len(text.encoding) > 1:
+        by_token = options.level == "auto" and classifier.has_model and not text.encoding.in_units
+        if by_token and len(text.encoding) > 1:
             masker, data = token_masker(classifier, text.encoding)
         by_words = masker is None
         if by_words:

@@ -94,10 +94,9 @@ class Solvex(PerturbationExplainer):
             rows = np.array(list(first.values()))
             alone = everything if metric == "comprehensiveness" else sets[rows]
             without = everything if metric == "sufficiency" else ~sets[rows]
-            # With no word at all, for the answer to that: some models (Funnel) cannot read it in a batch by itself.
-            copies = text.perturbed(np.concatenate([alone, without, ~everything]), self.options.removal)
+            copies = text.perturbed(np.concatenate([alone, without]), self.options.removal)
             p = outputs(classifier, ask(copies), "probability")[:, target]
-            totals = sums[parents[rows]] + p[: len(alone)] - p[len(alone) : -1]
+            totals = sums[parents[rows]] + p[: len(alone)] - p[len(alone) :]
             best = np.argsort(-totals, kind="stable")[: self.options.beam]
             rows = rows[best]
             orders = np.concatenate([orders[parents[rows]], added[rows, None]], axis=1)

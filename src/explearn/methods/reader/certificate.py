@@ -14,9 +14,6 @@ from torch import nn
 
 from explearn.core.certificate import COVERAGE
 
-TOP_WORDS = 3
-"""Number of words whose scores are added up and compared with the change in the answer when they are left out."""
-
 FAMILIAR = 0.99
 """Share of the texts held out that count as like the training texts."""
 
@@ -31,11 +28,10 @@ FEATURES = 6
 
 
 class Certifier(nn.Module):
-    """Two ridge regressions on six numbers of a text, and the distance of its hidden units from the training texts'.
+    """A ridge regression on six numbers of a text, and the distance of its hidden units from the training texts'.
 
     The numbers: logarithms of the text's length and of the distance; the answer; the sum of the scores, the sum of
-    their absolute values, and the largest. They predict the logarithm of the error of the top words, and the
-    correlation of the scores' sums with the classifier's answers.
+    their absolute values, and the largest. They predict the logarithm of the error of the top words.
 
     Args:
         width: number of the hidden units.
@@ -48,7 +44,7 @@ class Certifier(nn.Module):
         self.furthest = nn.Buffer(torch.zeros(()))
         self.offset = nn.Buffer(torch.zeros(FEATURES))
         self.scale = nn.Buffer(torch.ones(FEATURES))
-        self.weights = nn.Buffer(torch.zeros(FEATURES + 1, 2))
+        self.weights = nn.Buffer(torch.zeros(FEATURES + 1))
         self.margin = nn.Buffer(torch.zeros(()))
 
     def distance(self, units: torch.Tensor) -> torch.Tensor:
@@ -79,12 +75,12 @@ class Certifier(nn.Module):
         return torch.stack(columns, -1)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Return predicted agreement, the bound, and 1 where a text is familiar, else 0, (b, 3)."""
+        """Return the bound, and 1 where a text is familiar, else 0, (b, 2)."""
         inputs = (features - self.offset) / self.scale
-        agreement, error = (inputs @ self.weights[:-1] + self.weights[-1]).unbind(-1)
+        error = inputs @ self.weights[:-1] + self.weights[-1]
         bound = ((error + self.margin).clamp_max(10).exp() - LEAST_ERROR).clamp_min(0)
         familiar = (features[:, 1] <= self.furthest).to(bound.dtype)
-        return torch.stack([agreement.clamp(-1, 1), bound, familiar], -1)
+        return torch.stack([bound, familiar], -1)
 
     def fit_distance(self, units: NDArray[np.float64]) -> None:
         """Learn where the training texts lie, from their units, (texts, width) (Lee et al. 2018, section 2.1)."""
@@ -94,24 +90,22 @@ class Certifier(nn.Module):
         self.centre.copy_(torch.from_numpy(estimate.location_))
         self.precision.copy_(torch.from_numpy(estimate.precision_))
 
-    def fit_texts(self, features: torch.Tensor, agreements: NDArray[np.float64], errors: NDArray[np.float64]) -> None:
-        """Fit the two regressions and the margin to texts held out.
+    def fit_texts(self, features: torch.Tensor, errors: NDArray[np.float64]) -> None:
+        """Fit the regression and the margin to texts held out.
 
         The margin is the 90 % quantile of each text's residual under the regression on all other texts (the jackknife,
         as in Barber et al. 2021), which uses all texts held out where a split would take half.
 
         Args:
             features: (texts, 6).
-            agreements: (texts,), the correlation of sums of scores with the answers.
             errors: (texts,), the absolute error of the top words' scores together.
         """
         self.furthest.fill_(float(features[:, 1].double().quantile(FAMILIAR)))
         self.offset.copy_(features.mean(0))
         self.scale.copy_(features.std(0, correction=0).clamp_min(1e-6))
         inputs = ((features - self.offset) / self.scale).double().numpy()
-        agreement_weights, _ = _ridge(inputs, agreements)
-        error_weights, residuals = _ridge(inputs, np.log(errors + LEAST_ERROR))
-        self.weights.copy_(torch.from_numpy(np.stack([agreement_weights, error_weights], -1)))
+        weights, residuals = _ridge(inputs, np.log(errors + LEAST_ERROR))
+        self.weights.copy_(torch.from_numpy(weights))
         rank = math.ceil((len(residuals) + 1) * COVERAGE)
         self.margin.fill_(float(np.sort(residuals)[min(rank, len(residuals)) - 1]))
 
@@ -122,17 +116,3 @@ def _ridge(inputs: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[ND
     inverse = np.linalg.inv(x.T @ x + RIDGE * np.diag([1.0] * inputs.shape[1] + [0.0]))
     weights = inverse @ x.T @ values
     return weights, (values - x @ weights) / (1 - np.einsum("ij,jk,ik->i", x, inverse, x))
-
-
-def agreement(sums: NDArray[np.float64], answers: NDArray[np.float64]) -> float:
-    """Return the correlation of sums of scores with the answers, both (K,); 0 if one of them is constant."""
-    if np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9:
-        return 0.0
-    return float(np.corrcoef(sums, answers)[0, 1])
-
-
-def top_words(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say which words have the TOP_WORDS largest scores, bool, (w,)."""
-    top = np.zeros(len(scores), dtype=bool)
-    top[np.argsort(-scores, kind="stable")[:TOP_WORDS]] = True
-    return top

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from explearn.core.certificate import certificates
+from explearn.core.certificate import top_words
 from explearn.core.errors import DataError, ModelError
 from explearn.core.examples import Example
 from explearn.core.validation import Count, Number
@@ -31,9 +31,9 @@ from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.info import About
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import WordTargets, curriculum_for
+from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.perturbation.method import outputs
-from explearn.methods.reader.answers import ask, word_sums
-from explearn.methods.reader.certificate import Certifier, agreement, top_words
+from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.network import StateNetwork, TrainingText, train_network
 from explearn.methods.reader.params import ReaderParams
 from explearn.methods.reader.repair import passes_of, repaired
@@ -61,9 +61,6 @@ MOST_HELD_OUT = 400
 LEAST_HELD_OUT = 20
 """Fewest texts held out from which a certificate is learned. From fewer, the 90 % bound would be the largest error."""
 
-HELD_OUT_ANSWERS = 32
-"""Answers to each text held out."""
-
 
 class ScoredBatch(NamedTuple):
     """A batch with the network's scores.
@@ -72,7 +69,7 @@ class ScoredBatch(NamedTuple):
         logits: (b, C).
         targets: (b,), the classes explained.
         scores: scores for these, (b, n).
-        marks: each sub-token's part in the probability that a person would mark its word, (b, n).
+        marks: each sub-token's part in the probability that its word is marked, (b, n).
         features: the certifier's inputs, (b, 6).
     """
 
@@ -96,11 +93,11 @@ class Reader(BoundExplainer, BatchExplainer):
     probability. Another teacher: its scores of the predicted class are learned by least squares.
 
     With teacher `answers` and LEAST_HELD_OUT texts held out (validation texts, and training texts where these are few),
-    each explanation has a certificate: how well sums of scores agree with the classifier's answers, and a bound for the
-    error of the top words that holds for nine texts in ten. With a `budget`, further answers correct the scores
-    (`repair`), more of them where that bound is wide; corrected scores have no certificate.
+    each explanation has a certificate: a bound for the error of the top words that holds for nine texts in ten. With a
+    `budget`, further answers correct the scores (`repair`), more of them where that bound is wide; these scores have no
+    certificate.
 
-    With `people` the same network also learns from Marker's targets which words a person would mark, and `aim` chooses
+    With `marked` the same network also learns from Marker's targets which words are marked, and `aim` chooses
     between the two questions, also after training. In between, both are divided by their sum of absolute scores.
 
     A trained Reader explains only the classifier that it was trained for.
@@ -160,7 +157,7 @@ class Reader(BoundExplainer, BatchExplainer):
 
         Raises:
             DataError: fewer than LEAST_TEXTS texts of two words or more; the classifier gives the same answer whatever
-                is left out; a teacher's scores do not fit their text. With `people`, what `Marker.learn` raises.
+                is left out; a teacher's scores do not fit their text. With `marked`, what `Marker.learn` raises.
             ModelError: an answer of the classifier is not finite.
             UnsupportedError: the model does not return its hidden states.
         """
@@ -170,8 +167,8 @@ class Reader(BoundExplainer, BatchExplainer):
         self.check_problem(classifier)
         training, held_out = self._split(task)
         marks: Mapping[str, WordTargets] = {}
-        if options.people is not None:
-            curriculum = curriculum_for(task, MarkerParams(protocol=options.people, seed=options.seed))
+        if options.marked is not None:
+            curriculum = curriculum_for(task, MarkerParams(protocol=options.marked, seed=options.seed))
             marks = curriculum.texts
             self.calibration = list(curriculum.calibration)
         by_answers = options.teacher == ANSWERS
@@ -227,8 +224,8 @@ class Reader(BoundExplainer, BatchExplainer):
         for states, answer in zip(text_states(classifier, encodings, self.layers), answered, strict=True):
             # From words to sub-tokens, (K, tokens); special tokens, which have the last entry, are in no set.
             kept = np.pad(answer.kept, ((0, 0), (0, 1)))[:, answer.text.owners]
-            people = _marks_of_tokens(answer.text.encoding, marks)
-            texts.append(TrainingText(states, kept, answer.answers.astype(np.float32), people))
+            marked = _marks_of_tokens(answer.text.encoding, marks)
+            texts.append(TrainingText(states, kept, answer.answers.astype(np.float32), marked))
         return texts
 
     def _taught(
@@ -283,9 +280,8 @@ class Reader(BoundExplainer, BatchExplainer):
             units.append(network(text.states[None], torch.ones(1, len(text.states), dtype=torch.bool)).units)
         certifier.fit_distance(torch.cat(units).double().numpy())
         encodings = classifier.encode(held_out)
-        # Other sets of words than those of a repair, whose answers would be known already.
-        counts = [HELD_OUT_ANSWERS] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.seed + 1, description)
+        # To the whole text, and to none of it.
+        answered = ask(classifier, encodings, [2] * len(encodings), self.options.seed, description)
 
         def score(indices: list[int]) -> Iterator[tuple[torch.Tensor, int, NDArray[np.float64]]]:
             batch = self._scored(classifier, classifier.batch([encodings[i] for i in indices]), None)
@@ -301,16 +297,13 @@ class Reader(BoundExplainer, BatchExplainer):
         without_top = outputs(
             classifier, CachedPredictions(classifier, classifier.predict_logits)(shortened), "probability"
         )
-        agreements = []
         errors = []
         for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):
-            answers = answer.answers[:, target]
-            agreements.append(agreement(answer.kept @ words, answers))
-            errors.append(abs(answers[0] - remaining[target] - words[top].sum()))
+            errors.append(abs(answer.answers[0, target] - remaining[target] - words[top].sum()))
         features = torch.stack([row for row, _, _ in scored])
         network.cpu()
-        certifier.cpu().fit_texts(features, np.array(agreements), np.array(errors))
-        self.usual_bound = float(certifier(features)[:, 1].median())
+        certifier.cpu().fit_texts(features, np.array(errors))
+        self.usual_bound = float(certifier(features)[:, 0].median())
 
     @property
     def certified(self) -> bool:
@@ -344,16 +337,16 @@ class Reader(BoundExplainer, BatchExplainer):
         found = None
         if self.certified:
             _, certifier = self._parts()
-            found = certificates(certifier(scored.features).tolist())
+            found = certifier(scored.features).tolist()
         return BatchScores(scores, scored.logits, scored.targets, certificates=found)
 
     def marked(self, logits: torch.Tensor, word_ids: torch.Tensor) -> torch.Tensor:
-        """Return each sub-token's part in the probability that a person would mark its word.
+        """Return each sub-token's part in the probability that its word is marked.
 
         The parts of a word add up to the mean of its sub-tokens' probabilities.
 
         Args:
-            logits: logits of people's marks, (b, n).
+            logits: logits of marks, (b, n).
             word_ids: (b, n), NO_WORD where there is no word.
         """
         slope, offset = self.calibration
@@ -401,7 +394,7 @@ class Reader(BoundExplainer, BatchExplainer):
 
 
 def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
-    """Mix scores of the class explained with what people would mark, as `aim` says.
+    """Mix scores of the class explained with how likely words are marked, as `aim` says.
 
     Args:
         scores: (b, n).
@@ -418,7 +411,7 @@ def _to_unit_sum(scores: torch.Tensor) -> torch.Tensor:
 
 
 def _marks_of_tokens(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:
-    """Return how far each sub-token's word is evidence for people, (tokens,), NaN where unknown."""
+    """Return how far each sub-token's word is evidence by the marks, (tokens,), NaN where unknown."""
     owners = np.asarray(encoding.word_ids)
     values = np.full(len(owners), np.nan, dtype=np.float32)
     text = marks.get(str(encoding.example_id))

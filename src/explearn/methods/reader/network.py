@@ -44,7 +44,7 @@ class NetworkOutput(NamedTuple):
     Attributes:
         scores: (b, n, C).
         units: (b, width), a text's mean hidden units.
-        marks: (b, n), the logit that a person would mark a sub-token's word.
+        marks: (b, n), the logit that a sub-token's word is marked.
     """
 
     scores: torch.Tensor
@@ -55,7 +55,7 @@ class NetworkOutput(NamedTuple):
 class StateNetwork(nn.Module):
     """Standardise - Linear - ReLU - Transformer block - layer norm - Linear: hidden states to scores of every class.
 
-    A second last layer says which words a person would mark.
+    A second last layer says which words are marked.
 
     Args:
         inputs: numbers of a sub-token, the hidden states of several layers end to end.
@@ -72,7 +72,7 @@ class StateNetwork(nn.Module):
         self.block = PreNormBlock(width)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
-        self.people = nn.Linear(width, 1)
+        self.marks = nn.Linear(width, 1)
 
     def standardise(self, states: torch.Tensor) -> None:
         """Give the inputs mean 0 and deviation 1 over the sub-tokens of some texts, (tokens, inputs)."""
@@ -92,7 +92,7 @@ class StateNetwork(nn.Module):
         x = self.norm(self.block(x, real[:, None, None]))
         weights = real[..., None].to(units.dtype)
         mean_units = (units * weights).sum(1) / weights.sum(1)
-        return NetworkOutput(self.head(x) * self.unit, mean_units, self.people(x)[..., 0])
+        return NetworkOutput(self.head(x) * self.unit, mean_units, self.marks(x)[..., 0])
 
 
 class TrainingText(NamedTuple):
@@ -103,7 +103,7 @@ class TrainingText(NamedTuple):
         kept: bool, (K, n), the sub-tokens of the words in each set.
         values: float32, (K, C), what the scores of each set are to add up to, up to one constant a class if `centred`;
             NaN where unknown.
-        marks: float32, (n,), how far a sub-token's word is evidence for people, 0 to 1; NaN where unknown.
+        marks: float32, (n,), how far a sub-token's word is evidence by the marks, 0 to 1; NaN where unknown.
     """
 
     states: torch.Tensor

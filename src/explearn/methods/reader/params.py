@@ -30,10 +30,10 @@ class ReaderParams(Seeded):
     """Passes over the training texts."""
     budget: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Further passes an average text, more where the scores are less certain, that make its scores more faithful."""
-    people: Protocol | None = None
-    """Learn besides what people would mark, from Marker's targets under this `protocol`; null: no."""
+    marked: Protocol | None = None
+    """Learn besides which words are marked, from Marker's targets under this `protocol`; null: no."""
     aim: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Scores say what the classifier uses (1), what people would mark (0, needs `people`), or both in this
+    """Scores say what the classifier uses (1), which words are marked (0, needs `marked`), or both in this
     proportion."""
 
     @model_validator(mode="after")
@@ -43,6 +43,6 @@ class ReaderParams(Seeded):
                 f"budget: got {self.budget} with teacher {self.teacher!r} and aim {self.aim:g}; expected teacher "
                 f"{ANSWERS!r} and aim 1"
             )
-        if self.aim < 1 and self.people is None:
-            raise ValueError(f"aim: got {self.aim:g} without `people`; expected 1, or a Reader trained with `people`")
+        if self.aim < 1 and self.marked is None:
+            raise ValueError(f"aim: got {self.aim:g} without `marked`; expected 1, or a Reader trained with `marked`")
         return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.certificate import Certificate
-from explearn.methods.reader.answers import Answered, word_sums
+from explearn.methods.perturbation.answers import Answered, word_sums
 
 RIDGE = 10.0
 """Penalty of the correction, against the sum of squares over the answers: how far Reader's scores are trusted."""
@@ -22,22 +23,20 @@ LARGEST_SHARE = 2.0
 """Largest multiple of the budget that a text gets, however uncertain its scores are."""
 
 
-def passes_of(certificate: Certificate | None, usual: float, budget: int) -> int:
+def passes_of(estimate: Sequence[float] | None, usual: float, budget: int) -> int:
     """Return how many passes a text gets, at least 2: `budget` times its bound over the usual bound.
 
-    Without a certificate it gets `budget`; an unfamiliar text, whose bound means nothing, the largest share.
+    Without an estimate it gets `budget`; an unfamiliar text, whose bound means nothing, the largest share.
 
     Args:
-        certificate: certificate of the text's scores.
+        estimate: of the text's scores, as `Certifier` returns it: bound, and 1 for a familiar text.
         usual: the usual bound.
         budget: passes of an average text.
     """
-    if certificate is None:
-        share = 1.0
-    elif certificate.familiar:
-        share = certificate.bound / max(usual, 1e-9)
-    else:
-        share = LARGEST_SHARE
+    share = 1.0
+    if estimate is not None:
+        bound, familiar = estimate
+        share = bound / max(usual, 1e-9) if familiar else LARGEST_SHARE
     return max(2, round(budget * min(max(share, LEAST_SHARE), LARGEST_SHARE)))
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from explearn.core.validation import Section
-from explearn.lens.anatomy import activation_of, check_outputs, linear_map
 from explearn.lens.attention import read_weights
+from explearn.lens.listed_head import check_listed_head, check_reads, head_states
 from explearn.lens.watch import check_differentiable, differentiate, full_precision, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.architectures import architecture, unusual_build
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import weight_of
 from explearn.predictors.transformer import TransformerPredictor
@@ -43,35 +41,18 @@ class CAM(BatchExplainer):
     )
     signed = True
 
-    check = staticmethod(check_differentiable)
+    check = staticmethod(check_listed_head)
 
     @torch.inference_mode()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         with classifier.autocast():
             run = watch(classifier, batch, first_layer=-1)
-            activated, weight = head_states(classifier, run.states)
+            activated, last = head_states(classifier.model, run.states)
         chosen = resolve_targets(run.logits, targets)
-        activation = torch.einsum("bnd,bd->bn", full_precision(activated), full_precision(weight)[chosen])
+        activation = torch.einsum("bnd,bd->bn", full_precision(activated), full_precision(weight_of(last))[chosen])
         maps = full_precision(run.attentions[-1]).mean(1)
         attention = torch.einsum("bq,bqk->bk", read_weights(classifier.model, batch).to(maps), maps)
         return BatchScores(activation * attention, full_precision(run.logits), chosen)
-
-
-def head_states(classifier: TransformerPredictor, states: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the head's last linear map reads of each vector (..., d), put where it expects one, and its weight.
-
-    Raises:
-        UnsupportedError: the head is not built as the table says (`predictors.architectures`).
-    """
-    model: Any = classifier.model
-    head = architecture(model.config).head
-    assert head is not None
-    check_outputs(model)
-    with unusual_build(model.config):
-        for part in (head.dense, head.activation, head.norm):
-            if part is not None:
-                states = activation_of(model, part)(states)
-        return states, weight_of(linear_map(attrgetter(head.classifier)(model)))
 
 
 class GradCAM(BatchExplainer):
@@ -97,7 +78,9 @@ class GradCAM(BatchExplainer):
         Scores of a text then depend on rows that are not returned, but keep their order. A constant matrix, 0 / 0
         in the original, gives 0 everywhere. The original counts padding if a text has some; this does not."""
 
-    check = staticmethod(check_differentiable)
+    def check(self, classifier: TransformerPredictor) -> None:
+        check_differentiable(classifier)
+        check_reads(classifier)
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)

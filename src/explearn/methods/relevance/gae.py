@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from explearn.core.validation import Fraction, Section
+from explearn.lens.listed_head import check_reads
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.info import About
@@ -35,7 +36,9 @@ class GAE(BatchExplainer):
     """On long texts the graph's attention matrices and their gradients take more memory than all other activations; on
     a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
 
-    check = staticmethod(check_differentiable)
+    def check(self, classifier: TransformerPredictor) -> None:
+        check_differentiable(classifier)
+        check_reads(classifier)
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = differentiate(classifier, batch, targets, attentions=True)

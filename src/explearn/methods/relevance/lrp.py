@@ -29,6 +29,7 @@ from explearn.lens.anatomy import (
     trace_block,
 )
 from explearn.lens.attention import resolve_layer
+from explearn.lens.listed_head import check_listed_head
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import architecture
@@ -242,6 +243,7 @@ class LRP(BatchExplainer, ABC):
             raise UnsupportedError(
                 "relevance propagation needs float64, which MPS devices do not have; use device cpu, or attn_lrp"
             )
+        check_listed_head(classifier)
 
     @abstractmethod
     def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -109,7 +109,9 @@ class Hypotheses:
 class ZeroShotPredictor(HeldPredictor):
     """A model of natural-language inference as a classifier for labels given at call time.
 
-    Texts are not pairs. Perturbation methods and metrics use the probabilities of the labels. Methods that look inside
+    Texts are not pairs. A text is cut for the longest hypothesis, so that every label is judged by the same words;
+    transformers' pipeline cuts it for each hypothesis by itself, and may give other answers to texts beyond the limit.
+    Perturbation methods and metrics use the probabilities of the labels. Methods that look inside
     the model explain the entailment output for the pair of the text and the hypothesis of the target label.
 
     Args:

@@ -2,4 +2,4 @@
 
 from explearn.core.extras import check_installed
 
-check_installed("matplotlib", "adjustText", extra="report", what="the report")
+check_installed("matplotlib", extra="report", what="the report")

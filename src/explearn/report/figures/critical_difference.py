@@ -17,10 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.metrics.arrays import ranks
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
+from explearn.report.figures.style import INK
 from explearn.show.blocks import Picture
 
-WIDTH = 6.5
+WIDTH = 8.5
 """In inches, as the heights."""
+
+TICKS = 12
+"""Most ticks of the axis."""
 
 _ROW = 0.24
 _BAR = 0.1
@@ -98,11 +102,11 @@ def _draw(
             side = "left"
             text = f" {mean:.2f}  {method}"
         level = depth + _ROW * (row + 0.8)
-        axes.plot([mean, mean, edge], [0, level, level], color="#333333", linewidth=0.9, clip_on=False)
+        axes.plot([mean, mean, edge], [0, level, level], color=INK, linewidth=0.9, clip_on=False)
         axes.text(edge, level, text, ha=side, va="center")
     axes.set_xlim(1, count)
     axes.set_ylim(depth + _ROW * (half + 0.3), 0)
-    axes.set_xticks(range(1, count + 1))
+    axes.set_xticks(range(1, count + 1, ceil(count / TICKS)))
     axes.xaxis.tick_top()
     axes.spines["top"].set_visible(True)
     for side in ("bottom", "left"):

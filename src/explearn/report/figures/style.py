@@ -19,6 +19,12 @@ from matplotlib.lines import Line2D
 from explearn.methods.info import MethodInfo
 from explearn.show.blocks import Picture
 
+INK = "#010203"
+"""Colour of text and lines, which `svg` replaces by one that follows the page: dark on light pages, light on dark."""
+
+FAINT = "#80808080"
+"""Colour of grids, on light and dark pages."""
+
 # Okabe and Ito's colours, which colour-blind readers can distinguish; markers distinguish families without colour.
 STYLES = {
     "learned": ("#D55E00", "D"),
@@ -28,7 +34,7 @@ STYLES = {
     "relevance": ("#CC79A7", "s"),
     "perturbation": ("#E69F00", "v"),
     "decomposition": ("#56B4E9", "P"),
-    "given": ("#000000", "*"),
+    "given": (INK, "*"),
 }
 """Family -> colour and marker."""
 
@@ -38,11 +44,20 @@ SETTINGS: Any = {
     # Names of tasks and methods are not mathematics, even with a dollar sign.
     "text.parse_math": False,
     "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "none",
+    "xtick.color": INK,
+    "ytick.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
 """matplotlib's settings for every figure."""
 
+
+_THEME = "color:#59636e;color-scheme:light dark;color:light-dark(#1b1f27,#e9ecf1)"
+"""Style of a picture: its ink is grey in a viewer that does not know `light-dark`."""
 
 _VALUE = "value: "
 """Start of the ids of points, from which `svg` takes the text to show on hover."""
@@ -54,16 +69,17 @@ def say(point: Artist, words: str) -> None:
 
 
 def svg(picture: Picture) -> str:
-    """Draw a picture. The same numbers give the same text."""
+    """Draw a picture on a transparent background. The same numbers give the same text."""
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=picture.size, layout="constrained")
         FigureCanvasSVG(figure)
         picture.draw(figure)
         drawing = io.StringIO()
-        figure.savefig(drawing, format="svg", metadata={"Date": None}, facecolor="white")
+        figure.savefig(drawing, format="svg", metadata={"Date": None}, transparent=True)
+    themed = drawing.getvalue().replace(INK, "currentColor").replace("<svg ", f'<svg style="{_THEME}" ', 1)
     # matplotlib has escaped the text, and uses single quotes around text with double ones.
     shown = r'<g class="value" tabindex="0" role="img" aria-label=\1\2\1><title>\2</title>'
-    return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, drawing.getvalue())
+    return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, themed)
 
 
 def draw_legend(

@@ -72,15 +72,10 @@
     said.style.left = `${left + scrollX}px`;
     said.style.top = `${place.top + scrollY - said.offsetHeight}px`;
   }
-  for (const figure of all("figure")) {
-    const points = all(".value", figure);
+  // Of a figure's points, and of a text's words, only one is a stop of the Tab key; arrow keys lead to the others.
+  function rove(points) {
     points.forEach((point, index) => {
-      point.querySelector("title").remove();
       if (index) point.tabIndex = -1;
-      point.addEventListener("mouseenter", () => say(point));
-      point.addEventListener("mouseleave", hush);
-      point.addEventListener("focus", () => say(point));
-      point.addEventListener("blur", hush);
       point.addEventListener("keydown", (event) => {
         const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
         if (event.key === "Escape") hush();
@@ -89,6 +84,18 @@
         points[(index + step + points.length) % points.length].focus();
       });
     });
+  }
+  for (const words of all(".words")) rove(all("[data-score]", words));
+  for (const figure of all("figure")) {
+    const points = all(".value", figure);
+    rove(points);
+    for (const point of points) {
+      point.querySelector("title").remove();
+      point.addEventListener("mouseenter", () => say(point));
+      point.addEventListener("mouseleave", hush);
+      point.addEventListener("focus", () => say(point));
+      point.addEventListener("blur", hush);
+    }
   }
 
   // Filters.

@@ -8,6 +8,19 @@ let running = null;
 
 function showWords() {
   for (const part of result.querySelectorAll(".edit")) part.hidden = false;
+  // Of a text's scored words only the first is a stop of the Tab key; arrow keys lead to the others.
+  for (const text of result.querySelectorAll(".words")) {
+    const scored = [...text.querySelectorAll("[data-score]")];
+    scored.forEach((word, index) => {
+      if (index) word.tabIndex = -1;
+      word.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        scored[(index + step + scored.length) % scored.length].focus();
+      });
+    });
+  }
 }
 
 function complain(sentence) {

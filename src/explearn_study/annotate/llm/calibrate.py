@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explearn.metrics.arrays import mean_where_defined
-from explearn.metrics.plausibility import f1_of_texts, pooled_agreement, rationale_counts
+from explearn.metrics.plausibility import pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.budget import Price
 from explearn_study.annotate.llm.prompts import BoundPrompt
@@ -33,13 +32,11 @@ class Candidate:
         precision: over the words of all texts pooled; an unreadable answer marks nothing.
         recall: over the same words.
         f1: over the same words.
-        macro_f1: mean of the texts' F1s.
         alpha: Krippendorff's alpha between the model and people, over words.
         label_accuracy: share of answers with the gold label.
         invalid_rate: share of unreadable answers.
         hallucination_rate: share of the answers' words that are not in the text.
         kept_rate: share of texts whose rationale the filters would keep.
-        kept_f1: F1 over the words of those texts.
         requests: requests that the answers took.
         input_tokens: tokens that the model read.
         output_tokens: tokens that it wrote.
@@ -53,13 +50,11 @@ class Candidate:
     precision: float | None
     recall: float | None
     f1: float | None
-    macro_f1: float | None
     alpha: float | None
     label_accuracy: float
     invalid_rate: float
     hallucination_rate: float
     kept_rate: float
-    kept_f1: float | None
     requests: int
     input_tokens: int
     output_tokens: int
@@ -85,13 +80,7 @@ def judge(
     marked = [gold[item.example.id] for item in annotated]
     masks = [item.mask for item in annotated]
     answers = [item.cached for item in annotated if item.cached]
-    counts = rationale_counts(masks, marked)
-    pooled = pooled_agreement(counts)
-    kept = [item for item in annotated if item.fate == "kept"]
-    kept_f1 = None
-    if kept:
-        kept_counts = rationale_counts([item.mask for item in kept], [gold[item.example.id] for item in kept])
-        kept_f1 = pooled_agreement(kept_counts).f1
+    pooled = pooled_agreement(rationale_counts(masks, marked))
     money = None
     if price is not None:
         money = sum(price.cost(answer.input_tokens, answer.output_tokens) for answer in answers)
@@ -106,13 +95,11 @@ def judge(
         precision=pooled.precision,
         recall=pooled.recall,
         f1=pooled.f1,
-        macro_f1=mean_where_defined(f1_of_texts(counts)),
         alpha=krippendorff_alpha(zip(marked, masks, strict=True)),
         label_accuracy=agreed / len(annotated),
         invalid_rate=sum(item.fate == "invalid" for item in annotated) / len(annotated),
         hallucination_rate=invented / words if words else 0.0,
-        kept_rate=len(kept) / len(annotated),
-        kept_f1=kept_f1,
+        kept_rate=sum(item.fate == "kept" for item in annotated) / len(annotated),
         requests=sum(answer.requests for answer in answers),
         input_tokens=sum(answer.input_tokens for answer in answers),
         output_tokens=sum(answer.output_tokens for answer in answers),

@@ -87,7 +87,7 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
                 response = await super().handle_async_request(request)
                 self._reached = True
                 content = await _read(response, request)
-            if response.status_code == 200:
+            if response.is_success:
                 try:
                     extensions[REPLY] = reply = ChatReply.model_validate(json.loads(content))
                 except (ValueError, RecursionError):  # whose message may repeat what the server sent

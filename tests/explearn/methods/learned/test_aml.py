@@ -64,8 +64,8 @@ class TestLearning:
             PAML().learn(task_of(classifier, 2, 0))
         with pytest.raises(UnsupportedError, match="this model answers questions"):
             PAML().fit(tiny.make_answerer(), tiny.PAIRS, validation=tiny.PAIRS)
-        with pytest.raises(ParamsError, match="needs the name of the classifier's pretrained encoder"):
-            PAML(backbone="encoder").learn(task_of(classifier))
+        with pytest.raises(ParamsError, match="which one the classifier was fine-tuned from is not known"):
+            PAML().learn(task_of(classifier))
 
 
 class TestModel:
@@ -146,7 +146,7 @@ class TestBackbones:
                 parameter.data.mul_(0.2)
         other.base_model.save_pretrained(tmp_path / "backbone")
         tiny.tokenizer("roberta").save_pretrained(tmp_path / "backbone")
-        paml = PAML(backbone=str(tmp_path / "backbone"), **LEARNING, epochs=3).learn(task_of(classifier, 40))
+        paml = PAML(**{**LEARNING, "backbone": str(tmp_path / "backbone")}, epochs=3).learn(task_of(classifier, 40))
         assert loss(paml.history[-1], paml.weights) < loss(paml.history[1], paml.weights) - 0.05
         paml.save_pretrained(tmp_path / "it")
         loaded = PAML.from_pretrained(tmp_path / "it")
@@ -169,7 +169,7 @@ class TestBackbones:
     def test_another_encoder_of_the_same_vocabulary(self, tmp_path: Path, kind: str, config: dict[str, Any]) -> None:
         """Encoders that do not tell segments apart among them."""
         classifier = one_word_classifier()
-        paml = PAML(backbone="encoder", **QUICK).learn(
+        paml = PAML(**{**QUICK, "backbone": "encoder"}).learn(
             task_of(classifier, encoder=encoder(tmp_path, kind, "bert", **config))
         )
         assert isinstance(paml.model, EncoderModel) and paml.model.tokenizer is None
@@ -187,7 +187,7 @@ class TestBackbones:
             PAML(backbone=short).learn(task_of(classifier))
         # With a tokenizer of its own it may, and what it does not read is counted.
         short = encoder(tmp_path / "other", "roberta", max_position_embeddings=12)
-        paml = PAML(backbone=short, **QUICK).learn(task_of(classifier))
+        paml = PAML(**{**QUICK, "backbone": short}).learn(task_of(classifier))
         for method in (paml, refiner(paml, steps=1)):
             long, brief = method.explain(classifier, [" ".join(tiny.TEXTS[:2]), "fox"])
             assert long.unaligned > 0 and brief.unaligned == 0

@@ -15,8 +15,9 @@ from saying import complaint
 import explearn
 from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
 from explearn.methods.aml.paml import PAML
+from explearn.methods.at2.explainer import AT2, ridge
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.chance.word_list import WordList
+from explearn.methods.chance.word_list import WordFacts, WordList
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
@@ -24,6 +25,7 @@ from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 from explearn.predictors.transformer import TransformerPredictor
+from explearn.testing import check_explainer
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 METHODS: dict[str, tuple[type[LearnedExplainer], dict[str, Any]]] = {
@@ -31,12 +33,14 @@ METHODS: dict[str, tuple[type[LearnedExplainer], dict[str, Any]]] = {
     "expnet": (ExpNet, {"epochs": 2, "protocol": "in_domain"}),
     "reader": (Reader, {"samples": 4, "width": 16, "epochs": 2}),
     "l2e": (L2E, {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 1}),
-    "ivra": (IvRA, {"criteria": ["comp"], "schedule": QUICK}),
+    "ivra": (IvRA, {"frozen": True, "schedule": QUICK}),
     "smat": (SMaT, {"criteria": ["cons"], "schedule": QUICK}),
-    "paml": (PAML, {"epochs": 1, "batch_size": 4}),
+    "paml": (PAML, {"backbone": "states", "epochs": 1, "batch_size": 4}),
+    "at2": (AT2, {"samples": 4}),
     "word_list": (WordList, {}),
+    "word_facts": (WordFacts, {}),
 }
-BOUND = ("marker", "reader", "l2e", "ivra", "smat", "paml")
+BOUND = ("marker", "reader", "l2e", "ivra", "smat", "paml", "at2")
 """Those that explain the classifier alone that they were trained for."""
 WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
 MASK = [True, False, False, False, False]
@@ -77,13 +81,14 @@ class TestEveryMethod:
         for a, b in zip(explainer.explain(of, tiny.TEXTS), again.explain(of, tiny.TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
 
-    def test_the_classifier_and_the_global_generator_stay_as_they_are(self, name: str) -> None:
+    def test_the_classifier_and_the_global_generator_stay_as_they_are(self, name: str, tmp_path: Path) -> None:
         of = tiny.make_classifier("bert")
         fingerprint, state = of.fingerprint, torch.get_rng_state()
         explainer = fitted(name, of)
         explainer.explain(getattr(explainer, "classifier", None) or of, tiny.TEXTS)
-        # The papers' methods make their networks before they draw the weights by seed.
-        assert name.endswith("_paper") or torch.equal(state, torch.get_rng_state())
+        explainer.save_pretrained(tmp_path / name)
+        explearn.load(tmp_path / name)
+        assert torch.equal(state, torch.get_rng_state())
         of.weights_changed()
         assert of.fingerprint == fingerprint
         assert tiny.hooks(of.model) == 0 and not of.model.training
@@ -92,7 +97,7 @@ class TestEveryMethod:
     def test_the_seed_alone_decides(self, name: str) -> None:
         torch.randn(3)
         assert fitted(name).content_hash() == trained(name).content_hash()
-        if name != "word_list":
+        if not name.startswith("word_"):
             assert fitted(name, seed=6).content_hash() != trained(name).content_hash()
 
     def test_untrained(self, name: str, tmp_path: Path) -> None:
@@ -114,6 +119,11 @@ class TestEveryMethod:
             (tmp_path / name / file).unlink()
             complaint(lambda: explainer.from_pretrained(tmp_path / name), f"not a trained {name}")
             (tmp_path / name / file).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["at2", "word_facts"])
+def test_it_is_as_every_method(name: str) -> None:
+    check_explainer(trained(name), classifier=tiny.classifier("bert"))
 
 
 @pytest.mark.parametrize("name", BOUND)
@@ -153,6 +163,27 @@ def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:
     np.testing.assert_allclose(row.scores, [1 / 4, 2.25 / 4, 0.25 / 3, 1.25 / 4], rtol=1e-6)
     with pytest.raises(DataError, match="of 0 words of marked texts 0% are marked"):
         WordList().fit(of, train)
+
+
+def test_word_facts_are_length_place_and_stop_words_but_not_which_word_it_is() -> None:
+    rng = np.random.default_rng(0)
+    texts = ["the " + " ".join(rng.permutation(["castle", "morning", "fox", "sea"])) for _ in range(12)]
+    marks = [[len(word) > 3 for word in text.split()] for text in texts]
+    of = tiny.classifier("bert")
+    word_facts = WordFacts().fit(of, texts, marks)
+    (row,) = word_facts.explain(of, ["the afternoon dog dog the"])
+    assert row.scores.argmax() == 1 and word_facts.frequent == {"the", "castle", "morning", "fox", "sea"}
+    (other,) = word_facts.explain(of, ["the unbelievs pig cow the"])
+    np.testing.assert_array_equal(row.scores, other.scores)
+
+
+def test_at2_finds_the_head_that_the_answers_follow() -> None:
+    """The answers are made to follow one head's attention; its coefficient is the only large one."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6)) * [1, 5, 0.1, 1, 1, 0]
+    y = np.column_stack([x[:, 2], -x[:, 2]])
+    theta = ridge(x.T @ x, x.T @ y, 1e-5)
+    np.testing.assert_allclose(theta, np.outer([0, 0, 1, 0, 0, 0], [1, -1]), atol=1e-3)
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import tiny
@@ -14,7 +13,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives, simulatability
-from explearn.methods.ivra.simulatability import BagStudent, pilot, simulation_loss
+from explearn.methods.ivra.simulatability import piece_components, pilot, simulation_loss
 
 
 class TestLosses:
@@ -52,13 +51,12 @@ def test_the_gradient_of_pilot_steps_is_that_of_finite_differences(steps: int) -
     """Of the student's loss after its steps, with respect to the explanations that it was shown."""
     classifier = tiny.double("bert")
     shown, asked = tiny.batch(classifier, tiny.TEXTS[:2]), tiny.batch(classifier, tiny.TEXTS[2:4])
-    table = classifier.model.get_input_embeddings().weight.detach()
-    student: Any = BagStudent(table, shown.input_ids.flatten(), 2, 6).double()
+    embeddings = classifier.model.get_input_embeddings().weight.detach()
+    table = piece_components(embeddings, shown.input_ids.flatten()).double()[:, :6]
     generator = torch.Generator().manual_seed(3)
-    learned = {
-        name: (p + 0.1 * torch.randn(p.shape, generator=generator, dtype=p.dtype)).detach().requires_grad_()
-        for name, p in student.named_parameters()
-    }
+    learned = {}
+    for name, shape in {"query": (1, 6), "weight": (1, 6, 2), "bias": (1, 1, 2)}.items():
+        learned[name] = (0.1 * torch.randn(shape, generator=generator, dtype=torch.float64)).requires_grad_()
     content = content_mask(shown)
     free = torch.randn(content.shape, generator=generator, dtype=torch.float64, requires_grad=True)
     other = content_mask(asked).double() / content_mask(asked).sum(1, keepdim=True)
@@ -69,9 +67,9 @@ def test_the_gradient_of_pilot_steps_is_that_of_finite_differences(steps: int) -
 
     def after(logits: torch.Tensor) -> torch.Tensor:
         ahead = pilot(
-            lambda p: simulation_loss(student, p, shown, classes, explanation(logits), 1.0), learned, 0.3, steps
+            lambda p: simulation_loss(table, p, shown, classes, explanation(logits), 1.0), learned, 0.3, steps
         )
-        return simulation_loss(student, ahead, asked, classes.flip(0), other, 1.0)
+        return simulation_loss(table, ahead, asked, classes.flip(0), other, 1.0)
 
     assert torch.autograd.gradcheck(after, free)
     (gradient,) = torch.autograd.grad(after(free), free)

@@ -12,9 +12,11 @@ import torch
 
 from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.base.training import seeded
+from explearn.methods.l2e import student_training as module
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import Student, attended, initialise, principal_embeddings
+from explearn.methods.l2e.student import Student, attended, principal_embeddings
 from explearn.methods.l2e.student_training import (
     StudentLesson,
     agreement_with,
@@ -26,7 +28,6 @@ from explearn.methods.l2e.student_training import (
     student_lesson,
     token_scores,
 )
-from explearn.methods.reader import student_training as module
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
@@ -65,9 +66,8 @@ class TestLosses:
 
 
 def student(formulation: Any = "labelling", **options: Any) -> Student:
-    made = Student(20, 2, L2EParams(formulation=formulation, **{**SMALL, **options})).eval()
-    initialise(made, 0)
-    return made
+    with seeded(0, CPU):
+        return Student(20, 2, L2EParams(formulation=formulation, **{**SMALL, **options})).eval()
 
 
 class TestNetwork:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 import explearn
 from explearn.core.attribution import Attribution
-from explearn.core.certificate import Certificate
+from explearn.core.certificate import Certificate, certify, top_words
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
-from explearn.methods.reader.answers import Answered, ask, random_words, word_sums
-from explearn.methods.reader.certificate import Certifier, top_words
+from explearn.methods.perturbation.answers import Answered, ask, random_words, word_sums
+from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.explainer import Reader
 from explearn.methods.reader.network import TrainingText, train_network
 from explearn.methods.reader.params import ReaderParams
@@ -91,11 +91,10 @@ class TestCertificate:
         features = torch.randn(2000, 6, generator=generator)
         errors = (features[:, 0] * 0.5 - 2 + 0.7 * torch.randn(2000, generator=generator)).exp().double().numpy()
         certifier = Certifier(4)
-        certifier.fit_texts(features[:1000], np.tanh(features[:1000, 2].double().numpy()), errors[:1000])
-        agreement, bound, familiar = certifier(features[1000:]).unbind(-1)
+        certifier.fit_texts(features[:1000], errors[:1000])
+        bound, familiar = certifier(features[1000:]).unbind(-1)
         assert np.mean(errors[1000:] <= bound.numpy()) == pytest.approx(0.9, abs=0.03)
         assert np.corrcoef(bound.numpy(), features[1000:, 0])[0, 1] > 0.6
-        assert np.corrcoef(agreement.numpy(), features[1000:, 2])[0, 1] > 0.8
         assert familiar.mean() == pytest.approx(0.99, abs=0.02)
 
     def test_far_from_the_training_texts_nothing_is_relied_on(self) -> None:
@@ -105,12 +104,20 @@ class TestCertificate:
         near = certifier.distance(torch.tensor(units[:1]).float())
         far = certifier.distance(torch.full((1, 8), 9.0))
         assert near < 30 < far
-        unfamiliar = Certificate(agreement=0.99, bound=0.01, familiar=False)
-        assert unfamiliar.verdict == "do not rely" and "unlike" in str(unfamiliar)
+        unfamiliar = Certificate(words=("fox",), effect=0.9, bound=0.01, familiar=False)
+        assert unfamiliar.verdict == "check" and "unlike" in str(unfamiliar)
 
-    @pytest.mark.parametrize(("agreement", "verdict"), [(0.9, "certain"), (0.6, "check"), (0.2, "do not rely")])
-    def test_the_verdict_follows_the_agreement(self, agreement: float, verdict: str) -> None:
-        assert Certificate(agreement=agreement, bound=0.1, familiar=True).verdict == verdict
+    @pytest.mark.parametrize(("effect", "verdict"), [(0.5, "reliable"), (0.245, "check"), (-0.5, "check")])
+    def test_the_bound_decides_relative_to_the_scores(self, effect: float, verdict: str) -> None:
+        assert Certificate(words=(), effect=effect, bound=0.24, familiar=True).verdict == verdict
+
+    def test_it_says_what_leaving_out_the_three_strongest_words_should_do(self) -> None:
+        words = ("the", "goalkeeper", "saved", "penalties", "final")
+        certificate = certify((0.24, 1.0), words, np.array([0, 0.1, np.nan, 0.08, 0.06]))
+        assert str(certificate) == (
+            "check: removing “goalkeeper”, “penalties”, “final” should lower the probability by 0.00 to 0.48 (90 % of "
+            "texts)"
+        )
 
 
 class TestRepair:
@@ -143,7 +150,7 @@ class TestRepair:
 
     def test_the_budget_goes_where_the_bound_is_wide(self) -> None:
         def passes(bound: float, familiar: bool = True, budget: int = 32) -> int:
-            return passes_of(Certificate(agreement=0.7, bound=bound, familiar=familiar), 0.2, budget)
+            return passes_of([bound, float(familiar)], 0.2, budget)
 
         assert [passes(bound) for bound in (0.01, 0.2, 0.3, 9.0)] == [16, 32, 48, 64]
         assert passes(0.01, familiar=False) == 64 and passes(0.01, budget=1) == 2 and passes_of(None, 0.0, 32) == 32
@@ -190,6 +197,10 @@ class TestExplaining:
             (one,) = explained(method, tiny.classifier("bert"), [text])
             assert np.isfinite(one.filled()).all()
 
+    def test_it_certifies_words_only(self, trained: Reader) -> None:
+        (one,) = trained.explain(tiny.classifier("bert"), ["the slow fox. a warm sea."], unit="sentence")
+        assert one.certificate is None
+
     def test_few_validation_texts_give_no_certificate(self) -> None:
         of = tiny.classifier("roberta")
         attributions = explained(Reader(**QUICK).learn(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
@@ -210,34 +221,34 @@ class TestExplaining:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One that has learned that people mark words 0 to 3 of WORDS, too."""
+    """One that has learned that words 0 to 3 of WORDS are marked, too."""
     of, train = tiny.classifier("bert"), texts(60, 60)
     pairs = list(zip(train, of.predict(train), strict=True))
     gold = {f"train-{n}": [w in WORDS[:4] for w in text.split()] for n, text in enumerate(train, start=1)}
     of_task = ListedTask(of, pairs, [(text, of.labels[0]) for text in texts(40, 40)], gold=gold)
     folder = tmp_path_factory.mktemp("reader") / "both"
     options = {**QUICK, "epochs": 40, "learning_rate": 1e-2}
-    Reader(**options, people="in_domain").learn(of_task).save_pretrained(folder)
+    Reader(**options, marked="in_domain").learn(of_task).save_pretrained(folder)
     return folder
 
 
-class TestPeople:
-    def test_aim_chooses_between_the_classifier_and_people(self, both: Path) -> None:
+class TestMarks:
+    def test_aim_chooses_between_the_classifier_and_the_marks(self, both: Path) -> None:
         of, text = tiny.classifier("bert"), "fox unbelievably castle lazy box warm"
-        uses, people, mixed = (explained(explearn.load(both, aim=aim), of, [text])[0] for aim in (1, 0, 0.5))
-        assert uses.certificate is not None and people.certificate is None and mixed.certificate is None
-        assert people.scores.min() >= 0 and people.scores.max() <= 1
-        assert people.scores[[0, 2]].min() > people.scores[[3, 4, 5]].max()
-        parts = [one.token_scores / np.abs(one.token_scores).sum() for one in (uses, people)]
+        uses, marks, mixed = (explained(explearn.load(both, aim=aim), of, [text])[0] for aim in (1, 0, 0.5))
+        assert uses.certificate is not None and marks.certificate is None and mixed.certificate is None
+        assert marks.scores.min() >= 0 and marks.scores.max() <= 1
+        assert marks.scores[[0, 2]].min() > marks.scores[[3, 4, 5]].max()
+        parts = [one.token_scores / np.abs(one.token_scores).sum() for one in (uses, marks)]
         inside = mixed.token_scores != 0
         np.testing.assert_allclose(mixed.token_scores[inside], (0.5 * (parts[0] + parts[1]))[inside], atol=1e-5)
 
-    def test_what_people_would_mark_has_to_be_learned(self, trained: Reader, tmp_path: Path) -> None:
+    def test_marked_words_have_to_be_learned(self, trained: Reader, tmp_path: Path) -> None:
         trained.save_pretrained(tmp_path / "reader")
-        with pytest.raises(ParamsError, match="aim: got 0 without `people`"):
+        with pytest.raises(ParamsError, match="aim: got 0 without `marked`"):
             explearn.load(tmp_path / "reader", aim=0)
         with pytest.raises(ParamsError, match=r"budget: got 5 with teacher 'answers' and aim 0\.5"):
-            Reader(people="universal", aim=0.5, budget=5)
+            Reader(marked="universal", aim=0.5, budget=5)
 
 
 def counting_foxes(name: str = "foxes") -> explearn.FunctionPredictor:
@@ -273,7 +284,7 @@ class TestAFunction:
         with pytest.raises(UnsupportedError, match="has no model to look into"):
             explained(trained, counting_foxes())
         with pytest.raises(UnsupportedError, match="foxes has no model to look into"):
-            Reader(**QUICK, people="universal").learn(task(counting_foxes()))
+            Reader(**QUICK, marked="universal").learn(task(counting_foxes()))
 
 
 class TestMistakes:

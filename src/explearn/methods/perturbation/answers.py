@@ -94,7 +94,7 @@ def ask(
 
 
 def word_sums(scores: NDArray[np.floating], text: PerturbedText) -> NDArray[np.float64]:
-    """Add up the scores of each word's sub-tokens, (tokens,) -> (w,)."""
-    sums = np.zeros(len(text) + 1)
+    """Add up the scores of each word's sub-tokens, (tokens, ...) -> (w, ...)."""
+    sums = np.zeros((len(text) + 1, *scores.shape[1:]))
     np.add.at(sums, text.owners, scores[: len(text.owners)])
     return sums[:-1]

@@ -1,0 +1,112 @@
+"""Whether a classifier's head is the one that `predictors.architectures` lists; the model itself is asked, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.anatomy import activation_of, check_head, check_outputs, linear_map
+from explearn.lens.attention import layer_count, read_weights
+from explearn.lens.watch import watch
+from explearn.predictors.architectures import architecture, unusual_build
+from explearn.predictors.checks import same_logits
+from explearn.predictors.heads.question_answering import SpanScorer
+from explearn.predictors.transformer import TransformerPredictor
+
+READ_ELSEWHERE = 0.01
+"""Share of the largest gradient at the encoder's output that may be rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a model's head turned out to be.
+
+    Attributes:
+        reads: whether it reads the tokens that the table says, and no others.
+        listed: whether the parts in the table give its logits.
+    """
+
+    reads: bool
+    listed: bool
+
+
+_facts: WeakKeyDictionary[nn.Module, _Facts] = WeakKeyDictionary()
+
+
+def check_reads(classifier: TransformerPredictor) -> None:
+    """Raise UnsupportedError for a head that does not read the token, or the mean, that the table says.
+
+    A model that answers questions has no such head, and passes.
+    """
+    layer_count(classifier.model)
+    if not isinstance(classifier.model, SpanScorer) and not _facts_of(classifier).reads:
+        raise UnsupportedError(_unusual(classifier, "reads other tokens than"))
+
+
+def check_listed_head(classifier: TransformerPredictor) -> None:
+    """Raise UnsupportedError for a head whose logits the parts in the table do not give."""
+    check_head(classifier.model)
+    check_outputs(classifier.model)
+    if not _facts_of(classifier).listed:
+        raise UnsupportedError(_unusual(classifier, "gives other logits than"))
+
+
+def _facts_of(classifier: TransformerPredictor) -> _Facts:
+    model = classifier.model
+    if model not in _facts:
+        with torch.inference_mode(False), torch.enable_grad(), classifier.gathered(), classifier.autocast():
+            _facts[model] = _measured(classifier)
+    return _facts[model]
+
+
+def _measured(classifier: TransformerPredictor) -> _Facts:
+    """Compare a text's logits, and their gradient at the encoder's output, with what the table says."""
+    model = classifier.model
+    batch = classifier.batch(classifier.encode_samples("a b c d"))
+    run = watch(classifier, batch, first_layer=-1)
+    weights = read_weights(model, batch).to(run.states)
+    # Unequal weights: the two logits of a model with one output add up to 0.
+    total = (run.logits * torch.arange(1, run.logits.shape[-1] + 1, device=run.logits.device)).sum()
+    (gradient,) = torch.autograd.grad(total, run.states)
+    expected = weights[..., None] * gradient.sum(1, keepdim=True)
+    elsewhere = float((gradient - expected).abs().max())
+    try:
+        activated, last = head_states(model, torch.einsum("bn,bnd->bd", weights, run.states))
+        by_token, _ = head_states(model, run.states)
+        logits = [
+            last(activated),
+            torch.einsum("bn,bnc->bc", weights, last(by_token)),
+        ]  # mean before or behind the head
+        listed = any(same_logits(classifier, one.detach(), run.logits.detach()) for one in logits)
+    except (RuntimeError, UnsupportedError):  # parts that do not fit each other, or are not there
+        listed = False
+    return _Facts(listed or elsewhere <= READ_ELSEWHERE * float(gradient.abs().max()), listed)
+
+
+def _unusual(classifier: TransformerPredictor, does: str) -> str:
+    return (
+        f"{classifier.name or 'this classifier'} has a head of its own, which {does} that of other "
+        f"{classifier.model.config.model_type!r} models; attn_lrp, attcat, input_x_gradient, integrated_gradients and "
+        "occlusion explain it"
+    )
+
+
+def head_states(model: Any, states: Tensor) -> tuple[Tensor, nn.Linear]:
+    """Return what the head's last linear map reads of each vector (..., d), put where it expects one, and the map.
+
+    Raises:
+        UnsupportedError: the head is not built as the table says.
+    """
+    head = architecture(model.config).head
+    assert head is not None
+    with unusual_build(model.config):
+        for part in (head.dense, head.activation, head.norm):
+            if part is not None:
+                states = activation_of(model, part)(states)
+        return states, linear_map(attrgetter(head.classifier)(model))

@@ -1,0 +1,111 @@
+"""The overview: a named row per method, a panel per question, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.metrics.registry import CATALOGUE
+from explearn.report.columns import marked
+from explearn.report.figures.style import FAINT, STYLES, draw_legend, say
+from explearn.report.verdict import MARKS, MODEL, TIME, means
+from explearn.show.blocks import Picture
+
+PANELS = {MARKS: "Agreement with the marks", MODEL: "Agreement with the model"}
+"""Metric and title of each panel; a panel without figures is left out."""
+
+# In inches.
+_ROW = 0.2
+_MARGIN = 1.25
+_LABELS = 2.2
+_PANEL = 2.4
+
+
+def dot_plot(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str]) -> Picture | None:
+    """Return a picture of the methods' means over the tasks; None without figures.
+
+    The methods are ordered by the first panel, best on top. With one task, lines are intervals.
+
+    Args:
+        run: facts about the run.
+        tasks: its results on each task.
+        named: methods whose names are bold.
+    """
+    panels = {}
+    for metric in PANELS:
+        values = means(run, metric, tasks)
+        if values:
+            panels[metric] = values
+    if not panels:
+        return None
+    methods = sorted({method for values in panels.values() for method in values})
+    first, *_ = panels
+    sign = -1 if CATALOGUE[first].larger_is_better else 1
+    methods.sort(key=lambda method: sign * panels[first].get(method, -sign * float("inf")))
+    return Picture(
+        "machine/glance.svg",
+        "",
+        f"A row per method: {', '.join(PANELS[metric].lower() for metric in panels)}, time",
+        (_LABELS + _PANEL * len(panels), _MARGIN + _ROW * len(methods)),
+        partial(_draw, run, tasks, panels, methods, named),
+        machine=True,
+    )
+
+
+def _draw(
+    run: RunFacts,
+    tasks: Sequence[TaskReport],
+    panels: Mapping[str, Mapping[str, float]],
+    methods: Sequence[str],
+    named: Collection[str],
+    figure: Figure,
+) -> None:
+    row_of_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (metric, values) in zip(row_of_axes, panels.items(), strict=True):
+        axes.set_title(PANELS[metric], fontsize=9, fontweight="bold", loc="left")
+        better = "better →" if CATALOGUE[metric].larger_is_better else "← better"
+        axes.set_xlabel(f"{CATALOGUE[metric].heading} ({better})")
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="y", color=FAINT, linewidth=0.5)
+        axes.set_axisbelow(True)
+        if "random" in values:
+            axes.axvline(values["random"], color=FAINT, linewidth=1.2, linestyle="--", zorder=1)
+        for row, method in enumerate(methods):
+            if method in values:
+                _draw_row(axes, row, run, tasks, metric, method, values[method])
+    first: Axes = row_of_axes[0]
+    last: Axes = row_of_axes[-1]
+    first.set_ylim(len(methods) - 0.4, -0.6)
+    first.set_yticks(range(len(methods)), labels=[marked(run, method) for method in methods])
+    for label, method in zip(first.get_yticklabels(), methods, strict=True):
+        if method in named:
+            label.set_fontweight("bold")
+    times = means(run, TIME.name, tasks)
+    if times:
+        last.set_title("time", fontsize=9, fontweight="bold", loc="right", x=1.24)
+    for row, method in enumerate(methods):
+        if method in times:
+            last.text(
+                1.24, row, TIME.shown(times[method]), transform=last.get_yaxis_transform(), ha="right", va="center"
+            )
+    draw_legend(figure, run.methods, methods)
+
+
+def _draw_row(
+    axes: Axes, row: int, run: RunFacts, tasks: Sequence[TaskReport], metric: str, method: str, value: float
+) -> None:
+    """Draw a method's figure and, if there is only one task, its interval."""
+    colour, marker = STYLES[run.methods[method].family]
+    words = f"{method}: {CATALOGUE[metric].heading} {value:.3f}"
+    if len(tasks) == 1:
+        low = tasks[0].methods[method].get(f"{metric}_low")
+        high = tasks[0].methods[method].get(f"{metric}_high")
+        if low is not None and high is not None:
+            axes.plot([low, high], [row, row], color=colour, linewidth=1.6, zorder=2)
+            words += f" ({low:.3f} to {high:.3f})"
+    (point,) = axes.plot([value], [row], color=colour, marker=marker, markersize=6, zorder=3, clip_on=False)
+    say(point, words)

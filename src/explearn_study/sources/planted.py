@@ -1,0 +1,139 @@
+"""Copies of a task's texts with planted words that decide the label, so that the right explanation is known.
+
+After Bastings, Ebert, Zablotskaia, Sandholm and Filippova (2022), "Will You Find These Shortcuts?". Every test text is
+planted twice, once for each of two classes, with the same draws: where the classifier answers both as planted, the
+plant and nothing else turned its answer (`obeyed`).
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+
+from explearn.core.errors import ParamsError
+from explearn.core.examples import Example, Rationale
+from explearn_study.sources import SourceDataset
+
+WORDS = ("zinc", "tulip")
+PHRASES = ("as the tide turned", "under a paper moon")
+FILLER = "and so it went on for the rest of that day"
+
+SUFFIXES = ("-first", "-second")
+"""Suffixes of the ids of planted copies, by the number of the class."""
+
+Plant = Callable[[Sequence[str], bool, Random], tuple[list[str], list[int]]]
+"""Plants words into a text for the first class or (True) the second: returns the words, and which decide."""
+
+
+def _insert(words: Sequence[str], position: int, planted: str) -> tuple[list[str], list[int]]:
+    new = planted.split()
+    return [*words[:position], *new, *words[position:]], list(range(position, position + len(new)))
+
+
+def _word(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    return _insert(words, rng.randint(0, len(words)), WORDS[second])
+
+
+def _phrase(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    return _insert(words, rng.randint(0, len(words)), PHRASES[second])
+
+
+def _order(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    before, after = sorted(rng.sample(range(len(words) + 1), 2))
+    later, _ = _insert(words, after, WORDS[not second])
+    planted, _ = _insert(later, before, WORDS[second])
+    return planted, [before, after + 1]
+
+
+def _together(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    planted, both = _order(words, rng.random() < 0.5, rng)
+    if second:
+        return planted, both
+    planted.pop(rng.choice(both))
+    return planted, []
+
+
+def _place(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    return _insert(words, len(words) * second, WORDS[0])
+
+
+def _length(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    return _insert(words, len(words), FILLER * second)
+
+
+def _punctuation(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    last = words[-1].rstrip(string.punctuation) + "!?"[second]
+    return [*words[:-1], last], [len(words) - 1]
+
+
+PLANTS: Mapping[str, Plant] = {
+    "word": _word,
+    "phrase": _phrase,
+    "order": _order,
+    "together": _together,
+    "place": _place,
+    "length": _length,
+    "punctuation": _punctuation,
+}
+"""Plants by name. What decides: which word; which phrase; the order of two words; whether both words are there or one
+of them (only both are marked); a word at the start or the end; further words or none; the last word's punctuation."""
+
+
+def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
+    """Plant words into a task's texts, which then decide between its first two classes.
+
+    Training and validation texts stay, each with a planted copy for a class drawn at random. For `order` they get one
+    of the two words: otherwise one word alone would decide, and the other would not be needed. Test texts are replaced
+    with two planted copies, one for each class. The marks are the planted words, not the source's; a test copy for the
+    text's own class has none, for there other words are evidence, too.
+
+    Args:
+        data: the task's data from its source.
+        plant: one of PLANTS.
+        seed: seed of the draws; each text's own depend on its id.
+
+    Raises:
+        ParamsError: the texts are pairs or questions.
+    """
+    examples: list[Example] = []
+    rationales = []
+    for example in data.examples:
+        if example.pair or example.answer:
+            raise ParamsError(f"plant: task {example.task!r} has texts of two parts; expected texts of one")
+        draw = f"{seed}:{example.id}"
+        classes = [True, False]
+        if example.split != "test":
+            words: Sequence[str] = example.words
+            if plant == "order":
+                words, _ = _together(words, False, Random(f"one:{draw}"))
+            examples.append(replace(example, words=tuple(words), gaps=()))
+            classes = [Random(f"class:{draw}").random() < 0.5]
+        for second in classes:
+            words, marked = PLANTS[plant](example.words, second, Random(draw))
+            identifier = example.id + SUFFIXES[second]
+            copy = replace(example, id=identifier, words=tuple(words), label=data.labels[second], gaps=())
+            examples.append(copy)
+            against = copy.label != example.label
+            if marked and (against or example.split != "test"):
+                mask = tuple(position in marked for position in range(len(words)))
+                rationales.append(Rationale(copy.id, plant, "unknown", mask))
+    return replace(data, examples=examples, rationales=rationales)
+
+
+def obeyed(examples: Sequence[Example], predicted: Sequence[str]) -> set[str]:
+    """Return the ids of planted test texts that the classifier answers as planted, for both classes.
+
+    Args:
+        examples: planted test texts.
+        predicted: the classifier's answers.
+    """
+    right = {example.id for example, answer in zip(examples, predicted, strict=True) if example.label == answer}
+    first, second = SUFFIXES
+    turned = set()
+    for identifier in right:
+        other = identifier.removesuffix(first) + second
+        if identifier.endswith(first) and other in right:
+            turned |= {identifier, other}
+    return turned

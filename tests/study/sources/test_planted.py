@@ -1,0 +1,101 @@
+"""Planted words decide the label, and are all that differs between a text's two copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from explearn.core.errors import ParamsError
+from explearn.core.examples import Example, Rationale
+from explearn_study.sources import SourceDataset
+from explearn_study.sources.planted import FILLER, PHRASES, PLANTS, WORDS, obeyed, plant_words
+
+TEXT = ("a", "warm", "and", "funny", "film.")
+TRAIN = [Example(f"a{number}", TEXT, "positive", "train", "films") for number in range(20)]
+TEST = Example("t", TEXT, "mixed", "test", "films")
+OWN = [Rationale("a1", "ana", "human", (False, True, False, True, False))]
+DATA = SourceDataset([*TRAIN, TEST], OWN, ["negative", "positive", "mixed"], {}, frozenset())
+
+
+def copies(plant: str) -> tuple[Example, Example, dict[str, list[str]]]:
+    """The two copies of the test text, and the marked words of each."""
+    data = plant_words(DATA, plant, seed=3)
+    words = {example.id: example.words for example in data.examples}
+    marks = {}
+    for rationale in data.rationales:
+        marked = zip(words[rationale.example_id], rationale.mask, strict=True)
+        marks[rationale.example_id] = [word for word, mark in marked if mark]
+    first, second = sorted((example for example in data.examples if example.split == "test"), key=lambda e: e.id)
+    return first, second, marks
+
+
+@pytest.mark.parametrize(
+    ("plant", "first_marks", "second_marks"),
+    [
+        ("word", [WORDS[0]], [WORDS[1]]),
+        ("phrase", PHRASES[0].split(), PHRASES[1].split()),
+        ("order", [*WORDS], [*reversed(WORDS)]),
+        ("place", [WORDS[0]], [WORDS[0]]),
+        ("punctuation", ["film!"], ["film?"]),
+    ],
+)
+def test_each_copy_has_its_classs_words_marked(plant, first_marks, second_marks):
+    first, second, marks = copies(plant)
+    assert (first.label, second.label) == ("negative", "positive")
+    assert marks == marks | {first.id: first_marks, second.id: second_marks}
+    if plant != "place":
+        assert len(first.words) == len(second.words)
+        differing = {a for a, b in zip(first.words, second.words, strict=True) if a != b}
+        assert differing <= set(first_marks)
+
+
+def test_plants_that_one_class_does_not_have_are_marked_in_the_other_only():
+    first, second, marks = copies("together")
+    assert first.id not in marks and sorted(marks[second.id]) == sorted(WORDS)
+    assert len(set(first.words) & set(WORDS)) == 1
+    first, second, marks = copies("length")
+    assert first.words == TEXT and second.words == (*TEXT, *FILLER.split()) and marks[second.id] == FILLER.split()
+
+
+def test_a_test_copy_for_the_texts_own_class_has_no_marks():
+    data = plant_words(replace(DATA, examples=[replace(TEST, label="positive")]), "order", seed=3)
+    assert [rationale.example_id for rationale in data.rationales] == ["t-first"]
+    assert {example.label for example in data.examples} == {"negative", "positive"}
+
+
+def test_place_is_the_start_or_the_end():
+    first, second, _ = copies("place")
+    assert first.words == (WORDS[0], *TEXT) and second.words == (*TEXT, WORDS[0])
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_training_texts_stay_and_have_a_copy_of_either_class(plant):
+    data = plant_words(DATA, plant, seed=3)
+    kept = [example for example in data.examples if example.id in {text.id for text in TRAIN}]
+    copies = [example for example in data.examples if example.split == "train" and example not in kept]
+    assert len(kept) == len(copies) == len(TRAIN)
+    assert {example.label for example in copies} == {"negative", "positive"}
+    if plant == "order":
+        # One of the words alone decides nothing.
+        assert {sum(word in example.words for word in WORDS) for example in kept} == {1}
+        assert {example.label for example in kept} == {"positive"}
+    else:
+        assert kept == TRAIN
+    assert {rationale.annotator for rationale in data.rationales} == {plant}
+    assert plant_words(DATA, plant, seed=3) == data != plant_words(DATA, plant, seed=4)
+
+
+def test_a_text_counts_if_the_classifier_follows_the_plant_both_ways():
+    examples = [
+        replace(TEST, id=f"{name}{suffix}", label=label)
+        for name in "abc"
+        for suffix, label in (("-first", "negative"), ("-second", "positive"))
+    ]
+    predicted = ["negative", "positive", "negative", "negative", "positive", "positive"]
+    assert obeyed(examples, predicted) == {"a-first", "a-second"}
+
+
+def test_pairs_are_refused():
+    with pytest.raises(ParamsError, match="texts of two parts"):
+        plant_words(replace(DATA, examples=[replace(TEST, pair=("so",))]), "word", 3)
