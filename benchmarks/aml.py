@@ -4,7 +4,7 @@
     python benchmarks/aml.py ablations --task sst2 [--texts 200]
     python benchmarks/aml.py people    --task movies --trained-on sst2 [--texts 200] [--top 25]
 
-`--root` holds data/examples/TASK, data/classifiers/TASK and, but for `ablations`, trained methods in data/explainers/TASK,
+`--root` holds data/examples/TASK, data/classifiers/TASK and, but for `ablations`, the methods in data/explainers/TASK,
 as the pipeline leaves them; params.yaml there gives the options. With `--trained-on` classifier and pAML are those of
 another task. Among `--methods`, `faml:METRIC` is fAML for another metric, and `solvex:50` Solvex with a beam of 50.
 
