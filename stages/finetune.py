@@ -37,7 +37,7 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
         import_classifier(folder, trained, task, labels, compute)
     else:
         encoder, revision = params.encoder_of(task)
-        history = finetune(folder, examples, labels, encoder, params.finetune, compute, seed, revision)
+        history = finetune(folder, examples, labels, encoder, params.finetune_of(task), compute, seed, revision)
     classifier = load_classifier(folder, compute, precision="fp32")
     metrics: dict[str, object] = {}
     for split in ("validation", "test"):

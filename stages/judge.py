@@ -17,7 +17,8 @@ def judge(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) 
     best methods and those not significantly worse), pairs.parquet (paired tests), texts.parquet and mosaics.parquet
     (every metric's value on every text, and on every mosaic) and sanity.json (some test texts explained again on
     classifiers with random weights and with noise on their embeddings: by method random_model, random_labels,
-    max_sensitivity and skipped; empty for planted words).
+    max_sensitivity and skipped; empty for planted words). With `evaluate.twin`, twin.json: the methods' faithfulness on
+    the classifier's twin.
     """
     workspace = Workspace()
     judge_task(workspace, params, task, compute, seed)

@@ -15,6 +15,7 @@ from explearn_study.explaining import make_method
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.sources.planted import obeyed
+from explearn_study.twin import judge_twin
 from explearn_study.workspace import Workspace
 
 PLANTED_METRICS = ("f1_topk",)
@@ -65,6 +66,8 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         turned = obeyed(test, classifier.predict(test))
         gold = {example_id: mask for example_id, mask in gold.items() if example_id in turned}
     else:
+        if params.evaluate.twin:
+            judge_twin(workspace, params, task, classifier, runs, options, compute)
         mosaics = make_mosaics(classifier, test, params.evaluate.mosaics, seed)
     evaluation = evaluate(classifier, runs, gold, metrics, texts=test, options=options)
     figures = evaluation.figures

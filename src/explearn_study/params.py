@@ -20,12 +20,13 @@ from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.methods.base.teachers import ANSWERS, members
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, list_explainers
-from explearn.metrics.params import EvaluateParams, SanityParams
+from explearn.metrics.params import SanityParams
 from explearn.predictors.params import FinetuneParams
 from explearn_study.sections import (
     AttendParams,
     AttributeParams,
     ClassifierParams,
+    JudgeParams,
     LearnedParams,
     RationaleParams,
     ReportParams,
@@ -181,6 +182,8 @@ class Params(Section):
     """Task -> a trained classifier to use instead of fine-tuning the encoder: its hub name or folder, or a section with
     `name`, `revision` and `labels`."""
     finetune: FinetuneParams = FinetuneParams()
+    finetune_tasks: dict[str, FinetuneParams] = Field(default_factory=dict)
+    """Task -> what counts there in place of `finetune`; what an entry leaves out has its default."""
     attend: AttendParams | None = AttendParams()
     """null: no method of the run learns from attention."""
     signals: SignalsParams | None = SignalsParams()
@@ -197,7 +200,7 @@ class Params(Section):
     """Methods that explain training texts for students."""
     teach: TeachParams = TeachParams()
     attribute: AttributeParams = AttributeParams()
-    evaluate: EvaluateParams = EvaluateParams()
+    evaluate: JudgeParams = JudgeParams()
     sanity: SanityParams = SanityParams()
     studies: StudiesParams = StudiesParams()
     """Further comparisons, each with its own stage."""
@@ -220,7 +223,7 @@ class Params(Section):
     def _tasks_are_complete(self) -> Self:
         _check_once("tasks", self.tasks)
         self._check_tasks("'sources'", self.sources)
-        for name in ("rationales", "encoder", "encoder_revision", "classifiers"):
+        for name in ("rationales", "encoder", "encoder_revision", "classifiers", "finetune_tasks"):
             by_task = getattr(self, name)
             if isinstance(by_task, dict):
                 _check_names(f"task under {name!r}", by_task, self.sources)
@@ -349,6 +352,10 @@ class Params(Section):
 
     def rationale_params(self, task: str) -> RationaleParams:
         return self.rationales.get(task, RationaleParams())
+
+    def finetune_of(self, task: str) -> FinetuneParams:
+        """Return how a task's classifier is fine-tuned."""
+        return self.finetune_tasks.get(task, self.finetune)
 
     def encoder_of(self, task: str) -> tuple[str, str | None]:
         """Return the encoder that a task's own models start from, and its revision.

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,12 @@ from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity, check_methods
-from explearn.predictors.finetune import finetune
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.explaining import make_method
 from explearn_study.params import Params
+from explearn_study.twin import finetuned
 from explearn_study.workspace import Workspace
 
 
@@ -104,8 +103,5 @@ def _finetuned_on_permuted_labels(
         labels = [rows[i].label for i in rng.permutation(len(rows))]
         permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
     encoder, revision = params.encoder_of(task)
-    with TemporaryDirectory() as folder:
-        target = Path(folder) / "classifier"
-        labels = workspace.read_labels(task)
-        finetune(target, permuted, labels, encoder, params.finetune, compute, seed, revision)
-        return load_classifier(target, compute)
+    labels = workspace.read_labels(task)
+    return finetuned(permuted, labels, encoder, params.finetune_of(task), compute, seed, revision)

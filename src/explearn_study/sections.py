@@ -16,6 +16,7 @@ from explearn.core.validation import (
     Rounds,
     Section,
 )
+from explearn.metrics.params import EvaluateParams
 from explearn.predictors.params import CompletionParams
 
 
@@ -169,6 +170,14 @@ class AttributeParams(Section):
     each method's own way, or one for all, as in ExpNet (A.5: max) and IvRA (H: sum)."""
     max_texts: PositiveInt | None = None
     """Most test texts to explain per task; those with a rationale come first, then others by seed."""
+
+
+class JudgeParams(EvaluateParams):
+    """The metrics' settings of a run."""
+
+    twin: bool = False
+    """Also measure faithfulness on a twin of each classifier, fine-tuned with words removed at random in the way of
+    `removal` (F-Fidelity, Zheng et al. 2025); takes one fine-tuning a task."""
 
 
 class ReportParams(Section):

@@ -60,7 +60,7 @@ class WorkspaceTask:
 
     @property
     def balanced(self) -> bool:
-        return self.params.finetune.class_weights == "balanced"
+        return self.params.finetune_of(self.name).class_weights == "balanced"
 
     @cached_property
     def skill(self) -> float | None:

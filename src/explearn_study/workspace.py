@@ -85,7 +85,7 @@ class Workspace:
         return self.root / "data" / "classifiers" / f"{task}.json"
 
     def metrics(self, kind: str, task: str) -> Path:
-        """JSON of a kind: explanations, comparisons or sanity."""
+        """JSON of a kind: explanations, comparisons, sanity or twin."""
         return self.root / "reports" / "metrics" / task / f"{kind}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:

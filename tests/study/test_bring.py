@@ -41,8 +41,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sources": {"films": {"kind": "files", "adapter": "custom", "columns": {"text": "text"}}},
         "classifiers": {"films": {"name": "theirs", "labels": {"no": "bad", "yes": "good"}}},
         "methods": {"random": {}, "rollout": {}, "occlusion": {}},
-        "finetune": {"epochs": 1, "batch_size": 8},
-        "evaluate": {"simulatability": {"steps": 5, "repeats": 1}},
+        "finetune": {"epochs": 2, "batch_size": 4, "learning_rate": 1e-2},
+        "evaluate": {"simulatability": {"steps": 5, "repeats": 1}, "twin": True},
         "sanity": {"texts": 2, "noise_samples": 1, "seeds": 2, "random_labels": True, "cascade": True},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
@@ -94,6 +94,18 @@ class TestWithoutExplainers:
         document = read_json(finished / "reports/metrics/films/sanity.json")
         assert document["seeds"] == 2
         assert document["methods"]["rollout"]["random_labels"]["spearman"] is not None
+
+
+class TestTwin:
+    def test_explanations_of_the_classifier_are_measured_on_another_one(self, finished):
+        on_classifier = read_json(finished / "reports/metrics/films/explanations.json")
+        document = read_json(finished / "reports/metrics/films/twin.json")
+        assert list(document) == list(on_classifier)
+        for method, figures in document.items():
+            assert figures["texts"] == on_classifier[method]["texts"]
+            assert figures["comprehensiveness"] != on_classifier[method]["comprehensiveness"]
+        assert "stability_semantic" not in document["rollout"]
+        assert "## Removal inside the distribution" in (finished / "reports/report.md").read_text(encoding="utf-8")
 
 
 class TestManifest:

@@ -98,7 +98,7 @@ def test_a_new_learned_method_runs_neither_features_nor_other_methods(default, t
     stages = rerun(default, read_pipeline(tmp_path, add))
     assert kinds(stages) == {"fit-features", "explain", "judge", "report"}
     assert {stage for stage in stages if stage.startswith("fit")} == {
-        f"fit-features@{task}-marker_long" for task in ("reviews", "civility", "topics")
+        f"fit-features@{task}-marker_long" for task in ("reviews", "civility", "topics", "order")
     }
 
 

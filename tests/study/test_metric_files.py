@@ -36,7 +36,7 @@ def evaluation() -> Evaluation:
 
 
 def test_values_by_text_come_back(tmp_path):
-    write_by_text(tmp_path / "t.parquet", "abcdef", BY_TEXT)
+    write_by_text(tmp_path / "t.parquet", "abcdef", BY_TEXT | {"of_no_method": {}})
     actual = read_by_text(tmp_path / "t.parquet")
     assert list(actual) == list(BY_TEXT)
     for metric, methods in BY_TEXT.items():

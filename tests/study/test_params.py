@@ -13,6 +13,7 @@ import yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.registry import known_infos
+from explearn.predictors.params import FinetuneParams
 from explearn_study.explaining import trained_folder
 from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace
@@ -88,6 +89,16 @@ class TestConf:
         """ExpNet section 3.4."""
         paper = ExpNetParams()
         assert (paper.learning_rate, paper.epochs, paper.features) == (1e-3, 50, "full")
+
+
+def test_a_task_may_be_fine_tuned_in_a_way_of_its_own():
+    params = {**LEAST, "finetune": {"epochs": 2}, "finetune_tasks": {"a": {"learning_rate": 1e-3}}}
+    run = Params.model_validate(params)
+    assert run.finetune_of("a").learning_rate == 1e-3
+    assert run.finetune_of("a").epochs == FinetuneParams().epochs
+    assert run.finetune_of("b").epochs == 2
+    with pytest.raises(ValueError, match="finetune_tasks"):
+        Params.model_validate({**LEAST, "finetune_tasks": {"c": {}}})
 
 
 class TestMethods:

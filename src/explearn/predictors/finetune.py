@@ -31,7 +31,7 @@ from explearn.core.numeric_checks import check_weights
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
 from explearn.predictors.architectures import max_length
-from explearn.predictors.encoding import collate
+from explearn.predictors.encoding import Encoding, collate
 from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.loading import (
     CLASSIFICATION,
@@ -46,9 +46,13 @@ from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.problems import label_maps
 from explearn.predictors.transformer import TransformerPredictor
+from explearn.text.encoding import Removal
 
 if TYPE_CHECKING:
     import transformers
+
+SHORTENED = 0.5
+"""Share of training texts that lose words at random, if any do (Madsen et al. 2024)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,6 @@ def load_encoder(
         revision,
         kind,
         num_labels=len(labels),
-        **label_maps(labels),
         # A head trained for other labels is replaced by a new one; for the encoder itself, see below.
         ignore_mismatched_sizes=True,
     )
@@ -155,6 +158,9 @@ def load_encoder(
             f"encoder {encoder!r}: weights are missing or of the wrong shape for {', '.join(lost[:4])}; "
             "expected the pretrained weights of every layer"
         )
+    # A head for these classes keeps its order of them.
+    if set(model.config.id2label.values()) != set(labels):
+        model.config.update(label_maps(labels))
     tokenizer.model_max_length = min(limit, max_length(model.config, tokenizer))
     return model, tokenizer
 
@@ -258,6 +264,32 @@ def with_adapters(model: Any, params: LoraParams) -> Any:
 # ---- training --------------------------------------------------------------------------------------------------------
 
 
+def remove_random_words(
+    encoding: Encoding, removal: Removal, mask_token_id: int, generator: np.random.Generator
+) -> Encoding:
+    """Delete or mask a share of a text's words that is drawn uniformly from 0 to 1 (Madsen et al. 2024).
+
+    Args:
+        encoding: the text.
+        removal: whether sub-tokens are deleted, or each is replaced by the mask token.
+        mask_token_id: id of the mask token.
+        generator: draws the share and the words.
+
+    Example:
+        >>> from explearn.testing import make_classifier
+        >>> [encoding] = make_classifier("bert").encode(["a warm funny sequel"])
+        >>> removed = remove_random_words(encoding, "delete", 0, np.random.default_rng(1))
+        >>> sorted(encoding.read), sorted(removed.read)
+        ([0, 1, 2, 3], [0, 1])
+    """
+    words = sorted(encoding.read - encoding.fixed_words)
+    count = round(generator.random() * len(words))
+    removed = generator.permutation(words)[:count].tolist()
+    if removal == "delete":
+        return encoding.delete(removed)
+    return encoding.mask(removed, mask_token_id)
+
+
 def finetune(
     target: str | os.PathLike[str],
     examples: Sequence[Example],
@@ -289,6 +321,7 @@ def finetune(
         UnknownNameError: a label is not in `labels`.
         ModelError: the encoder cannot be loaded, or training diverged; an earlier classifier then stays.
         DeviceError: the device cannot be used.
+        UnsupportedError: words of a question are to be removed at random.
     """
     # The Trainer needs accelerate, but would only say so after everything is loaded.
     check_installed("accelerate", extra="finetune", what="fine-tuning")
@@ -315,12 +348,16 @@ def finetune(
     kind = TransformerPredictor
     selection: str = params.selection
     if questions:
+        if params.random_removal:
+            raise UnsupportedError("finetune.random_removal: a question may lose its answer; leave it out")
         kind = QuestionPredictor
         selection = "accuracy"
     classifier = kind.around(model, tokenizer, compute)
     classifier.check_plain("training a classifier")
     train_rows = _dataset(classifier, train, training=True)
     validation_rows = _dataset(classifier, validation, training=False)
+    collator = _Collator(classifier, params.random_removal, np.random.default_rng(seed))
+    validation_rows += collator.shortened(validation_rows)
     classifier.model.requires_grad_(True)
     trained: Any = classifier.model
     if params.lora is not None:
@@ -331,10 +368,6 @@ def finetune(
 
     def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
         return classifier.loss(outputs.logits.float(), targets, weights)
-
-    def padded(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        batch = collate([row["encoding"] for row in rows], classifier.pad_token_id, torch.device("cpu"))
-        return {**batch.model_inputs(), "labels": torch.tensor([row["labels"] for row in rows])}
 
     def metrics(prediction: transformers.EvalPrediction) -> dict[str, Any]:
         predicted: Any = np.argmax(prediction.predictions, -1)
@@ -347,7 +380,7 @@ def finetune(
         trainer = transformers.Trainer(
             model=trained,
             args=arguments,
-            data_collator=padded,
+            data_collator=collator,
             train_dataset=train_rows,
             eval_dataset=validation_rows,
             compute_loss_func=loss,
@@ -396,6 +429,33 @@ def _split(examples: Sequence[Example], split: str) -> list[Example]:
     return rows
 
 
+@dataclass(frozen=True, slots=True)
+class _Collator:
+    """Pads the rows of a batch; of training rows, about half lose words at random if `removal` says how."""
+
+    classifier: TransformerPredictor
+    removal: Removal | None
+    generator: np.random.Generator
+
+    def shortened(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return copies of rows without random words; none without `removal`."""
+        copies = []
+        if self.removal:
+            for row in rows:
+                encoding = row["encoding"]
+                encoding = remove_random_words(encoding, self.removal, self.classifier.mask_token_id, self.generator)
+                copies.append({**row, "encoding": encoding})
+        return copies
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        chosen = list(rows)
+        for index, row in enumerate(rows):
+            if row["training"] and self.removal and self.generator.random() < SHORTENED:
+                [chosen[index]] = self.shortened([row])
+        batch = collate([row["encoding"] for row in chosen], self.classifier.pad_token_id, torch.device("cpu"))
+        return {**batch.model_inputs(), "labels": torch.tensor([row["labels"] for row in rows])}
+
+
 def _dataset(classifier: TransformerPredictor, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
     """Make rows for the Trainer; training skips passages that were cut before their answer."""
     encodings, labels = classifier.encode_labelled(examples)
@@ -406,7 +466,8 @@ def _dataset(classifier: TransformerPredictor, examples: Sequence[Example], trai
     for index in used:
         encoding = encodings[index]
         # The Trainer groups texts of similar length by their `input_ids`.
-        rows.append({"input_ids": encoding.input_ids, "encoding": encoding, "labels": labels[index]})
+        row = {"input_ids": encoding.input_ids, "encoding": encoding, "labels": labels[index], "training": training}
+        rows.append(row)
     return rows
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from explearn.core.errors import ParamsError
 from explearn.core.examples import label_problem
 from explearn.core.validation import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units, check_section
+from explearn.text.encoding import Removal
 
 
 class LoraParams(Section):
@@ -58,6 +59,10 @@ class FinetuneParams(Section):
     """Epochs without a better validation metric (see `selection`) before training stops."""
     selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
     """Validation metric that picks the checkpoint."""
+    random_removal: Removal | None = None
+    """Delete or mask random words in about half of the training texts, a share of them drawn uniformly from 0 to 1, and
+    in a copy of each validation text (Madsen et al. 2024, "Faithfulness Measurable Masked Language Models"); null: in
+    none. Choose the way of `evaluate.removal`, so that faithfulness removes words as training did."""
     lora: LoraParams | None = None
     """Train only adapters and the head; adapters are merged when the classifier is saved."""
     scratch: ScratchParams = ScratchParams()

@@ -71,7 +71,7 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
         # Names of checkpoints start with their owner.
         if not all(name.rpartition("/")[2].startswith(table.encoder) for name in encoders):
             text += " They differ: compare the order of the methods, not the figures."
-        shared = [by_adapter.get(adapter, []) for adapter in table.data] or [tasks]
+        shared = [by_adapter.get(adapter, []) for adapter in table.data] or [list(tasks)]
         blocks.append(Paragraph(f"{text} {published().notes[table.note]}", machine=machine))
         blocks.append(_table(table, shared, machine))
     return blocks

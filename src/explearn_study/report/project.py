@@ -55,6 +55,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks
     from explearn_study.report.task_report import collect_task
+    from explearn_study.report.twin import twin_blocks
 
     tasks = [collect_task(workspace, params, task, seed) for task in params.plain_tasks]
     planted = [collect_task(workspace, params, task, seed) for task in params.planted_tasks]
@@ -68,8 +69,12 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
                 document |= read_json(costs)
             students.append(document)
     curves = {task: read_json(workspace.study("marks_curve", task)) for task in params.curve_tasks}
+    twins = {}
+    if params.evaluate.twin:
+        twins = {task: read_json(workspace.metrics("twin", task)) for task in params.plain_tasks}
     run = run_facts(params, tasks)
     more = [
+        *twin_blocks(run, tasks, twins),
         *curve_blocks(run, tasks, curves),
         *paper_blocks(params, tasks),
         *student_blocks(params, students),
@@ -148,17 +153,11 @@ def write_metrics(
 ) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
-    <<<<<<< HEAD
-        metrics.json: headline, verdict (metric -> best methods), classifiers (task -> split -> figures), tasks (task ->
-        method -> metric -> value) and planted (the same for tasks of planted words), without the figures that depend on the
-        machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with
-        the figures that depend on the machine. Without an explainer under study, the headlines have no figures.
-    =======
-        metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
-        figures) and tasks (task -> method -> metric -> value), without the figures that depend on the machine.
-        headline.json: the same headline, with f1_by_task. Both are rounded. costs.json: headline and tasks with the figures
-        that depend on the machine. Without an explainer under study, the headlines have no figures.
-    >>>>>>> words
+    metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
+    figures), tasks (task -> method -> metric -> value) and planted (the same for tasks of planted words), without the
+    figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json:
+    headline and tasks with the figures that depend on the machine. Without an explainer under study, the headlines have
+    no figures.
     """
     metrics = {}
     costs = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -15,7 +16,7 @@ from explearn.core.errors import ModelError, ParamsError
 from explearn.core.examples import ANSWER_LABELS, Example
 from explearn.core.extras import MissingExtraError
 from explearn.core.validation import check_section
-from explearn.predictors.finetune import finetune, from_scratch, load_encoder, with_adapters
+from explearn.predictors.finetune import finetune, from_scratch, load_encoder, remove_random_words, with_adapters
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
 from explearn.predictors.pretrained import load_classifier
 
@@ -139,6 +140,59 @@ class TestAdapters:
         assert len(adapters) == tiny.LAYERS and all(".query." in name for name in adapters)
         with pytest.raises(ParamsError, match=r"finetune\.lora\.targets: got 'q_proj'; expected .*'query'"):
             with_adapters(tiny.make_classifier("bert").model, LoraParams(targets=["q_proj"]))
+
+
+def test_a_classifier_starts_from_its_own_head_whatever_the_order_of_its_classes(tmp_path):
+    classifier = tiny.save(tmp_path / "classifier")
+    before = load_classifier(classifier, device="cpu")
+    params = FinetuneParams(epochs=1, learning_rate=1e-9)
+    finetune(tmp_path / "twin", FEW, before.labels[::-1], str(classifier), params, COMPUTE, 1)
+    after = load_classifier(tmp_path / "twin", device="cpu")
+    assert after.labels == before.labels
+    assert_close(after.predict_proba(after.encode(tiny.TEXTS)), before.predict_proba(before.encode(tiny.TEXTS)))
+
+
+class TestRandomRemoval:
+    def test_the_share_of_removed_words_is_uniform(self):
+        [encoding] = tiny.make_classifier("bert").encode(["the quick fox sleeps"])
+        generator = np.random.default_rng(1)
+        left = np.zeros(5)
+        by_word = np.zeros(4)
+        for _ in range(400):
+            kept = remove_random_words(encoding, "delete", 0, generator).read
+            left[len(kept)] += 1
+            by_word[list(kept)] += 1
+        # The ends are half as wide as the shares that round to 1, 2 or 3 words.
+        assert left / 400 == pytest.approx([1 / 8, 1 / 4, 1 / 4, 1 / 4, 1 / 8], abs=0.07)
+        assert by_word / 400 == pytest.approx([1 / 2] * 4, abs=0.1)
+
+    def test_masked_words_keep_their_place(self):
+        of = tiny.make_classifier("bert")
+        [encoding] = of.encode(["the quick fox sleeps"])
+        masked = remove_random_words(encoding, "mask", of.mask_token_id, np.random.default_rng(0))
+        changed = set()
+        for before, after, word in zip(encoding.input_ids, masked.input_ids, encoding.word_ids, strict=True):
+            if before != after:
+                changed.add(word)
+        assert changed and changed < encoding.read
+        assert masked.word_ids == encoding.word_ids
+
+    @pytest.mark.parametrize("removal", ["delete", "mask"])
+    def test_half_of_the_training_texts_and_a_copy_of_each_validation_text(self, removal, tmp_path, monkeypatch):
+        shortened = []
+
+        def counting(encoding, *settings):
+            shortened.append((encoding.example_id, settings[0]))
+            return remove_random_words(encoding, *settings)
+
+        monkeypatch.setattr("explearn.predictors.finetune.remove_random_words", counting)
+        encoder = str(tiny.save(tmp_path / "encoder"))
+        params = FinetuneParams(epochs=10, patience=10, batch_size=4, random_removal=removal)
+        finetune(tmp_path / "c", FEW, LABELS, encoder, params, COMPUTE, 1)
+        assert {way for _, way in shortened} == {removal}
+        names = [name for name, _ in shortened]
+        assert sorted(name for name in names if name.startswith("validation")) == [f"validation-{i}" for i in range(4)]
+        assert 10 < len(names) - 4 < 30
 
 
 class TestFromScratch:

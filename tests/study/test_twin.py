@@ -1,0 +1,30 @@
+"""A classifier's twin: for which models there is one."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import transformers
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnsupportedError
+from explearn.evaluation import EvaluateOptions
+from explearn.predictors.pretrained import load_classifier
+from explearn_study.params import Params
+from explearn_study.twin import judge_twin
+from explearn_study.workspace import Workspace
+
+
+def test_a_prompted_model_has_none(tmp_path):
+    prompt = {"template": "{text} :", "label_words": {"no": " slow", "yes": " warm"}}
+    config = tiny.model("gpt2").config
+    config.architectures = None
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    tiny.tokenizer("gpt2").save_pretrained(tmp_path / "model")
+    model = load_classifier(tmp_path / "model", completion=prompt, device="cpu")
+    source = {"kind": "embedded", "adapter": "corpus"}
+    params = Params.model_validate(
+        {"profile": "mine", "tasks": ["a"], "sources": {"a": source}, "methods": {"random": {}}}
+    )
+    with pytest.raises(UnsupportedError, match=r"evaluate\.twin: this model has no classification head"):
+        judge_twin(Workspace(tmp_path), params, "a", model, {}, EvaluateOptions(), ComputeOptions())
