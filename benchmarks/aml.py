@@ -4,7 +4,7 @@
     python benchmarks/aml.py ablations --task sst2 [--texts 200]
     python benchmarks/aml.py people    --task movies --trained-on sst2 [--texts 200] [--top 25]
 
-`--root` holds data/examples/TASK, data/classifiers/TASK and, but for `ablations`, a trained data/explainers/TASK/paml,
+`--root` holds data/examples/TASK, data/classifiers/TASK and, but for `ablations`, the methods in data/explainers/TASK,
 as the pipeline leaves them; params.yaml there gives the options. With `--trained-on` classifier and pAML are those of
 another task. Among `--methods`, `faml:METRIC` is fAML for another metric, and `solvex:50` Solvex with a beam of 50.
 
@@ -35,7 +35,7 @@ from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
-from explearn.methods.registry import accepted_options, get_explainer
+from explearn.methods.registry import accepted_options, get_explainer, get_info
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import f1_of_texts, rationale_counts, select_top_k
 from explearn.metrics.registry import CATALOGUE
@@ -75,17 +75,20 @@ def show(rows: Mapping[str, Sequence[float]]) -> None:
 
 def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
     """The methods of `--methods`."""
-    folder = Workspace(options.root).explainer(options.trained_on or options.task, "paml")
+    workspace = Workspace(options.root)
+    task = options.trained_on or options.task
     explainers: dict[str, Explainer] = {}
     for given in options.methods.split(","):
         name, _, value = given.partition(":")
+        info = get_info(name)
         changed: dict[str, object] = {}
         if value:
-            changed = {"metric": value} if name == "faml" else {"beam": int(value)}
-        if name == "paml":
-            explainers[given] = trained_explainer(folder, {})
-        elif name == "faml":
-            explainers[given] = trained_explainer(folder, {**params.method(name).all_options, **changed}, name)
+            changed = {"metric": value} if info.base else {"beam": int(value)}
+        if info.trained:
+            explainers[given] = trained_explainer(workspace.explainer(task, name), {})
+        elif info.base:
+            refining = {**params.method(name).all_options, **changed}
+            explainers[given] = trained_explainer(workspace.explainer(task, info.base), refining, name)
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
             explainers[given] = get_explainer(name, **{**seeded, **params.method(name).options, **changed})

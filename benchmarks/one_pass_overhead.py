@@ -3,9 +3,9 @@
     python benchmarks/one_pass_overhead.py [--classifier FOLDER] [--texts 16] [--runs 15]
 
 Both run the same texts of exactly 128 (then 512) sub-tokens through the same classifier, from strings to results:
-`Classifier.predict` against `explain`, which classifies too. Runs alternate, so that a drift of the machine's
+`Predictor.predict` against `explain`, which classifies too. Runs alternate, so that a drift of the machine's
 speed touches both; the ratio is taken pair by pair and its median printed. For Marker, which reads the attention of
-all layers, the paper's Marker, which reads the last one, and Reader, which reads hidden states. Weights play no part in
+all layers, ExpNet, which reads the last one, and Reader, which reads hidden states. Weights play no part in
 the speed, so barely trained ones serve. Exits with 1 where a ratio of Marker or Reader is above its limit.
 """
 

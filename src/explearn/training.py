@@ -43,9 +43,10 @@ def train(
 ) -> LearnedExplainer:
     """Train a learned method for a classifier on some texts.
 
-    `reader` and `paml` learn from the classifier's predictions for the texts. `marker` learns from marked words if the
-    texts have some, else from the consensus that comes with the package. `ivra` and `smat` need labels, because they
-    add their criteria to the task's loss.
+    `reader` and `paml` learn from the classifier's predictions for the texts; `paml` needs `backbone`, the encoder that
+    the classifier was fine-tuned from. `marker` learns from marked words if the texts have some, else from the
+    consensus that comes with the package. `ivra` and `smat` need labels, because they add their criteria to the task's
+    loss.
 
     Args:
         method: name of a learned method.

@@ -19,8 +19,8 @@ def train(
     method: Annotated[
         str,
         typer.Argument(
-            help="reader or paml, which learn from the classifier's predictions; marker, which learns from marked "
-            "words or, without any, from the consensus; ivra or smat, which weigh attention and need labels.",
+            help="reader or paml_states, which learn from the classifier's predictions; marker, which learns from "
+            "marked words or, without any, from the consensus; ivra or smat, which weigh attention and need labels.",
             show_default=False,
         ),
     ],

@@ -54,7 +54,7 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
     A table is left out if the run has only baselines of it. The best figure in each column is bold; a figure of ours
     that was not measured is a dash.
     """
-    by_adapter: dict[str, list[TaskReport]] = {}
+    by_adapter: dict[str, Sequence[TaskReport]] = {}
     for task in tasks:
         if task.task in params.sources:
             by_adapter[params.sources[task.task].adapter] = [task]
@@ -79,7 +79,7 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
 
 def _fits(table: PaperTable, params: Params, adapters: Iterable[str]) -> bool:
     """Return whether the run has one of a table's data sets and one of its learned methods."""
-    learned = set(params.methods) - set(params.baseline_names)
+    learned = params.methods.keys() - params.baseline_names
     if table.one_classifier and params.with_own_model:
         return False
     data = table.needs or table.data
