@@ -73,8 +73,9 @@ class Certificate(Shape):
         if round(low, 2) < 0:
             fall = f"at most {high:.2f}"
         return (
-            f"{self.verdict}: removing {words} should lower the {output} by {fall} "
-            f"({COVERAGE:.0%} of texts)".replace("%", " %")
+            f"{self.verdict}: removing {words} should lower the {output} by {fall} ({COVERAGE:.0%} of texts)".replace(
+                "%", " %"
+            )
         )
 
 

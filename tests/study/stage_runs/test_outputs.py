@@ -249,7 +249,7 @@ class TestStudies:
             costs = document(finished, f"data/costs/films/students-{name}.json")
             assert costs["seconds"]["teacher"] > costs["seconds"]["student"] > 0 and len(costs["training"]) == 4
         tables = report(finished).partition("\n## Students against their teachers\n")[2].partition("\n## ")[0]
-        assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 7
+        assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 8
         assert "\n| random |  | " in tables and "\n| occlusion | both | " in tables
 
     def test_the_curve_of_marks_goes_from_no_mark_to_all(self, finished):
