@@ -31,6 +31,9 @@ from explearn.methods.registry import get_explainer, get_info, list_explainers, 
 
 if TYPE_CHECKING:
     from explearn.api import explain, load
+    from explearn.auditing.diff import Diff, diff
+    from explearn.auditing.result import Audit
+    from explearn.auditing.run import AuditOptions, audit
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle
     from explearn.comparison.result import Comparison
@@ -57,6 +60,8 @@ __all__ = [
     "About",
     "Attribution",
     "Attributions",
+    "Audit",
+    "AuditOptions",
     "BatchExplainer",
     "BatchScores",
     "Bundle",
@@ -66,6 +71,7 @@ __all__ = [
     "ComputeOptions",
     "DataError",
     "DeviceError",
+    "Diff",
     "EvaluateOptions",
     "Evaluation",
     "Example",
@@ -85,7 +91,9 @@ __all__ = [
     "TransformerPredictor",
     "UnknownNameError",
     "UnsupportedError",
+    "audit",
     "compare",
+    "diff",
     "evaluate",
     "explain",
     "export",
@@ -107,6 +115,9 @@ __all__ = [
 
 _LAZY = {
     "explearn.api": ("explain", "load"),
+    "explearn.auditing.diff": ("Diff", "diff"),
+    "explearn.auditing.result": ("Audit",),
+    "explearn.auditing.run": ("AuditOptions", "audit"),
     "explearn.bundle.export": ("export",),
     "explearn.bundle.loading": ("Bundle",),
     "explearn.comparison.result": ("Comparison",),
