@@ -14,7 +14,7 @@ from explearn.auditing.texts import AuditText
 FEWEST_TEXTS = 5
 """An element must occur in this many of the texts that are searched."""
 
-MOST_CANDIDATES = 200
+MOST_CANDIDATES = 120
 """Candidates over all classes, besides classes of words, patterns and lengths, which are always looked at."""
 
 SHARES = {"word": 0.35, "phrase": 0.15, "order": 0.15, "together": 0.15, "place": 0.15, "punctuation": 0.05}

@@ -114,7 +114,7 @@ def _word(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
 
 def _phrase(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
     size = len(parts)
-    found = []
+    found: list[int] = []
     for number in range(len(text.keys) - size + 1):
         if text.keys[number : number + size] == parts:
             found += range(number, number + size)

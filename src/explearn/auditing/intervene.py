@@ -17,7 +17,7 @@ from explearn.auditing.elements import AS_IT_IS, Element, Intervention, Vocabula
 from explearn.auditing.texts import AuditText, Version
 from explearn.metrics.significance import signed_rank_test
 
-MOST_TEXTS = 100
+MOST_TEXTS = 50
 """Most texts from which an element is taken out, and most into which it is put."""
 
 FEWEST_VALUES = 8
@@ -135,8 +135,10 @@ def measure(planned: Sequence[tuple[Trials, Trials]], classifier: Any, answers: 
     def effect(number: int, intervention: Intervention) -> Array:
         total = np.zeros(answers.shape[1])
         for weight, version in intervention:
-            is_whole = version is None or version == AS_IT_IS
-            total += weight * (answers[number] if is_whole else probabilities[versions[version]])
+            if version is None or version == AS_IT_IS:
+                total += weight * answers[number]
+            else:
+                total += weight * probabilities[versions[version]]
         return total
 
     def rows(trials: Trials) -> tuple[list[int], Array]:

@@ -116,7 +116,7 @@ def _draw(rows: Sequence[Finding], drawing: Any) -> None:
 
 
 def _table(caption: str, findings: Sequence[Finding]) -> Table:
-    rows = []
+    rows: list[list[Cell | str]] = []
     for finding in findings:
         rows.append(
             [
@@ -142,7 +142,7 @@ def _table(caption: str, findings: Sequence[Finding]) -> Table:
 
 
 def _source_table(audit: AuditFigures) -> Table:
-    rows = []
+    rows: list[list[Cell | str]] = []
     for source in (ATTRIBUTIONS, PREDICTION):
         claims = [finding for finding in audit.findings if source in finding.source]
         confirmed = [finding for finding in claims if finding.confirmed]
@@ -154,7 +154,7 @@ def _source_table(audit: AuditFigures) -> Table:
 
 
 def _error_table(audit: AuditFigures) -> Table:
-    rows = []
+    rows: list[list[Cell | str]] = []
     for cause in audit.errors:
         lost = Cell(f"{cause.right_lost} of {cause.right}", cause.right_lost)
         mended = Cell(f"{cause.mended} of {cause.wrong}", cause.mended)
@@ -166,7 +166,7 @@ def _error_table(audit: AuditFigures) -> Table:
 
 
 def _group_table(audit: AuditFigures) -> Table:
-    rows = []
+    rows: list[list[Cell | str]] = []
     for group in audit.groups:
         accuracy = Cell(figure(group.accuracy), group.accuracy, note=interval(group.accuracy_low, group.accuracy_high))
         rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
@@ -179,7 +179,7 @@ def _group_table(audit: AuditFigures) -> Table:
 def _difference_table(audit: AuditFigures) -> list[Block]:
     if not audit.differences:
         return [Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")]
-    rows = []
+    rows: list[list[Cell | str]] = []
     for row in audit.differences:
         difference = Cell(signed(row.inside - row.outside), row.inside - row.outside)
         values = [Cell(signed(row.inside), row.inside), Cell(signed(row.outside), row.outside), difference]
@@ -217,7 +217,7 @@ def diff_blocks(diff: DiffFigures, made: Mapping[str, str]) -> list[Block]:
         diff: what changed.
         made: how the page was made.
     """
-    findings = []
+    findings: list[list[Cell | str]] = []
     for change in diff.findings:
         p_value = Cell(f"{change.corrected:.2g}", change.corrected)
         difference = Cell(signed(change.difference), change.difference, note=interval(change.low, change.high))

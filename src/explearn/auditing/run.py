@@ -483,27 +483,29 @@ class Tested:
         from scipy.stats import false_discovery_control, mannwhitneyu
 
         groups = sorted(set(self.subject.groups))
+        if len(groups) == 2:
+            groups = groups[:1]  # the other comparison is the same
         compared = []
+        p_values = []
         for candidate in confirmed:
-            values = self._by_group(candidate)
+            values = self._by_group(candidate) if groups else {}
             for group in groups:
                 inside = values.get(group, [])
-                outside = [value for other, of_other in values.items() if other != group for value in of_other]
+                outside = [value for other in values if other != group for value in values[other]]
                 if min(len(inside), len(outside)) >= FEWEST_VALUES:
-                    p_value = float(mannwhitneyu(inside, outside).pvalue)
-                    compared.append((candidate, group, float(np.mean(inside)), float(np.mean(outside)), p_value))
-            if len(groups) == 2:
-                groups = groups[:1]  # the other comparison is the same
+                    p_values.append(float(mannwhitneyu(inside, outside).pvalue))
+                    compared.append((candidate, group, float(np.mean(inside)), float(np.mean(outside))))
         if not compared:
             return []
-        corrected = false_discovery_control([row[-1] for row in compared])
         found = []
-        for (candidate, group, inside, outside, _), p_value in zip(compared, corrected, strict=True):
+        for (candidate, group, mean, elsewhere), corrected in zip(
+            compared, false_discovery_control(p_values).tolist(), strict=True
+        ):
             element = candidate.element
             target = self.subject.model.labels[candidate.target]
-            differs = bool(p_value <= LEVEL)
+            differs = corrected <= LEVEL
             found.append(
-                GroupDifference(group, str(element), element.kind, target, inside, outside, float(p_value), differs)
+                GroupDifference(group, str(element), element.kind, target, mean, elsewhere, corrected, differs)
             )
         return sorted(found, key=lambda row: (row.corrected, row.group, row.element))
 
@@ -517,7 +519,7 @@ class Tested:
                 intervention = take_out(candidate.element, self.texts[i], self.known)
                 if all(version is not None for _, version in intervention):
                     of_group.append((i, intervention))
-        planned = [(of_group, []) for of_group in trials.values()]
+        planned: list[Any] = [(of_group, []) for of_group in trials.values()]
         effects = measure(planned, self.subject.model, self.answers)
         return {group: e.out[:, candidate.target].tolist() for group, e in zip(trials, effects, strict=True)}
 
