@@ -39,6 +39,15 @@ class Diff(DiffFigures):
     Attributes:
         origin: from what it was made.
         page: path of the page; None if none was written.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> explearn.diff(classifier, classifier, texts).share
+        0.0
     """
 
     origin: Origin = field(repr=False)

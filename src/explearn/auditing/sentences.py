@@ -78,8 +78,8 @@ def _errors(audit: AuditFigures) -> str:
         return "No confirmed finding was found whose removal turns a wrong answer into the right one."
     parts = []
     for cause in audit.errors[:MOST_NAMED]:
-        named = f"without {bold(cause.element)} {cause.mended} of the {cause.wrong} wrong answers {cause.target}"
-        parts.append(f"{named} where it occurs become right")
+        wrong = several(cause.wrong, "wrong answer")
+        parts.append(f"without {bold(cause.element)} {cause.mended} of {wrong} {cause.target} turn right")
     first = parts[0][0].upper() + parts[0][1:]
     return f"{'; '.join([first, *parts[1:]])}."
 

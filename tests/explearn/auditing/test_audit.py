@@ -123,7 +123,7 @@ def test_errors_and_groups() -> None:
         ("large", len(texts) - 6, False),
         ("small", 6, True),
     ]
-    assert "Without ‘alpha’ 40 of the 40 wrong answers yes" in " ".join(audit.sentences())
+    assert "Without ‘alpha’ 40 of 40 wrong answers yes turn right" in " ".join(audit.sentences())
 
 
 def test_a_group_in_which_a_word_counts_otherwise_is_told() -> None:
