@@ -44,7 +44,8 @@ class Candidate:
 
 
 def excess(element: Element, text: AuditText, known: Vocabulary) -> float:
-    """Return how much an element scores in a text that has it, beyond what as many average words would."""
+    """Return how much an element scores in an explained text that has it, beyond as many average words."""
+    assert text.shares is not None
     at = positions(element, text, known)
     return float(text.shares[at].sum()) - len(at) / len(text.words)
 

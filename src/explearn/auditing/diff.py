@@ -145,11 +145,12 @@ def diff(
     request = {**new.origin.request, "against": old.model.fingerprint}
     origin = Origin("explearn.diff", classifier, new.model, new.origin.compute, [texts], request)
     work = Work(checked.work, request)
+    searched, held_out = halves(new.user_texts.examples, checked.seed)
+    every = range(len(new.user_texts.examples))
     with unread_words_known():
-        read, _ = explain_texts(new, work, options.show_progress)
-        before, _ = explain_texts(old, work, options.show_progress)
+        read, _ = explain_texts(new, every, work, options.show_progress)
+        before, _ = explain_texts(old, every, work, options.show_progress)
     known = Vocabulary.of(read)
-    searched, held_out = halves(read, checked.seed)
     claims: dict[tuple[Any, int], Candidate] = {}
     for of_one in (read, before):
         chosen = [of_one[i] for i in searched]
@@ -236,8 +237,9 @@ def _changed_reasons(
 
     changed = []
     for new, old in zip(after, before, strict=True):
-        varied = np.ptp(new.shares) > 0 and np.ptp(old.shares) > 0
-        if new.predicted != old.predicted or not varied:
+        if new.predicted != old.predicted or new.shares is None or old.shares is None:
+            continue
+        if not (np.ptp(new.shares) > 0 and np.ptp(old.shares) > 0):
             continue
         correlation = float(spearmanr(new.shares, old.shares).statistic)
         words = [_top_words(old), _top_words(new)]
@@ -246,5 +248,4 @@ def _changed_reasons(
 
 
 def _top_words(text: AuditText) -> str:
-    strongest = np.argsort(-text.shares, kind="stable")[:TOP_WORDS]
-    return ", ".join(text.words[number] for number in strongest)
+    return ", ".join(text.words[number] for number in text.strongest(TOP_WORDS))

@@ -87,17 +87,27 @@ class Vocabulary(NamedTuple):
     Attributes:
         function_words: the most frequent words.
         length: median number of words.
+        shares: word -> its mean share in the explained texts.
     """
 
     function_words: frozenset[str]
     length: float
+    shares: Mapping[str, float]
 
     @classmethod
     def of(cls, texts: Sequence[AuditText]) -> Vocabulary:
         counts = Counter(key for text in texts for key in text.keys)
         # The order among equally frequent words does not depend on the order of texts.
         frequent = sorted(counts, key=lambda key: (-counts[key], key))[:FREQUENT_WORDS]
-        return cls(frozenset(frequent), float(np.median([len(text.words) for text in texts])))
+        length = float(np.median([len(text.words) for text in texts]))
+        sums: Counter[str] = Counter()
+        explained: Counter[str] = Counter()
+        for text in texts:
+            if text.shares is not None:
+                explained.update(text.keys)
+                for key, share in zip(text.keys, text.shares.tolist(), strict=True):
+                    sums[key] += share
+        return cls(frozenset(frequent), length, {key: sums[key] / count for key, count in explained.items()})
 
 
 # ---- where an element is ---------------------------------------------------------------------------------------------
@@ -215,8 +225,7 @@ def elements_of(text: AuditText, common: frozenset[str]) -> set[Element]:
     for mark in set("".join(text.words)):
         if is_mark(mark):
             found.add(Element("punctuation", (mark,)))
-    strongest = np.argsort(-text.shares, kind="stable")[:STRONGEST]
-    chosen = sorted({keys[number] for number in strongest} & common, key=keys.index)
+    chosen = sorted({keys[number] for number in text.strongest(STRONGEST)} & common, key=keys.index)
     for first, second in combinations(chosen, 2):
         found.add(Element("order", (first, second)))
         found.add(Element("together", tuple(sorted((first, second)))))
@@ -242,9 +251,7 @@ def take_out(element: Element, text: AuditText, known: Vocabulary) -> Interventi
     at = positions(element, text, known)
     words = list(text.words)
     if element.kind == "phrase":
-        size = len(element.parts)
-        strongest = max(range(size), key=lambda number: text.shares[at[0] + number])
-        others = [number for number in at if text.keys[number] != element.parts[strongest]]
+        others = [number for number in at if text.keys[number] != _strongest(element, known)]
         return [(1, AS_IT_IS), (-1, text.rewritten(out=others))]
     if element.kind == "order":
         words[at[0]], words[at[1]] = words[at[1]], words[at[0]]
@@ -284,8 +291,8 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
         return text.rewritten(put=[(before, word) for word in words])
 
     if element.kind == "phrase":
-        strongest = max(range(len(at)), key=lambda index: donor.shares[at[index]])
-        return [(1, putting(given)), (-1, putting([given[strongest]]))]
+        strongest = given[element.parts.index(_strongest(element, known))]
+        return [(1, putting(given)), (-1, putting([strongest]))]
     if element.kind == "order":
         return [(1, putting(given)), (-1, putting(given[::-1]))]
     if element.kind == "together":
@@ -298,6 +305,11 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
         words[min(number, len(words) - 1)] += element.parts[0]
         return [(1, text.rewritten(words=words)), (-1, AS_IT_IS)]
     return [(1, putting(given)), (-1, AS_IT_IS)]
+
+
+def _strongest(element: Element, known: Vocabulary) -> str:
+    """Return the word of a phrase that scores highest on average."""
+    return max(element.parts, key=lambda part: known.shares.get(part, 0.0))
 
 
 def _to_give(element: Element, at: Sequence[int], donor: AuditText) -> list[int]:
@@ -314,7 +326,8 @@ def _to_give(element: Element, at: Sequence[int], donor: AuditText) -> list[int]
 
 def _stretched(text: AuditText, known: Vocabulary) -> Version | None:
     """Return a long text without the half of its words that score least; a short one with them a second time."""
-    least = sorted(np.argsort(np.abs(text.shares), kind="stable")[: (len(text.words) + 1) // 2].tolist())
+    by_share = sorted(range(len(text.words)), key=lambda number: abs(known.shares.get(text.keys[number], 0.0)))
+    least = sorted(by_share[: (len(text.words) + 1) // 2])
     if len(text.words) > known.length:
         return text.rewritten(out=least)
     return text.rewritten(put=[(len(text.words), bare(text.words[number])) for number in least])

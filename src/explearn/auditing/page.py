@@ -194,7 +194,7 @@ def _difference_table(audit: AuditFigures) -> list[Block]:
 def _explanation(audit: AuditFigures) -> list[Block]:
     return [
         Paragraph(
-            f"All texts were explained by {audit.method}. In one half of them, for each answer, the words, phrases, "
+            f"One half of the texts was explained by {audit.method}. For each answer, the words, phrases, "
             "pairs, places and marks with the largest sum of scores beyond those of average words became claims (about "
             f"{MOST_CANDIDATES} in all), besides classes of words, lengths and given patterns; and, as the row without "
             "explanations, the words that go with the answer (log-odds with a prior, Monroe et al. 2008)."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
+from explearn.core.examples import Example
 from explearn.core.seeds import hash_order
 from explearn.core.validation import Section, Seed, check_section
 from explearn.methods.base.explainer import Explainer, unread_words_known
@@ -151,10 +152,10 @@ def audit(
         check_page(checked.out)
     subject = read_subject(classifier, texts, labels, groups, method, options)
     work = Work(checked.work, subject.origin.request)
+    searched, held_out = halves(subject.user_texts.examples, checked.seed)
     with unread_words_known():
-        read, unread = explain_texts(subject, work, options.show_progress)
+        read, unread = explain_texts(subject, searched, work, options.show_progress)
     known = Vocabulary.of(read)
-    searched, held_out = halves(read, checked.seed)
     candidates = find_candidates([read[i] for i in searched], known, options.patterns, len(subject.model.labels))
     probabilities = np.array([text.probabilities for text in read])
     tested = Tested(subject, read, probabilities, known, searched, held_out, candidates)
@@ -293,36 +294,36 @@ def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[
     return names
 
 
-def explain_texts(subject: Subject, work: Work, show_progress: bool) -> tuple[list[AuditText], int]:
-    """Return the texts with answers and scores for them, and the number of words that were not read.
+def explain_texts(
+    subject: Subject, explained: Collection[int], work: Work, show_progress: bool
+) -> tuple[list[AuditText], int]:
+    """Return the texts with answers and, for some, scores; and the number of words in these that were not read.
 
     Raises:
         DataError: the classifier answers all texts alike.
     """
     examples = subject.user_texts.examples
-    groups = subject.groups or [""] * len(examples)
+    wanted = set(explained)
     read: list[AuditText] = []
     unread = 0
-    bar = progress("explain" if show_progress else None, len(examples))
-    with bar:
+    with progress("explain" if show_progress else None, len(examples)) as bar:
         for start in range(0, len(examples), CHUNK_TEXTS):
-            chunk = examples[start : start + CHUNK_TEXTS]
+            numbers = range(start, min(start + CHUNK_TEXTS, len(examples)))
 
-            def explain(chunk: Sequence[Any] = chunk) -> Any:
-                answers = subject.model.predict_proba(chunk)
-                attributions = subject.explainer.explain(subject.model, chunk, [int(i) for i in answers.argmax(-1)])
-                scores = [attribution.to_dict()["scores"] for attribution in attributions]
-                return {"answers": answers.tolist(), "scores": scores}
+            def explain(numbers: Sequence[int] = numbers) -> Any:
+                answers = subject.model.predict_proba([examples[i] for i in numbers])
+                chosen = [i for i in numbers if i in wanted]
+                targets = [int(answers[i - numbers[0]].argmax()) for i in chosen]
+                scored = subject.explainer.explain(subject.model, [examples[i] for i in chosen], targets)
+                scores = [attribution.to_dict()["scores"] for attribution in scored]
+                return {"answers": answers.tolist(), "scores": dict(zip(map(str, chosen), scores, strict=True))}
 
             made = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", explain)
-            for example, group, answer, scores in zip(
-                chunk, groups[start : start + CHUNK_TEXTS], made["answers"], made["scores"], strict=True
-            ):
-                matches = pattern_matches(example, subject.programs)
-                text = _audit_text(example, answer, scores, matches, group)
-                unread += scores.count(None)
-                read.append(text)
-            bar.update(len(chunk))
+            for i, answer in zip(numbers, made["answers"], strict=True):
+                scores = made["scores"].get(str(i))
+                read.append(_audit_text(subject, i, answer, scores))
+                unread += (scores or []).count(None)
+            bar.update(len(numbers))
     answers = {text.predicted for text in read}
     if len(answers) == 1:
         (only,) = answers
@@ -333,30 +334,33 @@ def explain_texts(subject: Subject, work: Work, show_progress: bool) -> tuple[li
     return read, unread
 
 
-def _audit_text(
-    example: Any, answer: list[float], scores: list[float | None], matches: Mapping[str, list[int]], group: str
-) -> AuditText:
-    filled = np.array([0.0 if score is None else score for score in scores])
+def _audit_text(subject: Subject, number: int, answer: list[float], scores: list[float | None] | None) -> AuditText:
+    example = subject.user_texts.examples[number]
+    shares = None
+    if scores is not None:
+        shares = np.array(scores, dtype=np.float64)  # None becomes NaN
+        shares = np.nan_to_num(shares)
+        shares /= np.abs(shares).sum() or 1.0
     words = example.all_words
     return AuditText(
         example=example,
         words=words,
         keys=tuple(bare(word).casefold() for word in words),
-        matches=matches,
+        matches=pattern_matches(example, subject.programs),
         probabilities=np.array(answer),
-        shares=filled / (np.abs(filled).sum() or 1.0),
-        group=group,
+        shares=shares,
+        group=subject.groups[number] if subject.groups else "",
     )
 
 
-def halves(texts: Sequence[AuditText], seed: int) -> tuple[list[int], list[int]]:
+def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
     """Return the numbers of the texts that are searched and of those that are changed, in random order.
 
     The same texts are in the same half, so that none is in both.
     """
     numbers: dict[str, list[int]] = {}
     for i, text in enumerate(texts):
-        numbers.setdefault(repr(text.words), []).append(i)
+        numbers.setdefault(repr(text.all_words), []).append(i)
     order = [numbers[words] for words in hash_order(numbers, seed)]
     searched = [i for same in order[::2] for i in same]
     held_out = [i for same in order[1::2] for i in same]

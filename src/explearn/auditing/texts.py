@@ -53,7 +53,7 @@ class AuditText:
         matches: pattern -> numbers of the words that it matches.
         probabilities: of the classes, (C,).
         shares: each word's score for the predicted class as a share of the text's absolute scores, (words,); 0 if the
-            classifier did not read it.
+            classifier did not read it. None if the text was not explained.
         group: its group; empty if there are none.
     """
 
@@ -62,13 +62,19 @@ class AuditText:
     keys: tuple[str, ...]
     matches: Mapping[str, list[int]]
     probabilities: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    shares: NDArray[np.float64] | None
     group: str = ""
 
     @property
     def predicted(self) -> int:
         """Index of the most probable class."""
         return int(self.probabilities.argmax())
+
+    def strongest(self, count: int) -> list[int]:
+        """Return the numbers of the highest-scoring words of an explained text, the highest first."""
+        assert self.shares is not None
+        numbers: list[int] = np.argsort(-self.shares, kind="stable")[:count].tolist()
+        return numbers
 
     def rewritten(
         self, out: Collection[int] = (), put: Sequence[tuple[int, str]] = (), words: Sequence[str] = ()
