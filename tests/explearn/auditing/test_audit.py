@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import tiny
 from typer.testing import CliRunner
 
 import explearn
@@ -256,3 +257,17 @@ def test_texts_of_a_table_and_two_segments() -> None:
     pairs = [("a question", text) for text in TEXTS]
     findings = explearn.audit(explearn.FunctionPredictor(of_pairs, ["no", "yes"]), pairs).findings
     assert "‘alpha’" in [finding.element for finding in findings[:3]]
+
+
+def test_the_command_compares_and_fails_above_a_share(tmp_path: Path) -> None:
+    folders = [str(tiny.save(tmp_path / str(seed), "bert", 2, seed=seed)) for seed in (2, 4)]
+    draw = random.Random(3)
+    words = " ".join(tiny.CORPUS[:4]).split()
+    table = tmp_path / "texts.txt"
+    table.write_text("".join(f"{' '.join(draw.choices(words, k=6))}\n" for _ in range(60)), encoding="utf-8")
+    arguments = ["diff", "--classifier", folders[0], "--texts", str(table), "--fail-above", "0.1"]
+    same = CliRunner().invoke(app, [*arguments, "--against", folders[0]])
+    assert same.exit_code == 0 and "0 of 60 answers changed" in same.output
+    other = CliRunner().invoke(app, [*arguments, "--against", folders[1], "--out", str(tmp_path / "diff.html")])
+    assert other.exit_code == 1 and "of the answers changed, more than 0.1" in other.output
+    assert (tmp_path / "diff.findings.csv").exists()
