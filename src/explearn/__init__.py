@@ -32,8 +32,9 @@ from explearn.methods.registry import get_explainer, get_info, list_explainers, 
 if TYPE_CHECKING:
     from explearn.api import explain, load
     from explearn.auditing.diff import Diff, diff
+    from explearn.auditing.reading import AuditOptions
     from explearn.auditing.result import Audit
-    from explearn.auditing.run import AuditOptions, audit
+    from explearn.auditing.run import audit
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle
     from explearn.comparison.result import Comparison
@@ -116,8 +117,9 @@ __all__ = [
 _LAZY = {
     "explearn.api": ("explain", "load"),
     "explearn.auditing.diff": ("Diff", "diff"),
+    "explearn.auditing.reading": ("AuditOptions",),
     "explearn.auditing.result": ("Audit",),
-    "explearn.auditing.run": ("AuditOptions", "audit"),
+    "explearn.auditing.run": ("audit",),
     "explearn.bundle.export": ("export",),
     "explearn.bundle.loading": ("Bundle",),
     "explearn.comparison.result": ("Comparison",),

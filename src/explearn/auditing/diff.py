@@ -15,8 +15,10 @@ from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Di
 from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, corrected_tests, judge
 from explearn.auditing.origin import Origin, check_page, write_page
 from explearn.auditing.page import diff_blocks
-from explearn.auditing.run import AuditOptions, Checked, Tested, explain_texts, halves, read_subject
+from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
+from explearn.auditing.run import Checked
 from explearn.auditing.sentences import diff_sentences
+from explearn.auditing.tested import Tested
 from explearn.auditing.texts import AuditText
 from explearn.auditing.work import Work
 from explearn.core.errors import ParamsError

@@ -66,7 +66,7 @@ def audit(
     """
     trained = method_of(method, explainer)
     # Loads torch, which --help need not wait for.
-    from explearn.auditing.run import AuditOptions
+    from explearn.auditing.reading import AuditOptions
     from explearn.auditing.run import audit as run
 
     settings = AuditOptions(

@@ -40,7 +40,7 @@ def diff(
     trained = method_of(method, explainer)
     # Loads torch, which --help need not wait for.
     from explearn.auditing.diff import diff as run
-    from explearn.auditing.run import AuditOptions
+    from explearn.auditing.reading import AuditOptions
 
     settings = AuditOptions(
         patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
