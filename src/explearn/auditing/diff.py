@@ -152,7 +152,7 @@ def diff(
     with unread_words_known():
         read, _ = explain_texts(new, every, work, options.show_progress)
         before, _ = explain_texts(old, every, work, options.show_progress)
-    known = Vocabulary.of(read)
+    known = Vocabulary.of([*read, *before])
     claims: dict[tuple[Any, int], Candidate] = {}
     for of_one in (read, before):
         chosen = [of_one[i] for i in searched]

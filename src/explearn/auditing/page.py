@@ -168,7 +168,10 @@ def _error_table(audit: AuditFigures) -> Table:
 def _group_table(audit: AuditFigures) -> Table:
     rows: list[list[Cell | str]] = []
     for group in audit.groups:
-        accuracy = Cell(figure(group.accuracy), group.accuracy, note=interval(group.accuracy_low, group.accuracy_high))
+        accuracy = Cell(figure(group.accuracy), group.accuracy)
+        if group.accuracy_low is not None:
+            note = f"{figure(group.accuracy_low)} to {figure(group.accuracy_high)}"
+            accuracy = Cell(figure(group.accuracy), group.accuracy, note=note)
         rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
         note = "fewer than 20 texts: says little" if group.small else ""
         rows.append([group.group, note, Cell(f"{group.texts:,}", group.texts), accuracy, *rates])

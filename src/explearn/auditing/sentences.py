@@ -46,7 +46,8 @@ def _confirmed(audit: AuditFigures) -> str:
     confirmed = audit.findings.confirmed
     explained = [finding for finding in confirmed if ATTRIBUTIONS in finding.source]
     new = [finding for finding in explained if finding.source == ATTRIBUTIONS]
-    count = bold(f"{len(confirmed)} were confirmed")
+    verb = "was" if len(confirmed) == 1 else "were"
+    count = bold(f"{len(confirmed)} {verb} confirmed")
     return (
         f"Of {several(len(audit.findings), 'claim')} about what it leans on, {count} "
         "by changing texts and asking again; "
