@@ -31,6 +31,10 @@ from explearn.methods.registry import get_explainer, get_info, list_explainers, 
 
 if TYPE_CHECKING:
     from explearn.api import explain, load
+    from explearn.auditing.diff import Diff, diff
+    from explearn.auditing.reading import AuditOptions
+    from explearn.auditing.result import Audit
+    from explearn.auditing.run import audit
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle
     from explearn.comparison.result import Comparison
@@ -57,6 +61,8 @@ __all__ = [
     "About",
     "Attribution",
     "Attributions",
+    "Audit",
+    "AuditOptions",
     "BatchExplainer",
     "BatchScores",
     "Bundle",
@@ -66,6 +72,7 @@ __all__ = [
     "ComputeOptions",
     "DataError",
     "DeviceError",
+    "Diff",
     "EvaluateOptions",
     "Evaluation",
     "Example",
@@ -85,7 +92,9 @@ __all__ = [
     "TransformerPredictor",
     "UnknownNameError",
     "UnsupportedError",
+    "audit",
     "compare",
+    "diff",
     "evaluate",
     "explain",
     "export",
@@ -107,6 +116,10 @@ __all__ = [
 
 _LAZY = {
     "explearn.api": ("explain", "load"),
+    "explearn.auditing.diff": ("Diff", "diff"),
+    "explearn.auditing.reading": ("AuditOptions",),
+    "explearn.auditing.result": ("Audit",),
+    "explearn.auditing.run": ("audit",),
     "explearn.bundle.export": ("export",),
     "explearn.bundle.loading": ("Bundle",),
     "explearn.comparison.result": ("Comparison",),

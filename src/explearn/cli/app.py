@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from explearn.cli.audit import audit
 from explearn.cli.common import command
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
+from explearn.cli.diff import diff
 from explearn.cli.explain import explain
 from explearn.cli.export import export
 from explearn.cli.finetune import finetune
@@ -142,7 +144,7 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
             _describe_options(console, field.annotation, indent + 4)
 
 
-for _command in (explain, compare, train, finetune, methods, demo, export):
+for _command in (explain, compare, audit, diff, train, finetune, methods, demo, export):
     app.command()(_command)
 # Commands that installed packages declare: Typer apps, or functions.
 for _entry in sorted(importlib.metadata.entry_points(group="explearn.commands"), key=lambda entry: entry.name):

@@ -32,20 +32,23 @@ def check_manifest_place(out: Path) -> None:
     check_own(manifest, is_manifest, "a manifest of a page")
 
 
-def facts_of(out: Path, model: Predictor, request: Mapping[str, Any]) -> dict[str, str]:
+def facts_of(
+    out: Path, model: Predictor, request: Mapping[str, Any], function: str = "explearn.compare"
+) -> dict[str, str]:
     """Return how the page was made.
 
     Args:
         out: the page.
         model: the classifier.
         request: the arguments that its figures depend on.
+        function: the function that made it, if no command did.
 
     Returns:
         Heading -> fact.
     """
     program = "/".join(Path(sys.argv[0]).parts[-2:])
     called = program.endswith(("/explearn", "/explearn.exe", "cli/app.py"))
-    command = "explearn.compare, in Python"
+    command = f"{function}, in Python"
     if called:
         command = shlex.join(["explearn", *sys.argv[1:]])
     device = str(model.device)

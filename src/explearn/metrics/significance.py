@@ -273,7 +273,7 @@ def paired_tests(
     first, second = np.triu_indices(count, 1)
     if len(first):
         differences = matrix[first] - matrix[second]
-        raw = _wilcoxon(differences)
+        raw = signed_rank_test(differences)
         p_values[first, second] = p_values[second, first] = raw
         adjusted[first, second] = adjusted[second, first] = holm(raw)
         sizes = np.abs(differences)
@@ -307,7 +307,7 @@ def holm(p_values: ArrayLike) -> Array:
     return adjusted
 
 
-def _wilcoxon(differences: Array) -> Array:
+def signed_rank_test(differences: Array) -> Array:
     """Return p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out."""
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import wilcoxon

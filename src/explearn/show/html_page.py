@@ -16,12 +16,13 @@ from explearn.show.tables import csv_of, latex_of
 from explearn.show.templates import html_templates
 
 
-def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
+def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: str = "Methods") -> str:
     """Return a page; everything from data is escaped.
 
     Args:
         blocks: content of the page.
         pictures: file -> SVG, for the pictures among the blocks; pictures without an SVG are left out.
+        filtered: what the rows of tables are filtered by (`Table.methods`).
     """
     environment = html_templates("explearn.show")
     environment.filters |= {
@@ -43,6 +44,7 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
         pictures=pictures,
         tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
         methods=_methods(blocks),
+        filtered=filtered,
         css=Markup(LOOK + style + css(".words") + css("tr")),
         script=script,
         # The page's Content-Security-Policy allows only the script with this hash.

@@ -1,0 +1,333 @@
+"""Elements that a classifier may lean on: where a text has them, and how a text is changed to test that they count.
+
+An intervention gives versions of a text, each with a weight; the weighted sum of the probabilities of a class is the
+element's effect on this text (AS_IT_IS stands for the text itself). For most elements that is the probability with the
+element less that without it. A claim about several words is about more than its words claim alone:
+
+    phrase      with it less with its strongest word only
+    order       a before b less b before a
+    together    f(a and b) - f(a) - f(b) + f(neither), as the interaction of two features
+                (Grabisch and Roubens 1999, An axiomatic approach to the concept of interaction among players)
+    place       at this end of the text less at the other end
+    length      the long version of a text less the short one
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from explearn.auditing.texts import AuditText, Version, bare, is_mark
+
+AS_IT_IS: Version = ""
+"""Stands for the text itself among its versions."""
+
+Intervention = list[tuple[int, Version | None]]
+"""Weights and versions of a text; None: a version without any word, which cannot be asked."""
+
+FREQUENT_WORDS = 30
+"""The most frequent words of a set of texts are its function words."""
+
+STRONGEST = 5
+"""Words of a text, the highest-scoring, of which pairs are made."""
+
+_NEGATIONS = (
+    "no not nor never none nobody nothing neither nowhere without cannot can't don't doesn't didn't isn't wasn't "
+    "aren't weren't won't wouldn't shouldn't couldn't haven't hasn't hadn't ain't kein keine keinen nicht nie niemand "
+    "nichts ohne ne pas jamais rien sans nunca nada nadie sin"
+)
+NEGATIONS = frozenset(_NEGATIONS.split())
+"""Words that negate, in English, German, French and Spanish."""
+
+SENTENCE_ENDS = (".", "!", "?", ":", "…")
+
+
+class Element(NamedTuple):
+    """Something that texts have.
+
+    Attributes:
+        kind: one of KINDS.
+        parts: its words, or the name of the class of words, pattern, mark or length.
+    """
+
+    kind: str
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return NAMES[self.kind].format(*self.parts, phrase=" ".join(self.parts))
+
+
+NAMES = {
+    "word": "‘{0}’",
+    "phrase": "‘{phrase}’",
+    "order": "‘{0}’ before ‘{1}’",
+    "together": "‘{0}’ together with ‘{1}’",
+    "place": "‘{0}’ at the {1}",
+    "class of words": "{0}",
+    "punctuation": "the mark ‘{0}’",
+    "pattern": "the pattern ‘{0}’",
+    "length": "{0} texts",
+}
+"""Kind of element -> how it is named."""
+
+KINDS = tuple(NAMES)
+OF_WORDS = ("word", "phrase", "order", "together", "place")
+"""Kinds whose parts are words (the second part of a place is an end of the text)."""
+
+CLASSES_OF_WORDS = ("numbers", "negations", "names", "function words")
+
+
+class Vocabulary(NamedTuple):
+    """What is known of all texts.
+
+    Attributes:
+        function_words: the most frequent words.
+        length: median number of words.
+        shares: word -> its mean share in the explained texts.
+    """
+
+    function_words: frozenset[str]
+    length: float
+    shares: Mapping[str, float]
+
+    @classmethod
+    def of(cls, texts: Sequence[AuditText]) -> Vocabulary:
+        counts = Counter(key for text in texts for key in text.keys)
+        # The order among equally frequent words does not depend on the order of texts.
+        frequent = sorted(counts, key=lambda key: (-counts[key], key))[:FREQUENT_WORDS]
+        length = float(np.median([len(text.words) for text in texts]))
+        sums: Counter[str] = Counter()
+        explained: Counter[str] = Counter()
+        for text in texts:
+            if text.shares is not None:
+                explained.update(text.keys)
+                for key, share in zip(text.keys, text.shares.tolist(), strict=True):
+                    sums[key] += share
+        return cls(frozenset(frequent), length, {key: sums[key] / count for key, count in explained.items()})
+
+
+# ---- where an element is ---------------------------------------------------------------------------------------------
+
+
+def positions(element: Element, text: AuditText, known: Vocabulary) -> list[int]:
+    """Return the numbers of the words that make an element in a text; empty if the text does not have it."""
+    return _FINDERS[element.kind](element.parts, text, known)
+
+
+def _word(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
+    return [number for number, key in enumerate(text.keys) if key == parts[0]]
+
+
+def _phrase(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
+    size = len(parts)
+    found: list[int] = []
+    for number in range(len(text.keys) - size + 1):
+        if text.keys[number : number + size] == parts:
+            found += range(number, number + size)
+    return sorted(set(found))
+
+
+def _order(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
+    """The first of either word."""
+    if not set(parts) <= set(text.keys):
+        return []
+    first, second = map(text.keys.index, parts)
+    return [first, second] if first < second else []
+
+
+def _together(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
+    if not set(parts) <= set(text.keys):
+        return []
+    return [number for number, key in enumerate(text.keys) if key in parts]
+
+
+def _place(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
+    """The word, if it comes once, and in the first or last fifth."""
+    if text.keys.count(parts[0]) != 1:
+        return []
+    number = text.keys.index(parts[0])
+    return [number] if _end_at(number, text) == parts[1] else []
+
+
+def _end_at(number: int, text: AuditText) -> str:
+    """Return in which end of a text, its first or last fifth, a word is; empty for neither."""
+    share = (number + 0.5) / len(text.words)
+    if share <= 0.2:
+        return "start"
+    return "end" if share >= 0.8 else ""
+
+
+def _class_of_words(parts: Sequence[str], text: AuditText, known: Vocabulary) -> list[int]:
+    if parts[0] == "names":
+        return [number for number in range(len(text.words)) if _is_name(text, number)]
+    if parts[0] == "numbers":
+        return [number for number, key in enumerate(text.keys) if any(map(str.isdigit, key))]
+    listed = NEGATIONS if parts[0] == "negations" else known.function_words
+    return [number for number, key in enumerate(text.keys) if key in listed]
+
+
+def _is_name(text: AuditText, number: int) -> bool:
+    """Return whether a word is capitalised inside a sentence."""
+    if number == 0 or number == len(text.example.words):
+        return False
+    before = text.words[number - 1]
+    return bare(text.words[number])[:1].isupper() and not before.rstrip("\"')”’").endswith(SENTENCE_ENDS)
+
+
+def _punctuation(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
+    return [number for number, word in enumerate(text.words) if parts[0] in word]
+
+
+def _pattern(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
+    return text.matches[parts[0]]
+
+
+def _length(parts: Sequence[str], text: AuditText, known: Vocabulary) -> list[int]:
+    is_long = len(text.words) > known.length
+    return list(range(len(text.words))) if is_long == (parts[0] == "long") else []
+
+
+_FINDERS: Mapping[str, Callable[[Sequence[str], AuditText, Vocabulary], list[int]]] = {
+    "word": _word,
+    "phrase": _phrase,
+    "order": _order,
+    "together": _together,
+    "place": _place,
+    "class of words": _class_of_words,
+    "punctuation": _punctuation,
+    "pattern": _pattern,
+    "length": _length,
+}
+
+
+def elements_of(text: AuditText, common: frozenset[str]) -> set[Element]:
+    """Return the words, phrases, pairs, places and marks of a text whose words are all in `common`.
+
+    Pairs are those of the text's STRONGEST words.
+    """
+    found = set()
+    keys = text.keys
+    for number, key in enumerate(keys):
+        if key not in common:
+            continue
+        found.add(Element("word", (key,)))
+        end = _end_at(number, text)
+        if end:
+            found.add(Element("place", (key, end)))
+        for size in (2, 3):
+            phrase = keys[number : number + size]
+            if len(phrase) == size and common.issuperset(phrase):
+                found.add(Element("phrase", phrase))
+    for mark in set("".join(text.words)):
+        if is_mark(mark):
+            found.add(Element("punctuation", (mark,)))
+    chosen = sorted({keys[number] for number in text.strongest(STRONGEST)} & common, key=keys.index)
+    for first, second in combinations(chosen, 2):
+        found.add(Element("order", (first, second)))
+        found.add(Element("together", tuple(sorted((first, second)))))
+    return found
+
+
+# ---- interventions ---------------------------------------------------------------------------------------------------
+
+
+def lacks(element: Element, text: AuditText, known: Vocabulary) -> bool:
+    """Return whether a text has nothing of an element, so that it can be put in."""
+    if element.kind in OF_WORDS:
+        return not set(_words(element)) & set(text.keys)
+    return not positions(element, text, known)
+
+
+def _words(element: Element) -> tuple[str, ...]:
+    return element.parts[:1] if element.kind == "place" else element.parts
+
+
+def take_out(element: Element, text: AuditText, known: Vocabulary) -> Intervention:
+    """Return the intervention that takes an element out of a text that has it."""
+    at = positions(element, text, known)
+    words = list(text.words)
+    if element.kind == "phrase":
+        others = [number for number in at if text.keys[number] != _strongest(element, known)]
+        return [(1, AS_IT_IS), (-1, text.rewritten(out=others))]
+    if element.kind == "order":
+        words[at[0]], words[at[1]] = words[at[1]], words[at[0]]
+        return [(1, AS_IT_IS), (-1, text.rewritten(words=words))]
+    if element.kind == "together":
+        first = [number for number in at if text.keys[number] == element.parts[0]]
+        second = [number for number in at if text.keys[number] == element.parts[1]]
+        without = [text.rewritten(out=numbers) for numbers in (first, second, at)]
+        return [(1, AS_IT_IS), (-1, without[0]), (-1, without[1]), (1, without[2])]
+    if element.kind == "place":
+        end = 0 if element.parts[1] == "end" else len(words)
+        return [(1, AS_IT_IS), (-1, text.rewritten(out=at, put=[(end, words[at[0]])]))]
+    if element.kind == "punctuation":
+        without_mark = [word.replace(element.parts[0], "") for word in words]
+        return [(1, AS_IT_IS), (-1, text.rewritten(words=without_mark))]
+    if element.kind == "length":
+        return [(1, AS_IT_IS), (-1, _stretched(text, known))]
+    return [(1, AS_IT_IS), (-1, text.rewritten(out=at))]
+
+
+def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditText) -> Intervention:
+    """Return the intervention that puts an element into a text without it.
+
+    Args:
+        element: the element.
+        text: the text.
+        known: what is known of all texts.
+        donor: a text that has it: its words are put in, at the same share of the text.
+    """
+    if element.kind == "length":
+        return [(1, _stretched(text, known)), (-1, AS_IT_IS)]
+    at = _to_give(element, positions(element, donor, known), donor)
+    number = round(at[0] / len(donor.words) * len(text.words))
+    given = [bare(donor.words[position]) for position in at]
+
+    def putting(words: Sequence[str], before: int = number) -> Version | None:
+        return text.rewritten(put=[(before, word) for word in words])
+
+    if element.kind == "phrase":
+        strongest = given[element.parts.index(_strongest(element, known))]
+        return [(1, putting(given)), (-1, putting([strongest]))]
+    if element.kind == "order":
+        return [(1, putting(given)), (-1, putting(given[::-1]))]
+    if element.kind == "together":
+        return [(1, putting(given)), (-1, putting(given[:1])), (-1, putting(given[1:])), (1, AS_IT_IS)]
+    if element.kind == "place":
+        here = len(text.words) if element.parts[1] == "end" else 0
+        return [(1, putting(given, here)), (-1, putting(given, len(text.words) - here))]
+    if element.kind == "punctuation":
+        words = list(text.words)
+        words[min(number, len(words) - 1)] += element.parts[0]
+        return [(1, text.rewritten(words=words)), (-1, AS_IT_IS)]
+    return [(1, putting(given)), (-1, AS_IT_IS)]
+
+
+def _strongest(element: Element, known: Vocabulary) -> str:
+    """Return the word of a phrase that scores highest on average."""
+    return max(element.parts, key=lambda part: known.shares.get(part, 0.0))
+
+
+def _to_give(element: Element, at: Sequence[int], donor: AuditText) -> list[int]:
+    """Return the words of a donor that are put into a text: one time the element."""
+    if element.kind in ("order", "together"):
+        return [donor.keys.index(part) for part in element.parts]
+    if element.kind == "phrase":
+        return list(at[: len(element.parts)])
+    given = [at[0]]
+    while element.kind == "pattern" and given[-1] + 1 in at:
+        given.append(given[-1] + 1)
+    return given
+
+
+def _stretched(text: AuditText, known: Vocabulary) -> Version | None:
+    """Return a long text without the half of its words that score least; a short one with them a second time."""
+    by_share = sorted(range(len(text.words)), key=lambda number: abs(known.shares.get(text.keys[number], 0.0)))
+    least = sorted(by_share[: (len(text.words) + 1) // 2])
+    if len(text.words) > known.length:
+        return text.rewritten(out=least)
+    return text.rewritten(put=[(len(text.words), bare(text.words[number])) for number in least])

@@ -1,0 +1,279 @@
+"""What an audit finds: findings, causes of errors, and groups, as plain records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from explearn.core.extras import need
+from explearn.show.blocks import ExampleText
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A claim that an element counts for a class, and what interventions say of it.
+
+    Attributes:
+        element: the element, in words.
+        kind: word, phrase, order, together, place, class of words, punctuation, pattern or length.
+        target: the class for which it counts.
+        source: where the claim comes from: attributions, words that go with the prediction, or both.
+        texts: number of texts that have it.
+        score: mean share of a text's attributions beyond that of as many average words, over the searched texts with
+            this answer; None if it has none.
+        score_low: lower bound of its 95 % interval.
+        score_high: upper bound.
+        taken_out: mean fall of the class's probability where it was taken out; None if it was not.
+        put_in: mean rise of the class's probability where it was put in.
+        effect: mean over both.
+        low: lower bound of the effect's 95 % interval.
+        high: upper bound.
+        changed: number of texts that were changed.
+        p_value: of Wilcoxon's signed-rank test over these texts.
+        corrected: the same, corrected over all claims (Benjamini and Hochberg).
+        confirmed: whether the claim stands.
+    """
+
+    element: str
+    kind: str
+    target: str
+    source: str
+    texts: int
+    score: float | None
+    score_low: float | None
+    score_high: float | None
+    taken_out: float | None
+    put_in: float | None
+    effect: float | None
+    low: float | None
+    high: float | None
+    changed: int
+    p_value: float
+    corrected: float
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCause:
+    """A confirmed finding that counts on the wrong side.
+
+    Attributes:
+        element: the element, in words.
+        kind: its kind.
+        target: the wrong answer.
+        wrong: number of texts with this wrong answer that have the element (at most 200 are looked at).
+        mended: number of these that get the right answer without it.
+        right_lost: number of right answers of this class, of as many texts that have it, that are lost without it.
+        right: number of these texts.
+    """
+
+    element: str
+    kind: str
+    target: str
+    wrong: int
+    mended: int
+    right_lost: int
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """What the classifier does with the texts of a group.
+
+    Attributes:
+        group: its name.
+        texts: number of its texts.
+        rates: class -> share of its texts with this answer.
+        accuracy: share of right answers; None without labels.
+        accuracy_low: lower bound of its 95 % interval.
+        accuracy_high: upper bound.
+        small: whether it has fewer than 20 texts, so that its figures say little.
+    """
+
+    group: str
+    texts: int
+    rates: Mapping[str, float]
+    accuracy: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
+    small: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDifference:
+    """A confirmed finding whose effect in a group was compared with the other texts.
+
+    Attributes:
+        group: name of the group.
+        element: the element, in words.
+        kind: its kind.
+        target: the class for which it counts.
+        inside: mean fall of the probability in the group where it is taken out.
+        outside: the same in the other texts.
+        corrected: p-value of the Mann-Whitney test, corrected over all such comparisons.
+        differs: whether it is at most 0.05.
+    """
+
+    group: str
+    element: str
+    kind: str
+    target: str
+    inside: float
+    outside: float
+    corrected: float
+    differs: bool
+
+
+class Findings(list[Finding]):
+    """The findings of an audit, confirmed ones first, the largest effects first."""
+
+    @property
+    def confirmed(self) -> Findings:
+        """Those that stand."""
+        return Findings(finding for finding in self if finding.confirmed)
+
+    def of_class(self, target: str) -> Findings:
+        """Return those of a class."""
+        return Findings(finding for finding in self if finding.target == target)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a frame with one row a finding.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        need("pandas", extra="pipeline", what="a frame")
+        import pandas as pd
+
+        return pd.DataFrame([asdict(finding) for finding in self], columns=list(Finding.__dataclass_fields__))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditFigures:
+    """Everything that the page of an audit shows.
+
+    Attributes:
+        findings: all claims that were looked at.
+        errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
+        groups: figures of each group; empty without groups.
+        differences: confirmed findings compared between each group and the other texts.
+        texts: number of texts.
+        rates: class -> share of the texts with this answer.
+        accuracy: share of right answers; None without labels.
+        method: the method of the attributions.
+        unread: number of words that the classifier did not read.
+        examples: texts with the words of strong findings marked.
+    """
+
+    findings: Findings
+    errors: Sequence[ErrorCause]
+    groups: Sequence[GroupFigures]
+    differences: Sequence[GroupDifference]
+    texts: int
+    rates: Mapping[str, float]
+    accuracy: float | None
+    method: str
+    unread: int
+    examples: Sequence[ExampleText] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A finding that is confirmed for one of two classifiers or both.
+
+    Attributes:
+        element: the element, in words.
+        kind: its kind.
+        target: the class for which it counts.
+        status: came, went, grew, shrank, or the same.
+        before: mean effect on the old classifier's probability.
+        after: the same for the new one.
+        difference: `after` less `before`.
+        low: lower bound of its 95 % interval.
+        high: upper bound.
+        corrected: p-value of the difference, corrected over all these findings.
+    """
+
+    element: str
+    kind: str
+    target: str
+    status: str
+    before: float
+    after: float
+    difference: float
+    low: float | None
+    high: float | None
+    corrected: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAnswer:
+    """A text whose answer changed.
+
+    Attributes:
+        id: its id.
+        text: its words.
+        before: the old answer.
+        after: the new one.
+        probability_before: the old classifier's probability of the new answer.
+        probability: the new classifier's.
+    """
+
+    id: str
+    text: str
+    before: str
+    after: str
+    probability_before: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedReasons:
+    """A text whose answer stayed, with how far the scores of its words did.
+
+    Attributes:
+        id: its id.
+        text: its words.
+        answer: the answer.
+        correlation: Spearman's rank correlation of old and new scores.
+        before: the highest-scoring words for the old classifier.
+        after: the same for the new one.
+    """
+
+    id: str
+    text: str
+    answer: str
+    correlation: float
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffFigures:
+    """Everything that the page of a difference shows.
+
+    Attributes:
+        findings: findings confirmed for either classifier, those that changed most first.
+        answers: texts whose answer changed, those whose probability changed most first.
+        reasons: texts whose answer stayed, those whose scores changed most first.
+        texts: number of texts.
+        method: the method of the attributions.
+        labels: names of the classes.
+    """
+
+    findings: Sequence[Change]
+    answers: Sequence[ChangedAnswer]
+    reasons: Sequence[ChangedReasons]
+    texts: int
+    method: str
+    labels: Sequence[str]
+
+
+def number(value: float) -> float | None:
+    """Return a number; None for NaN."""
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,216 @@
+"""Interventions: elements are taken out of texts and put into others, and what the classifier then answers is tested.
+
+The texts are none of those in which the candidates were found. All claims that were looked at are corrected together
+(Benjamini and Hochberg 1995, Controlling the false discovery rate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.auditing.elements import AS_IT_IS, Element, Intervention, Vocabulary, lacks, put_in, take_out
+from explearn.auditing.texts import AuditText, Version
+from explearn.metrics.significance import signed_rank_test
+
+MOST_TEXTS = 50
+"""Most texts from which an element is taken out, and most into which it is put."""
+
+FEWEST_VALUES = 8
+"""Texts below which a claim is not tested."""
+
+LEAST_EFFECT = 0.01
+"""Smallest mean change of a probability that counts."""
+
+LEVEL = 0.05
+"""Level of the corrected test."""
+
+Array = NDArray[np.float64]
+Trials = list[tuple[int, Intervention]]
+"""Numbers of texts, each with an intervention on it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """The effects of an element on the probabilities of the classes.
+
+    Attributes:
+        out_texts: numbers of the texts from which it was taken out.
+        out: effects there, (texts, C): positive if the element raises the probability.
+        put_texts: numbers of the texts into which it was put.
+        put: effects there.
+    """
+
+    out_texts: Sequence[int]
+    out: Array
+    put_texts: Sequence[int]
+    put: Array
+
+    def of_class(self, target: int) -> Array:
+        """Return the effects on one class, of all texts."""
+        return np.concatenate([self.out[:, target], self.put[:, target]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """What the interventions say of a claim.
+
+    Attributes:
+        values: effects on the class, by text.
+        taken_out: mean effect of taking the element out; NaN if no text has it.
+        put_in: mean effect of putting it in.
+        p_value: of Wilcoxon's signed-rank test.
+        corrected: the same, corrected over all claims.
+        confirmed: whether the claim stands: `corrected` at most LEVEL, the mean effect at least LEAST_EFFECT, and
+            neither way of testing it contradicts.
+    """
+
+    values: Array
+    taken_out: float
+    put_in: float
+    p_value: float
+    corrected: float
+    confirmed: bool
+
+
+def plan_trials(
+    element: Element,
+    texts: Sequence[AuditText],
+    held_out: Sequence[int],
+    having: Collection[int],
+    donors: Sequence[int],
+    known: Vocabulary,
+) -> tuple[Trials, Trials]:
+    """Return the interventions that take an element out, and those that put it in.
+
+    Args:
+        element: the element.
+        texts: all texts.
+        held_out: numbers of those that may be changed, in random order.
+        having: numbers of the texts that have it.
+        donors: numbers of some of them, of which each in turn gives its words.
+        known: what is known of all texts.
+    """
+    out: Trials = []
+    put: Trials = []
+    having = set(having)
+    for number in held_out:
+        text = texts[number]
+        if number in having:
+            if len(out) < MOST_TEXTS:
+                _add(out, number, take_out(element, text, known))
+        elif donors and len(put) < MOST_TEXTS and lacks(element, text, known):
+            donor = texts[donors[len(put) % len(donors)]]
+            _add(put, number, put_in(element, text, known, donor))
+    return out, put
+
+
+def _add(trials: Trials, number: int, intervention: Intervention) -> None:
+    if all(version is not None for _, version in intervention):
+        trials.append((number, intervention))
+
+
+def measure(planned: Sequence[tuple[Trials, Trials]], classifier: Any, answers: Array) -> list[Effects]:
+    """Ask the classifier for the versions of the texts.
+
+    Args:
+        planned: the interventions of each element.
+        classifier: a predictor.
+        answers: its probabilities for the texts as they are, (texts, C).
+    """
+    versions: dict[Version, int] = {}
+    for out, put in planned:
+        for _, intervention in (*out, *put):
+            for _, version in intervention:
+                if version is not None and version != AS_IT_IS:
+                    versions.setdefault(version, len(versions))
+    probabilities = np.zeros((0, answers.shape[1]))
+    if versions:
+        probabilities = classifier.predict_proba(list(versions))
+
+    def effect(number: int, intervention: Intervention) -> Array:
+        total = np.zeros(answers.shape[1])
+        for weight, version in intervention:
+            if version is None or version == AS_IT_IS:
+                total += weight * answers[number]
+            else:
+                total += weight * probabilities[versions[version]]
+        return total
+
+    def rows(trials: Trials) -> tuple[list[int], Array]:
+        effects = [effect(number, intervention) for number, intervention in trials]
+        return [number for number, _ in trials], np.array(effects).reshape(-1, answers.shape[1])
+
+    return [Effects(*rows(out), *rows(put)) for out, put in planned]
+
+
+def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
+    """Test for each claim whether its effects are centred at 0.
+
+    Args:
+        values: effects by text; with fewer than FEWEST_VALUES the p-value is 1.
+
+    Returns:
+        p-values, and the same after Benjamini and Hochberg's correction over all claims, (claims,) each.
+    """
+    from scipy.stats import false_discovery_control
+
+    if not values:
+        return np.zeros(0), np.zeros(0)
+    matrix = np.full((len(values), max(1, *map(len, values))), np.nan)
+    for row, of_claim in zip(matrix, values, strict=True):
+        if len(of_claim) >= FEWEST_VALUES:
+            row[: len(of_claim)] = of_claim
+    p_values = signed_rank_test(matrix)
+    return p_values, np.asarray(false_discovery_control(p_values))
+
+
+def judge(claims: Sequence[tuple[Element, int]], effects: Mapping[Element, Effects]) -> list[Verdict]:
+    """Decide which claims stand.
+
+    Args:
+        claims: element and index of the class for which it counts.
+        effects: of the elements.
+    """
+    values = [effects[element].of_class(target) for element, target in claims]
+    p_values, corrected = corrected_tests(values)
+    verdicts = []
+    for number, (element, target) in enumerate(claims):
+        taken_out = _mean(effects[element].out[:, target])
+        put = _mean(effects[element].put[:, target])
+        stands = corrected[number] <= LEVEL and _mean(values[number]) >= LEAST_EFFECT
+        contradicted = taken_out <= -LEAST_EFFECT or put <= -LEAST_EFFECT
+        verdicts.append(
+            Verdict(
+                values[number],
+                taken_out,
+                put,
+                float(p_values[number]),
+                float(corrected[number]),
+                bool(stands and not contradicted),
+            )
+        )
+    return verdicts
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def turned(
+    element: Element, texts: Sequence[AuditText], numbers: Collection[int], classifier: Any, known: Vocabulary
+) -> list[tuple[int, int]]:
+    """Return the new answers of texts once an element is taken out: text's number and index of the class."""
+    asked = []
+    for number in numbers:
+        without = take_out(element, texts[number], known)[1][1]
+        if without is not None:
+            asked.append((number, without))
+    if not asked:
+        return []
+    answers = classifier.predict_proba([version for _, version in asked]).argmax(-1)
+    return [(number, int(answer)) for (number, _), answer in zip(asked, answers, strict=True)]

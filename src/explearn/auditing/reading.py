@@ -1,0 +1,239 @@
+"""The texts and the classifier of an audit: read, checked, and explained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explearn.api import default_explainer
+from explearn.auditing.origin import Origin
+from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
+from explearn.auditing.work import Work
+from explearn.comparison.texts import TextColumns, UserTexts, given_texts
+from explearn.core.arguments import check_listed, each_text
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
+from explearn.core.examples import Example
+from explearn.core.seeds import hash_order
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.registry import get_explainer
+from explearn.predictors.batching import progress
+from explearn.predictors.labelled import CLASSES, Problem
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.pretrained import as_predictor
+from explearn.text.rows import read_file
+
+FEWEST = 40
+"""Fewest texts of an audit."""
+
+CHUNK_TEXTS = 500
+"""Texts that are explained before their scores are kept."""
+
+MOST_GROUPS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """Further settings of `explearn.audit` and `explearn.diff`.
+
+    Attributes:
+        patterns: regular expressions whose matches are looked at, too.
+        columns: what the columns of a file or table hold.
+        work: folder that keeps finished parts, so that a later call with the same arguments goes on with them.
+        seed: seed of all draws.
+        compute: where and how to compute.
+        show_progress: show bars.
+
+    Example:
+        >>> import explearn
+        >>> explearn.AuditOptions(patterns=["[0-9]+ dollars"]).seed
+        13
+    """
+
+    patterns: Sequence[str] = ()
+    columns: TextColumns | None = None
+    work: str | Path | None = None
+    seed: int = 13
+    compute: ComputeOptions | None = None
+    show_progress: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A classifier and its texts, before anything is computed.
+
+    Attributes:
+        model: the classifier.
+        explainer: the method.
+        user_texts: the texts with their labels.
+        groups: group of each text; empty without groups.
+        programs: the compiled patterns.
+        origin: where it comes from.
+    """
+
+    model: Predictor
+    explainer: Explainer
+    user_texts: UserTexts
+    groups: Sequence[str]
+    programs: Mapping[str, Any]
+    origin: Origin
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the true labels are known."""
+        return bool(self.user_texts.labels)
+
+
+def read_subject(
+    classifier: Any,
+    texts: Any,
+    labels: Sequence[str | int] | None,
+    groups: str | Sequence[str] | None,
+    method: str | Explainer | None,
+    options: AuditOptions,
+    call: str = "explearn.audit",
+) -> Subject:
+    """Read the texts and load the classifier; see `audit` for arguments and errors."""
+    programs = compiled(options.patterns)
+    if not isinstance(texts, str | Path):
+        texts = texts if hasattr(texts, "columns") or hasattr(texts, "features") else list(each_text(texts))
+    user_texts = given_texts(texts, labels, options.columns)
+    count = len(user_texts.examples)
+    if count < FEWEST:
+        raise DataError(f"texts: got {count}; expected at least {FEWEST}, half to search and half to test")
+    of_texts = _groups(texts, groups, count)
+    columns = options.columns or TextColumns()
+    compute = options.compute or ComputeOptions()
+    model = columns.renamed(as_predictor(classifier, compute))
+    if model.problem is Problem.REGRESSION:
+        raise UnsupportedError(model.why_not(CLASSES))
+    user_texts = user_texts.of_classes(model.name, model.labels)
+    explainer = _explainer(method, model)
+    request = {
+        "call": call,
+        "classifier": model.fingerprint,
+        "texts": hashlib.sha256(repr((user_texts.examples, of_texts)).encode()).hexdigest(),
+        "method": explainer.name,
+        "options": explainer.options.model_dump(mode="json"),
+        "weights": explainer.content_hash() if hasattr(explainer, "content_hash") else "",
+        "patterns": list(options.patterns),
+        "seed": options.seed,
+    }
+    origin = Origin(call, classifier, model, compute, [texts], request)
+    return Subject(model, explainer, user_texts, of_texts, programs, origin)
+
+
+def _explainer(method: str | Explainer | None, model: Predictor) -> Explainer:
+    if method is None:
+        return default_explainer(model)
+    explainer = get_explainer(method) if isinstance(method, str) else method
+    if not isinstance(explainer, Explainer):
+        raise ParamsError(f"method: got {kind_of(method)}; expected a name or an explainer")
+    explainer.check_explains(model)
+    return explainer
+
+
+def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[str]:
+    """Return the group of each text."""
+    if groups is None:
+        return []
+    values: Iterable[Any] = groups
+    if isinstance(groups, str):
+        if isinstance(texts, str | Path):
+            values = [row.value(groups)[1] for row in read_file(texts)]
+        else:
+            rows = list(each_text(texts))
+            if not all(isinstance(row, Mapping) and groups in row for row in rows):
+                raise DataError(f"groups: got {groups!r}; expected a column of the table, or a group for each text")
+            values = [row[groups] for row in rows]
+    else:
+        check_listed("groups", groups)
+    names = [str(value) for value in values]
+    if len(names) != count:
+        raise ParamsError(f"groups: got {len(names)} for {count} texts; expected one for each")
+    sizes = Counter(names)
+    for name, size in sizes.items():
+        if size == 1:
+            raise DataError(f"groups: {name!r} has one text; expected at least 2 in each, so merge or leave it out")
+    if not 2 <= len(sizes) <= MOST_GROUPS:
+        raise DataError(f"groups: got {len(sizes)}; expected 2 to {MOST_GROUPS}")
+    return names
+
+
+def explain_texts(
+    subject: Subject, explained: Collection[int], work: Work, show_progress: bool
+) -> tuple[list[AuditText], int]:
+    """Return the texts with answers and, for some, scores; and the number of words in these that were not read.
+
+    Raises:
+        DataError: the classifier answers all texts alike.
+    """
+    examples = subject.user_texts.examples
+    wanted = set(explained)
+    read: list[AuditText] = []
+    unread = 0
+    with progress("explain" if show_progress else None, len(examples)) as bar:
+        for start in range(0, len(examples), CHUNK_TEXTS):
+            numbers = range(start, min(start + CHUNK_TEXTS, len(examples)))
+
+            def explain(numbers: Sequence[int] = numbers) -> Any:
+                answers = subject.model.predict_proba([examples[i] for i in numbers])
+                chosen = [i for i in numbers if i in wanted]
+                targets = [int(answers[i - numbers[0]].argmax()) for i in chosen]
+                scored = subject.explainer.explain(subject.model, [examples[i] for i in chosen], targets)
+                scores = [attribution.to_dict()["scores"] for attribution in scored]
+                return {"answers": answers.tolist(), "scores": dict(zip(map(str, chosen), scores, strict=True))}
+
+            made = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", explain)
+            for i, answer in zip(numbers, made["answers"], strict=True):
+                scores = made["scores"].get(str(i))
+                read.append(_audit_text(subject, i, answer, scores))
+                unread += (scores or []).count(None)
+            bar.update(len(numbers))
+    answers = {text.predicted for text in read}
+    if len(answers) == 1:
+        (only,) = answers
+        raise DataError(
+            f"{subject.model.name}: answers {subject.model.labels[only]!r} for all {len(read)} texts; expected texts "
+            "with at least two answers"
+        )
+    return read, unread
+
+
+def _audit_text(subject: Subject, number: int, answer: list[float], scores: list[float | None] | None) -> AuditText:
+    example = subject.user_texts.examples[number]
+    shares = None
+    if scores is not None:
+        shares = np.array(scores, dtype=np.float64)  # None becomes NaN
+        shares = np.nan_to_num(shares)
+        shares /= np.abs(shares).sum() or 1.0
+    words = example.all_words
+    return AuditText(
+        example=example,
+        words=words,
+        keys=tuple(bare(word).casefold() for word in words),
+        matches=pattern_matches(example, subject.programs),
+        probabilities=np.array(answer),
+        shares=shares,
+        group=subject.groups[number] if subject.groups else "",
+    )
+
+
+def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
+    """Return the numbers of the texts that are searched and of those that are changed, in random order.
+
+    The same texts are in the same half, so that none is in both.
+    """
+    numbers: dict[str, list[int]] = {}
+    for i, text in enumerate(texts):
+        numbers.setdefault(repr(text.all_words), []).append(i)
+    order = [numbers[words] for words in hash_order(numbers, seed)]
+    searched = [i for same in order[::2] for i in same]
+    held_out = [i for same in order[1::2] for i in same]
+    return searched, held_out

@@ -1,0 +1,121 @@
+"""A whole audit: what a classifier leans on over many texts, each claim tested by changing texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explearn.auditing.candidates import find_candidates
+from explearn.auditing.elements import Vocabulary
+from explearn.auditing.findings import Finding, Findings
+from explearn.auditing.intervene import (
+    judge,
+)
+from explearn.auditing.origin import check_page
+from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
+from explearn.auditing.result import Audit
+from explearn.auditing.tested import Tested, group_figures
+from explearn.auditing.work import Work
+from explearn.core.validation import Section, Seed, check_section
+from explearn.methods.base.explainer import Explainer, unread_words_known
+
+
+class Checked(Section):
+    """Arguments of an audit that are paths and numbers."""
+
+    seed: Seed
+    out: Path | None
+    work: Path | None
+
+
+def audit(
+    classifier: Any,
+    texts: Any,
+    labels: Sequence[str | int] | None = None,
+    groups: str | Sequence[str] | None = None,
+    method: str | Explainer | None = None,
+    *,
+    out: str | Path | None = None,
+    options: AuditOptions | None = None,
+) -> Audit:
+    """Find what a classifier leans on over many texts: claims from attributions, each tested by changing texts.
+
+    Words, phrases, pairs and their order, places, classes of words, punctuation, patterns and lengths that score high
+    in one half of the texts are claims. In texts of the other half, each is taken out where it occurs, and put in where
+    it does not. A claim is confirmed if the probability of its class changes by 0.01 or more on average, and
+    Wilcoxon's test, corrected over all claims (Benjamini and Hochberg), does not hold the change for chance. The words
+    that go with the prediction, without any explanation, are tested in the same way.
+
+    Args:
+        classifier: as for `explearn.explain`; it must have classes.
+        texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table; at least 40.
+        labels: the true labels of a list of texts; of a file or table, `options.columns.label` names their column.
+        groups: the group of each text, or the column that names it.
+        method: a method's name, or an explainer. None: as `explearn.explain`.
+        out: a page to write (`Audit.save`).
+        options: further settings.
+
+    Returns:
+        The findings, with causes of errors if there are labels, and groups.
+
+    Raises:
+        DataError: too few texts, texts with one answer only, a group of one text, or texts that cannot be used.
+        ParamsError: another argument cannot be used.
+        ModelError: the classifier cannot be loaded, or a label is none of its classes.
+        UnsupportedError: it is a regression, or the method cannot explain it.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     rude = [0.9 if "moron" in text else 0.2 for text in texts]
+        ...     return [[1 - p, p] for p in rude]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> explearn.audit(classifier, texts).findings[0].element
+        '‘moron’'
+    """
+    options = options or AuditOptions()
+    checked = check_section(Checked, {"seed": options.seed, "out": out, "work": options.work})
+    if checked.out is not None:
+        check_page(checked.out)
+    subject = read_subject(classifier, texts, labels, groups, method, options)
+    work = Work(checked.work, subject.origin.request)
+    searched, held_out = halves(subject.user_texts.examples, checked.seed)
+    with unread_words_known():
+        read, unread = explain_texts(subject, searched, work, options.show_progress)
+    known = Vocabulary.of(read)
+    candidates = find_candidates([read[i] for i in searched], known, options.patterns, len(subject.model.labels))
+    probabilities = np.array([text.probabilities for text in read])
+    tested = Tested(subject, read, probabilities, known, searched, held_out, candidates)
+    tested.run(work, "effects", options.show_progress)
+    verdicts = judge([(candidate.element, candidate.target) for candidate in candidates], tested.effects)
+    findings = []
+    for candidate, verdict in zip(candidates, verdicts, strict=True):
+        findings.append((tested.finding(candidate, verdict), candidate))
+    findings.sort(key=lambda pair: rank_of(pair[0]))
+    confirmed = [candidate for finding, candidate in findings if finding.confirmed]
+    answers = Counter(text.predicted for text in read)
+    right = [text.example.label == subject.model.labels[text.predicted] for text in read]
+    result = Audit(
+        findings=Findings(finding for finding, _ in findings),
+        errors=tested.errors(confirmed),
+        groups=group_figures(subject, read, right),
+        differences=tested.differences(confirmed),
+        texts=len(read),
+        rates={label: answers[i] / len(read) for i, label in enumerate(subject.model.labels)},
+        accuracy=float(np.mean(right)) if subject.has_labels else None,
+        method=subject.explainer.name,
+        unread=unread,
+        examples=tested.examples(confirmed),
+        origin=subject.origin,
+    )
+    return result if checked.out is None else result.save(checked.out)
+
+
+def rank_of(finding: Finding) -> tuple[bool, float, str, str]:
+    """Return the key by which findings are sorted: confirmed ones first, the largest effects first."""
+    return not finding.confirmed, -(finding.effect or 0.0), finding.target, finding.element

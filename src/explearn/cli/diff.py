@@ -1,0 +1,54 @@
+"""`explearn diff`: what changed from one classifier to another, on the same texts?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from explearn.cli.audit import Method, Patterns, TrainedExplainer, WorkFolder, method_of
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
+from explearn.cli.tables import ClassifierToJudge, LabelledColumns, Table
+from explearn.core.escape import printable
+
+
+@command
+def diff(
+    classifier: ClassifierToJudge,
+    against: Annotated[str, typer.Option(help="The old classifier: its folder or hub name.")],
+    texts: Table,
+    fail_above: Annotated[
+        float | None, typer.Option(help="Exit with 1 if a larger share of the answers changed.", min=0, max=1)
+    ] = None,
+    method: Method = None,
+    explainer: TrainedExplainer = None,
+    pattern: Patterns = None,
+    out: Annotated[Path | None, typer.Option(help="The page to write.", show_default="none")] = None,
+    work: WorkFolder = None,
+    seed: Seed = DEFAULT_SEED,
+    *,
+    columns: LabelledColumns,
+    compute: Compute,
+) -> None:
+    """Compare two classifiers on the same texts: answers, what they lean on, and reasons.
+
+    Exit code 0: done. 1: more answers changed than --fail-above allows. 2: something cannot be used.
+
+    explearn diff --classifier new-model --against old-model --texts my-texts.csv --fail-above 0.05
+    """
+    trained = method_of(method, explainer)
+    # Loads torch, which --help need not wait for.
+    from explearn.auditing.diff import diff as run
+    from explearn.auditing.reading import AuditOptions
+
+    settings = AuditOptions(
+        patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
+    )
+    result = run(classifier, against, texts, trained, out=out, options=settings)
+    result.print()
+    if result.page is not None:
+        print(printable(str(result.page)))
+    if fail_above is not None and result.share > fail_above:
+        print(printable(f"{result.share:.3f} of the answers changed, more than {fail_above:g}"))
+        raise typer.Exit(1)

@@ -1,0 +1,273 @@
+"""An audit on functions whose reasons are known: what is planted is found and confirmed, what is not is not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import tiny
+from typer.testing import CliRunner
+
+import explearn
+from explearn.auditing.texts import bare
+from explearn.cli.app import app
+from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
+
+VOCABULARY = ("river", "stone", "market", "winter", "garden", "engine", "letter", "window", "bridge", "summer", "table")
+
+Rule = Callable[[list[str]], bool]
+
+
+def sentences(count: int = 160, seed: int = 1, plants: Sequence[str] = ()) -> list[str]:
+    """Texts of random words; into each, one of the plants in turn is put at a random place."""
+    draw = random.Random(seed)
+    texts = []
+    for number in range(count):
+        words = draw.choices(VOCABULARY, k=draw.randint(5, 12))
+        if plants:
+            # A plant is words apart by |, each put in after the one before.
+            place = 0
+            for part in plants[number % len(plants)].split("|"):
+                place = draw.randint(place, len(words))
+                words[place:place] = part.split()
+                place += len(part.split())
+        texts.append(" ".join(words))
+    return texts
+
+
+def classifier(rule: Rule, name: str = "planted") -> explearn.FunctionPredictor:
+    def predict_proba(texts: list[str]) -> list[list[float]]:
+        return [[0.1, 0.9] if rule(text.split()) else [0.8, 0.2] for text in texts]
+
+    return explearn.FunctionPredictor(predict_proba, ["no", "yes"], name=name)
+
+
+def both(words: list[str]) -> bool:
+    return {"alpha", "beta"} <= set(words)
+
+
+def before(words: list[str]) -> bool:
+    return both(words) and words.index("alpha") < words.index("beta")
+
+
+PLANTS: dict[str, tuple[str, Rule, list[str]]] = {
+    "word": ("‘alpha’", lambda words: "alpha" in words, ["alpha", ""]),
+    "phrase": ("‘alpha beta’", lambda words: "alpha beta" in " ".join(words), ["alpha beta", "alpha", "beta"]),
+    "together": (
+        "‘alpha’ together with ‘beta’",
+        lambda words: {"alpha", "beta"} <= set(words),
+        ["alpha|beta", "alpha", "beta"],
+    ),
+    "order": ("‘alpha’ before ‘beta’", before, ["alpha|beta", "beta|alpha"]),
+    "place": ("‘alpha’ at the start", lambda words: words[:1] == ["alpha"], []),
+    "punctuation": ("the mark ‘!’", lambda words: any("!" in word for word in words), ["stone!", "stone"]),
+    "length": ("long texts", lambda words: len(words) > 8, []),
+    "class of words": (
+        "numbers",
+        lambda words: any(word.isdigit() for word in words),
+        [*map(str, range(100, 150)), *[""] * 50],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_what_is_planted_is_among_the_first_three(kind: str) -> None:
+    element, rule, plants = PLANTS[kind]
+    texts = sentences(plants=plants)
+    if kind == "place":
+        texts = [f"alpha {text}" if number % 2 else f"{text} alpha" for number, text in enumerate(texts)]
+    findings = explearn.audit(classifier(rule), texts).findings.confirmed.of_class("yes")
+    assert element in [finding.element for finding in findings[:3]]
+    finding = next(finding for finding in findings if finding.element == element)
+    assert finding.low is not None and finding.effect is not None and finding.low <= finding.effect
+
+
+def test_an_answer_by_chance_has_no_reasons() -> None:
+    def by_chance(words: list[str]) -> bool:
+        return hashlib.sha256(" ".join(words).encode()).digest()[0] < 128
+
+    findings = explearn.audit(classifier(by_chance), sentences()).findings
+    assert len(findings) > 40
+    assert len(findings.confirmed) <= 0.05 * len(findings)
+
+
+def test_a_word_that_only_goes_with_the_answer_is_refuted() -> None:
+    texts = sentences(plants=["alpha gamma", ""])
+    findings = explearn.audit(classifier(PLANTS["word"][1]), texts).findings
+    (companion,) = [finding for finding in findings if finding.element == "‘gamma’" and finding.target == "yes"]
+    assert "words that go with the prediction" in companion.source
+    assert not companion.confirmed
+
+
+def test_effects_are_the_changes_of_the_probability() -> None:
+    findings = explearn.audit(classifier(PLANTS["word"][1]), sentences(plants=["alpha", ""])).findings
+    first = findings[0]
+    assert (first.element, first.target, first.confirmed) == ("‘alpha’", "yes", True)
+    assert first.taken_out == pytest.approx(0.7) and first.put_in == pytest.approx(0.7)
+    assert next(iter(findings.to_pandas()["element"])) == "‘alpha’"
+
+
+def test_errors_and_groups() -> None:
+    texts = sentences(plants=["alpha", "", "alpha", ""])
+    # Of the texts with alpha every other one is no "yes" by its label.
+    labels = ["yes" if number % 4 == 0 else "no" for number in range(len(texts))]
+    groups = ["large"] * (len(texts) - 6) + ["small"] * 6
+    audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels, groups)
+    cause = next(cause for cause in audit.errors if cause.element == "‘alpha’")
+    assert (cause.target, cause.wrong, cause.mended, cause.right_lost) == ("yes", 40, 40, cause.right)
+    assert audit.accuracy == pytest.approx(0.75)
+    assert [(group.group, group.texts, group.small) for group in audit.groups] == [
+        ("large", len(texts) - 6, False),
+        ("small", 6, True),
+    ]
+    assert "Without ‘alpha’ 40 of 40 wrong answers yes turn right" in " ".join(audit.sentences())
+
+
+def test_a_group_in_which_a_word_counts_otherwise_is_told() -> None:
+    def rule(words: list[str]) -> bool:
+        return "alpha" in words and "delta" not in words
+
+    texts = [f"{text} delta" if number % 2 else text for number, text in enumerate(sentences(plants=["alpha"]))]
+    groups = ["with" if number % 2 else "without" for number in range(len(texts))]
+    audit = explearn.audit(classifier(rule), texts, groups=groups)
+    difference = next(row for row in audit.differences if row.element == "‘alpha’")
+    assert difference.differs
+    assert (difference.group, difference.inside) == ("with", pytest.approx(0.0))
+    assert difference.outside == pytest.approx(0.7)
+
+
+def test_a_killed_audit_goes_on_where_it_was(tmp_path: Path) -> None:
+    rule = PLANTS["word"][1]
+    texts = sentences(plants=["alpha", ""])
+    asked = 0
+    limit = 2500
+
+    def predict_proba(some: list[str]) -> list[list[float]]:
+        nonlocal asked
+        asked += len(some)
+        if asked > limit:
+            raise MemoryError("killed")
+        return [[0.1, 0.9] if rule(text.split()) else [0.8, 0.2] for text in some]
+
+    function = explearn.FunctionPredictor(predict_proba, ["no", "yes"], name="planted")
+    options = explearn.AuditOptions(work=tmp_path / "work")
+    with pytest.raises(ModelError, match="killed"):
+        explearn.audit(function, texts, options=options)
+    asked, limit = 0, 10**9
+    resumed = explearn.audit(function, texts, options=options)
+    first_part = asked
+    asked = 0
+    assert resumed.findings == explearn.audit(function, texts).findings
+    assert 0 < first_part < asked
+
+
+def test_the_page_is_whole_and_escaped(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    texts = sentences(plants=[hostile, ""])
+    page = tmp_path / "audit.html"
+    explearn.audit(classifier(lambda words: hostile in words), texts, out=page)
+    html = page.read_text(encoding="utf-8")
+    assert hostile not in html and "&lt;script&gt;alert(1)" in html
+    assert "What this classifier leans on" in html
+    document = json.loads(page.with_suffix(".findings.json").read_text(encoding="utf-8"))
+    assert document["findings"][0]["confirmed"]
+    rows = page.with_suffix(".findings.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + len(document["findings"])
+    assert CliRunner().invoke(app, ["verify", str(page)]).exit_code == 0
+    page.with_suffix(".findings.csv").write_text("element,\n", encoding="utf-8")
+    assert CliRunner().invoke(app, ["verify", str(page)]).exit_code == 1
+    page.write_text("mine", encoding="utf-8")
+    with pytest.raises(ParamsError, match="is not a page of Explearn"):
+        explearn.audit(classifier(lambda words: hostile in words), texts, out=page)
+
+
+TEXTS = sentences(plants=["alpha", ""])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"texts": TEXTS[:10]}, "got 10; expected at least 40"),
+        ({"texts": sentences()}, "answers 'no' for all 160 texts"),
+        ({"labels": ["maybe"] * len(TEXTS)}, "maybe"),
+        ({"labels": ["yes"]}, "expected one for each"),
+        ({"groups": ["a"] * (len(TEXTS) - 1) + ["b"]}, "'b' has one text"),
+        ({"groups": ["a"] * len(TEXTS)}, "groups: got 1; expected 2 to 50"),
+        ({"groups": ["a", "b"]}, "groups: got 2 for 160 texts"),
+        ({"method": 3}, "expected a name or an explainer"),
+        ({"options": explearn.AuditOptions(patterns=["("])}, "not a regular expression"),
+        ({"options": explearn.AuditOptions(patterns=["x*"])}, "matches the empty text"),
+    ],
+)
+def test_bad_input_is_a_sentence(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ExplearnError, match=message.replace("(", r"\(") if message != "(" else r"\("):
+        explearn.audit(classifier(PLANTS["word"][1]), **{"texts": TEXTS, **arguments})
+
+
+def test_a_pattern_that_takes_for_ever_is_stopped() -> None:
+    texts = ["a" * 40 + " !", *TEXTS]
+    with pytest.raises(ParamsError, match="takes more than 1 second"):
+        explearn.audit(classifier(PLANTS["word"][1]), texts, options=explearn.AuditOptions(patterns=["(a|aa|a?a)+$"]))
+
+
+def test_a_pattern_is_a_finding() -> None:
+    options = explearn.AuditOptions(patterns=["alp.a"])
+    findings = explearn.audit(classifier(PLANTS["word"][1]), TEXTS, options=options).findings
+    assert "the pattern ‘alp.a’" in [finding.element for finding in findings.confirmed]
+
+
+def test_words_lose_the_punctuation_around_them() -> None:
+    assert [bare(word) for word in ("(good!)", "don't", "...", "“a”")] == ["good", "don't", "...", "a"]
+
+
+def test_differences_of_two_classifiers(tmp_path: Path) -> None:
+    texts = sentences(plants=["alpha", "beta", ""])
+    old = classifier(lambda words: "alpha" in words, "old")
+    new = classifier(lambda words: "beta" in words, "new")
+    diff = explearn.diff(new, old, texts, out=tmp_path / "diff.html")
+    statuses = {change.element: change.status for change in diff.findings if change.target == "yes"}
+    assert (statuses["‘alpha’"], statuses["‘beta’"]) == ("went", "came")
+    has = [("alpha" in text.split()) != ("beta" in text.split()) for text in texts]
+    assert len(diff.answers) == sum(has)
+    assert "What changed between two classifiers" in (tmp_path / "diff.html").read_text(encoding="utf-8")
+    same = explearn.diff(old, old, texts)
+    assert not same.answers and {change.status for change in same.findings} == {"the same"}
+
+
+def test_a_difference_needs_the_same_classes() -> None:
+    other = explearn.FunctionPredictor(lambda texts: [[0.5, 0.5]] * len(texts), ["a", "b"])
+    with pytest.raises(ParamsError, match="got the classes a, b"):
+        explearn.diff(classifier(PLANTS["word"][1]), other, TEXTS)
+
+
+def test_texts_of_a_table_and_two_segments() -> None:
+    rows = [{"text": text, "from": "web" if number % 3 else "mail"} for number, text in enumerate(TEXTS)]
+    audit = explearn.audit(classifier(PLANTS["word"][1]), rows, groups="from")
+    assert [group.group for group in audit.groups] == ["mail", "web"]
+    with pytest.raises(DataError, match="expected a column"):
+        explearn.audit(classifier(PLANTS["word"][1]), rows, groups="missing")
+
+    def of_pairs(pairs: list[tuple[str, str]]) -> list[list[float]]:
+        return [[0.1, 0.9] if "alpha" in second.split() else [0.8, 0.2] for _, second in pairs]
+
+    pairs = [("a question", text) for text in TEXTS]
+    findings = explearn.audit(explearn.FunctionPredictor(of_pairs, ["no", "yes"]), pairs).findings
+    assert "‘alpha’" in [finding.element for finding in findings[:3]]
+
+
+def test_the_command_compares_and_fails_above_a_share(tmp_path: Path) -> None:
+    folders = [str(tiny.save(tmp_path / str(seed), "bert", 2, seed=seed)) for seed in (2, 4)]
+    draw = random.Random(3)
+    words = " ".join(tiny.CORPUS[:4]).split()
+    table = tmp_path / "texts.txt"
+    table.write_text("".join(f"{' '.join(draw.choices(words, k=6))}\n" for _ in range(60)), encoding="utf-8")
+    arguments = ["diff", "--classifier", folders[0], "--texts", str(table), "--fail-above", "0.1"]
+    same = CliRunner().invoke(app, [*arguments, "--against", folders[0]])
+    assert same.exit_code == 0 and "0 of 60 answers changed" in same.output
+    other = CliRunner().invoke(app, [*arguments, "--against", folders[1], "--out", str(tmp_path / "diff.html")])
+    assert other.exit_code == 1 and "of the answers changed, more than 0.1" in other.output
+    assert (tmp_path / "diff.findings.csv").exists()
