@@ -26,9 +26,9 @@ import explearn
 from explearn import LLMClassifier
 from explearn.cli.app import app
 from explearn.core.errors import ModelError, ParamsError
-from explearn.predictors.budget import BudgetError
+from explearn.predictors.llm.budget import BudgetError
 from explearn.predictors.llm.labels import label_named, label_probabilities
-from explearn.predictors.llm.transport import TokenPosition
+from explearn.predictors.llm.server.transport import TokenPosition
 
 KEY = "sk-secret-key"
 PROMPT = {

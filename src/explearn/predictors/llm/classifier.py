@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,17 @@ from scipy.stats import binomtest
 from explearn.core.documents import read_yaml
 from explearn.core.errors import ExplearnError, ModelError, ParamsError
 from explearn.core.validation import PositiveInt, check
-from explearn.predictors.budget import PRICES, parse_prices
 from explearn.predictors.encoding import Text
 from explearn.predictors.function import FunctionEncoding, FunctionPredictor
-from explearn.predictors.llm.client import ChatClient, RequestFormat
+from explearn.predictors.llm.budget import PRICES, parse_prices
 from explearn.predictors.llm.endpoint import MODEL, Endpoint
 from explearn.predictors.llm.labels import label_named, label_probabilities, plain
 from explearn.predictors.llm.store import AnswerStore, StoredMeter, open_store
 from explearn.predictors.params import CompletionParams
+
+if TYPE_CHECKING:
+    # They need an extra.
+    from explearn.predictors.llm.server.client import ChatClient, RequestFormat
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +95,7 @@ class LLMClassifier(FunctionPredictor):
         answers: file of answers. None: the prompt's file with `.answers` after its name.
 
     Raises:
+        MissingExtraError: in a prediction, `explearn[annotate]`, with the client, is not installed.
         ParamsError: the prompt cannot be used, or no model or no file of answers is named.
         DataError: the prompt's file cannot be read.
         EndpointError: in a prediction, the server cannot be used.
@@ -244,6 +248,8 @@ class LLMClassifier(FunctionPredictor):
         unknown = [question for question in questions if question.key not in store]
         if not unknown:
             return
+        from explearn.predictors.llm.server.client import ChatClient  # needs an extra
+
         endpoint = Endpoint.from_environment()
         meter = StoredMeter(
             store,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from explearn.predictors.llm.transport import TokenPosition
+if TYPE_CHECKING:
+    from explearn.predictors.llm.server.transport import TokenPosition  # needs an extra
 
 AROUND = " \t\r\n.,:;!?\"'`*_#()[]▁Ġ"
 """Characters around a word that do not count."""

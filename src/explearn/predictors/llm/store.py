@@ -12,7 +12,7 @@ from typing import Any
 
 from explearn.core.errors import DataError
 from explearn.core.writing import locked
-from explearn.predictors.budget import Meter, Spent
+from explearn.predictors.llm.budget import Meter, Spent
 
 TABLES = """
     CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID;

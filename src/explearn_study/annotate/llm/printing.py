@@ -10,8 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from explearn.cli.common import plain_console, printed
-from explearn.predictors.budget import PRICES, Meter
-from explearn.predictors.llm.transport import worst_input_tokens
+from explearn.predictors.llm.budget import PRICES, Meter
+from explearn.predictors.llm.server.transport import worst_input_tokens
 from explearn_study.annotate.llm.cache import read_answers
 from explearn_study.annotate.llm.calibrate import Candidate
 from explearn_study.annotate.llm.questions import Question

@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from explearn.core.errors import ExplearnError
 from explearn.core.examples import Example
-from explearn.predictors.budget import Meter, Spent
-from explearn.predictors.llm.client import ChatClient, NoAnswerError, RefusedError
+from explearn.predictors.llm.budget import Meter, Spent
 from explearn.predictors.llm.endpoint import Endpoint
+from explearn.predictors.llm.server.client import ChatClient, NoAnswerError, RefusedError
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
 from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
 from explearn_study.annotate.llm.prompts import BoundPrompt

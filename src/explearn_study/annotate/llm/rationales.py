@@ -10,7 +10,7 @@ from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example, Rationale
-from explearn.predictors.budget import Meter
+from explearn.predictors.llm.budget import Meter
 from explearn.predictors.llm.endpoint import MODEL
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.cache import CachedAnswer, read_answers

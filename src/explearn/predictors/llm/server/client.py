@@ -22,9 +22,9 @@ import httpx2
 import openai
 
 from explearn.core.errors import ExplearnError
-from explearn.predictors.budget import Meter, Spent
+from explearn.predictors.llm.budget import Meter, Spent
 from explearn.predictors.llm.endpoint import API_KEY, BASE_URL, Endpoint, EndpointError
-from explearn.predictors.llm.transport import REPLY, SPENT, Logprobs, MeteredTransport, TokenPosition
+from explearn.predictors.llm.server.transport import REPLY, SPENT, Logprobs, MeteredTransport, TokenPosition
 
 Message = Mapping[str, str]
 

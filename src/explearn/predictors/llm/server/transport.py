@@ -15,7 +15,7 @@ import openai
 from pydantic import BeforeValidator, Field
 
 from explearn.core.validation import Shape
-from explearn.predictors.budget import Meter, Spent
+from explearn.predictors.llm.budget import Meter, Spent
 from explearn.predictors.llm.endpoint import BASE_URL, Endpoint, EndpointError
 
 OVERHEAD_TOKENS = 64
