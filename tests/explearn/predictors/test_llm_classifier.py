@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import os
 import random
+import signal
 import sqlite3
 import time
 from collections import Counter
@@ -25,10 +26,11 @@ from typer.testing import CliRunner
 import explearn
 from explearn import LLMClassifier
 from explearn.cli.app import app
-from explearn.core.errors import ModelError, ParamsError
+from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.predictors.llm.budget import BudgetError
 from explearn.predictors.llm.labels import label_named, label_probabilities
 from explearn.predictors.llm.server.transport import TokenPosition
+from explearn.predictors.llm.store import open_store
 
 KEY = "sk-secret-key"
 PROMPT = {
@@ -235,6 +237,36 @@ def test_the_budget_is_shown_before_the_first_request(serve, answers, caplog):
     serve(lambda request: seen.append(len(caplog.records)) or honest(request))
     LLMClassifier({**PROMPT, "max_requests": 7}, answers).predict(["good"])
     assert seen == [1] and "at most 7 requests" in caplog.text
+
+
+def test_ctrl_c_sends_no_further_request(serve, answers):
+    def interrupting(request):
+        if request.number == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return Reply(raw=honest(request).raw, delay=0.2)
+
+    server = serve(interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        LLMClassifier(PROMPT, answers).predict([f"good {number}" for number in range(60)])
+    assert len(server.requests) <= 8
+    with open_store(answers) as store:
+        assert store.spent.requests == len(server.requests)
+
+
+def test_answers_that_cannot_be_kept_are_a_sentence(serve, answers):
+    serve()
+    answers.write_text("a file of something else\n" * 100, encoding="utf-8")
+    with pytest.raises(DataError, match="answers"):
+        LLMClassifier(PROMPT, answers).predict([TEXT])
+
+
+def test_pairs_need_a_place_in_the_template(serve, answers):
+    server = serve(lambda request: with_logprobs(place({"good": 0.6, "bad": 0.4})))
+    with pytest.raises(DataError, match="pair"):
+        LLMClassifier(PROMPT, answers).predict([("a film", "another")])
+    template = "First: {text} Second: {pair}"
+    LLMClassifier({**PROMPT, "template": template}, answers).predict([("a film", "another")])
+    assert [request.body["messages"][0]["content"] for request in server.requests] == ["First: a film Second: another"]
 
 
 def test_keys_and_texts_are_in_no_log_and_no_file(serve, answers, caplog):

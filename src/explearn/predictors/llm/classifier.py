@@ -7,11 +7,13 @@ import hashlib
 import json
 import logging
 import os
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
@@ -20,7 +22,7 @@ from pydantic import Field, model_validator
 from scipy.stats import binomtest
 
 from explearn.core.documents import read_yaml
-from explearn.core.errors import ExplearnError, ModelError, ParamsError
+from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
 from explearn.core.validation import PositiveInt, check
 from explearn.predictors.encoding import Text
 from explearn.predictors.function import FunctionEncoding, FunctionPredictor
@@ -28,7 +30,7 @@ from explearn.predictors.llm.budget import PRICES, parse_prices
 from explearn.predictors.llm.endpoint import MODEL, Endpoint
 from explearn.predictors.llm.labels import label_named, label_probabilities, plain
 from explearn.predictors.llm.store import AnswerStore, StoredMeter, open_store
-from explearn.predictors.params import CompletionParams
+from explearn.predictors.params import PAIR_SLOT, CompletionParams
 
 if TYPE_CHECKING:
     # They need an extra.
@@ -97,7 +99,8 @@ class LLMClassifier(FunctionPredictor):
     Raises:
         MissingExtraError: in a prediction, `explearn[annotate]`, with the client, is not installed.
         ParamsError: the prompt cannot be used, or no model or no file of answers is named.
-        DataError: the prompt's file cannot be read.
+        DataError: the prompt's file cannot be read; in a prediction, a pair for a template without one, or answers
+            that cannot be kept.
         EndpointError: in a prediction, the server cannot be used.
         BudgetError: in a prediction, the budget does not cover the next request.
         RefusedError: in a prediction, the server refuses a text.
@@ -202,14 +205,20 @@ class LLMClassifier(FunctionPredictor):
         Otherwise the values are probabilities; 0 for all labels where no likely token begins one.
         """
         prompts = [self._prompt(text) for text in texts]
+        stopped = Event()
         # In a thread of its own, since a notebook has a running event loop already.
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, self._gather(prompts)).result()
+            running = thread.submit(asyncio.run, self._gather(prompts, stopped))
+            try:
+                return running.result()
+            finally:
+                # Ctrl+C: no further request is sent, and those on their way are kept.
+                stopped.set()
 
-    async def _gather(self, prompts: Sequence[str]) -> tuple[bool, NDArray[np.float64]]:
+    async def _gather(self, prompts: Sequence[str], stopped: Event) -> tuple[bool, NDArray[np.float64]]:
         with open_store(self.answers) as store:
             if self._without_logprobs not in store:
-                await self._ask_unknown(store, [self._question(prompt) for prompt in dict.fromkeys(prompts)])
+                await self._ask_unknown(store, [self._question(prompt) for prompt in dict.fromkeys(prompts)], stopped)
             sampled = self._without_logprobs in store
             values = np.zeros((len(prompts), len(self.labels)))
             if not sampled:
@@ -218,7 +227,7 @@ class LLMClassifier(FunctionPredictor):
                 return False, values
             numbers = range(self.params.samples)
             samples = {prompt: [self._question(prompt, number) for number in numbers] for prompt in prompts}
-            await self._ask_unknown(store, list(chain.from_iterable(samples.values())))
+            await self._ask_unknown(store, list(chain.from_iterable(samples.values())), stopped)
             for row, prompt in zip(values, prompts, strict=True):
                 for question in samples[prompt]:
                     label = store[question.key]
@@ -229,6 +238,10 @@ class LLMClassifier(FunctionPredictor):
     def _prompt(self, text: str | tuple[str, str]) -> str:
         """Return the prompt around a text; the blank before it goes where all its words are left out."""
         before, between, behind = self.params.around()
+        if isinstance(text, tuple) != self.params.takes_pairs:
+            raise DataError(
+                f"{self.name}: expected pairs of texts where the template has {PAIR_SLOT}, else single ones"
+            )
         if isinstance(text, str):
             text = (text, "")
         if not text[0]:
@@ -243,8 +256,8 @@ class LLMClassifier(FunctionPredictor):
     def _question(self, prompt: str, sample: int | None = None) -> _Question:
         return _Question(self._key(prompt, sample), prompt, sample is not None)
 
-    async def _ask_unknown(self, store: AnswerStore, questions: Sequence[_Question]) -> None:
-        """Ask the questions that the store has no answer to; running ones are kept where one fails."""
+    async def _ask_unknown(self, store: AnswerStore, questions: Sequence[_Question], stopped: Event) -> None:
+        """Ask the questions that the store has no answer to, until `stopped`; running ones are kept where one fails."""
         unknown = [question for question in questions if question.key not in store]
         if not unknown:
             return
@@ -260,15 +273,15 @@ class LLMClassifier(FunctionPredictor):
         meter.price(self.model)
         self._announce(endpoint, meter)
         waiting = iter(unknown)
-        failures: list[ExplearnError] = []
+        failures: list[Exception] = []
 
         async def work() -> None:
             for question in waiting:
-                if failures or (not question.sampled and self._without_logprobs in store):
+                if failures or stopped.is_set() or (not question.sampled and self._without_logprobs in store):
                     return
                 try:
                     await self._answer(question, client, store)
-                except ExplearnError as error:
+                except (ExplearnError, sqlite3.Error) as error:
                     failures.append(error)
 
         async with ChatClient(endpoint, meter, self._accepted) as client, asyncio.TaskGroup() as group:
