@@ -40,8 +40,6 @@ PROMPT = {
 }
 TEXT = "a good film not bad"
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
@@ -161,6 +159,13 @@ def test_a_server_that_ignores_the_wish_for_log_probabilities_is_sampled(serve, 
     serve(lambda request: Reply(content="good"))
     p = LLMClassifier({**PROMPT, "samples": 4}, answers).predict_proba([TEXT])
     assert p[0] == pytest.approx([0.1, 0.9])
+
+
+def test_one_empty_answer_does_not_change_to_samples(serve, answers):
+    server = serve(lambda request: with_logprobs() if "silence" in reviewed(request) else honest(request))
+    p = LLMClassifier(PROMPT, answers).predict_proba(["good", "silence"])
+    assert p[1] == pytest.approx([0.5, 0.5]) and p[0, 1] == pytest.approx(goodness("good"))
+    assert len(server.requests) == 2
 
 
 def test_answers_without_any_label_are_an_error(serve, answers):
@@ -311,7 +316,7 @@ def test_kills_and_faults_neither_exceed_the_budget_nor_lose_answers(serve, answ
     answer, answered = faulty(1)
     server = serve(answer)
     rng = random.Random(2)
-    texts = [f"good {number}" for number in range(8 * kills)]
+    texts = [f"good {number}" for number in range(6 * kills)]
     prompt = {**PROMPT, "max_requests": 10 * kills}
 
     def kept():

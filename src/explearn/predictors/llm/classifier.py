@@ -68,7 +68,7 @@ class LLMParams(CompletionParams):
         words = [plain(word) for word in self.label_words.values()]
         for first, second in combinations(words, 2):
             if first.startswith(second) or second.startswith(first):
-                raise ValueError(f"label_words: {first!r} and {second!r} begin alike to the end of one; choose others")
+                raise ValueError(f"label_words: got {first!r} and {second!r}; expected none that begins another")
         return self
 
 
@@ -131,9 +131,7 @@ class LLMClassifier(FunctionPredictor):
             where = f"{os.fspath(prompt)}, "
             values = read_yaml(prompt)
             answers = answers or f"{os.fspath(prompt)}.answers"
-        self.params: LLMParams = (
-            values if isinstance(values, LLMParams) else check(LLMParams, values, ParamsError, where)
-        )
+        self.params: LLMParams = check(LLMParams, values, ParamsError, where)
         if answers is None:
             raise ParamsError("answers: got none; expected a file to keep the model's answers in")
         self.answers = Path(answers)
@@ -301,7 +299,7 @@ class LLMClassifier(FunctionPredictor):
         )
         if question.sampled:
             store[question.key] = label_named(answer.content, self._words)
-        elif any(position.top_logprobs for position in answer.positions):
+        elif answer.positions is not None and all(position.top_logprobs for position in answer.positions):
             store[question.key] = label_probabilities(answer.positions, self._words)
         elif self._without_logprobs not in store:
             store[self._without_logprobs] = True

@@ -102,13 +102,13 @@ class ChatAnswer:
         content: the output.
         finish: why it stopped.
         spent: the number of requests, and the tokens of the last one.
-        positions: the likeliest tokens at each position of the output; empty without logprobs.
+        positions: the likeliest tokens at each position of the output; None without logprobs.
     """
 
     content: str
     finish: str
     spent: Spent
-    positions: Sequence[TokenPosition] = ()
+    positions: Sequence[TokenPosition] | None = None
 
 
 class ChatClient:
@@ -210,7 +210,7 @@ class ChatClient:
                 choice = extensions[REPLY].choices[0]
                 content = self.endpoint.redact(choice.message.content or "")[:MAX_ANSWER_CHARS]
                 spent = replace(extensions[SPENT], requests=answer.retries_taken + 1)
-                positions: Sequence[TokenPosition] = ()
+                positions: Sequence[TokenPosition] | None = None
                 if isinstance(choice.logprobs, Logprobs):
                     positions = choice.logprobs.content
                 return ChatAnswer(content, choice.finish_reason or "stop", spent, positions)
