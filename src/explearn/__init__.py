@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from explearn.metrics.base import Metric
     from explearn.metrics.registry import get_metric, list_metrics, register_metric
     from explearn.predictors.function import FunctionPredictor
+    from explearn.predictors.llm.classifier import LLMClassifier
     from explearn.predictors.predictor import Predictor
     from explearn.predictors.pretrained import load_classifier
     from explearn.predictors.transformer import TransformerPredictor
@@ -80,6 +81,7 @@ __all__ = [
     "ExplearnError",
     "FunctionPredictor",
     "Interaction",
+    "LLMClassifier",
     "LearnedExplainer",
     "MethodInfo",
     "Metric",
@@ -136,6 +138,7 @@ _LAZY = {
     "explearn.methods.base.learned": ("LearnedExplainer",),
     "explearn.methods.interactions": ("interactions",),
     "explearn.predictors.function": ("FunctionPredictor",),
+    "explearn.predictors.llm.classifier": ("LLMClassifier",),
     "explearn.predictors.predictor": ("Predictor",),
     "explearn.predictors.pretrained": ("load_classifier",),
     "explearn.predictors.transformer": ("TransformerPredictor",),

@@ -49,7 +49,7 @@ class Project:
 
     def kept(self) -> dict[str, str]:
         """Text -> the words that are kept of the model's answers, all of which are there."""
-        from explearn_study.annotate.budget import Meter
+        from explearn.predictors.llm.budget import Meter
         from explearn_study.annotate.llm.rationales import annotate
 
         with contextlib.chdir(self.root):

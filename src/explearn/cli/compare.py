@@ -15,8 +15,9 @@ from explearn.core.escape import printable
 
 @command
 def compare(
-    classifier: ClassifierToJudge,
     texts: Table,
+    classifier: ClassifierToJudge = "",
+    llm: options.LLM = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +68,7 @@ def compare(
         tell=lambda line: print(printable(line), flush=True),
     )
     comparison = run(
-        classifier,
+        options.named_classifier(classifier, llm),
         texts,
         [*(method or ["light"]), *trained],
         columns=columns,

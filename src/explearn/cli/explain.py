@@ -104,6 +104,7 @@ def explain(
     classifier: options.ClassifierOption = "",
     label_name: options.LabelNames = None,
     completion: options.Completion = None,
+    llm: options.LLM = None,
     method: options.Methods = None,
     explainer: options.Explainers = None,
     option: options.Options = None,
@@ -131,7 +132,7 @@ def explain(
     _check_no_file_names(texts or ())
     # Names and options are checked before torch is loaded for the classifier.
     methods = options.choose(method, explainer or [])
-    source = options.classifier_for(methods, classifier)
+    source = options.classifier_for(methods, classifier, llm)
     explainers = options.make(methods, options.parse_options(option))
     names = options.parse_label_names(label_name)
     inputs: list[Any]
@@ -143,9 +144,9 @@ def explain(
         inputs = texts or _lines()
     if pair is not None:
         inputs = [(text, pair) for text in inputs]
-    from explearn.predictors.pretrained import load_classifier  # brings torch
+    from explearn.predictors.pretrained import as_predictor  # brings torch
 
-    loaded = load_classifier(source, compute, completion=completion).renamed(names)
+    loaded = as_predictor(options.named_classifier(source, llm), compute, completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
     loaded = _view(loaded, token, versus)

@@ -101,6 +101,15 @@ Completion = Annotated[
         rich_help_panel="Classifier",
     ),
 ]
+LLM = Annotated[
+    Path | None,
+    typer.Option(
+        help="A YAML file, instead of a classifier: the model behind an OpenAI-compatible server, its prompt, label "
+        "words and budget (docs/explearn/llm.md).",
+        show_default=False,
+        rich_help_panel="Classifier",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,18 +228,33 @@ def _first_folder(held: Mapping[Path, str]) -> str:
     return ""
 
 
-def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
-    """Return the named classifier, or else the first that comes with a method.
+def classifier_for(methods: Sequence[ChosenMethod], classifier: str, llm: Path | None = None) -> str:
+    """Return the named classifier, or else the first that comes with a method; empty for a prompt (`--llm`).
 
     Raises:
         ParamsError: there is none.
     """
-    if classifier:
+    if classifier or llm is not None:
         return classifier
     for method in methods:
         if method.own_classifier is not None:
             return str(method.own_classifier)
-    raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+    raise ParamsError("--classifier: got none; expected the folder of a saved classifier, a hub name, or --llm")
+
+
+def named_classifier(classifier: str, llm: Path | None) -> str | Predictor:
+    """Return the name of the classifier, or the prompt that is one.
+
+    Raises:
+        ParamsError: both are given, or neither is.
+    """
+    if (llm is None) == (not classifier):
+        raise ParamsError("--classifier, --llm: expected one of them")
+    if llm is None:
+        return classifier
+    from explearn.predictors.llm.classifier import LLMClassifier  # brings torch
+
+    return LLMClassifier(llm)
 
 
 def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Explainer]:

@@ -12,7 +12,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.arguments import check_listed
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of, shown
+from explearn.core.errors import (
+    DataError,
+    ExplearnError,
+    ModelError,
+    ParamsError,
+    UnsupportedError,
+    first_line,
+    kind_of,
+    shown,
+)
 from explearn.core.examples import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.core.words import Segment, Span, gaps_of
@@ -310,6 +319,8 @@ class FunctionPredictor(Predictor):
         shape = (len(texts), len(self.labels))
         try:
             answer = self._function(list(texts))
+        except ExplearnError:
+            raise
         except Exception as error:  # a function of somebody else may raise anything
             hint = ""
             if any(not segment for text in texts for segment in _segments(text)):

@@ -12,7 +12,7 @@ from typing import Annotated
 from explearn.cli.common import Group
 from explearn.core.errors import ParamsError
 from explearn.core.validation import whole_number
-from explearn_study.annotate.budget import PRICES, Meter, parse_prices
+from explearn.predictors.llm.budget import PRICES, Meter, parse_prices
 
 REQUESTS = "EXPLEARN_LLM_BUDGET_REQUESTS"
 """Environment variable: most requests per run, including retries."""

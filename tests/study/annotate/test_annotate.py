@@ -12,7 +12,7 @@ from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, Request, answer_json
 from project_cases import KEY, TEXTS
 
-from explearn_study.annotate.llm import client
+from explearn.predictors.llm.server import client
 from explearn_study.annotate.llm.cache import read_answers
 
 BY_TEXT = {example.text: ANSWERS.get(example.id, ANSWERS["f-0"]) for example in TEXTS}

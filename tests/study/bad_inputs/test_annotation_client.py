@@ -12,12 +12,12 @@ import pytest
 from chat_server import ChatServer, Reply
 from saying import check_sentence, complaint
 
-from explearn_study.annotate.budget import Meter, parse_prices
-from explearn_study.annotate.llm import client
+from explearn.predictors.llm.budget import Meter, parse_prices
+from explearn.predictors.llm.endpoint import Endpoint
+from explearn.predictors.llm.server import client
+from explearn.predictors.llm.server.client import ChatAnswer
+from explearn.predictors.llm.server.transport import MAX_REPLY_BYTES
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.client import ChatAnswer
-from explearn_study.annotate.llm.endpoint import Endpoint
-from explearn_study.annotate.llm.transport import MAX_REPLY_BYTES
 
 KEY = "sk-0123456789-secret"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explearn.metrics.plausibility import pooled_agreement, rationale_counts
+from explearn.predictors.llm.budget import Price
 from explearn.text.agreement import krippendorff_alpha
-from explearn_study.annotate.budget import Price
 from explearn_study.annotate.llm.prompts import BoundPrompt
 from explearn_study.annotate.llm.rationales import Annotated
 

@@ -10,12 +10,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from explearn.cli.common import plain_console, printed
-from explearn_study.annotate.budget import PRICES, Meter
+from explearn.predictors.llm.budget import PRICES, Meter
+from explearn.predictors.llm.server.transport import worst_input_tokens
 from explearn_study.annotate.llm.cache import read_answers
 from explearn_study.annotate.llm.calibrate import Candidate
 from explearn_study.annotate.llm.questions import Question
 from explearn_study.annotate.llm.rationales import FATES
-from explearn_study.annotate.llm.transport import worst_input_tokens
 from explearn_study.annotate.task import TaskMarks
 
 CHARS_PER_TOKEN = 4.0

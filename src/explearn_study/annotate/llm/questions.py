@@ -14,11 +14,11 @@ from tqdm import tqdm
 
 from explearn.core.errors import ExplearnError
 from explearn.core.examples import Example
-from explearn_study.annotate.budget import Meter, Spent
+from explearn.predictors.llm.budget import Meter, Spent
+from explearn.predictors.llm.endpoint import Endpoint
+from explearn.predictors.llm.server.client import ChatClient, NoAnswerError, RefusedError
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
 from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
-from explearn_study.annotate.llm.client import ChatClient, NoAnswerError, RefusedError
-from explearn_study.annotate.llm.endpoint import Endpoint
 from explearn_study.annotate.llm.prompts import BoundPrompt
 from explearn_study.annotate.task import TaskMarks
 

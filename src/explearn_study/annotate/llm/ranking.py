@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explearn.core.attribution import Attribution
-from explearn_study.annotate.budget import Meter
+from explearn.predictors.llm.budget import Meter
 from explearn_study.annotate.llm.prompts import FOLDER, bind_prompt
 from explearn_study.annotate.llm.questions import Question, ask
 from explearn_study.annotate.llm.rationales import collect, require_model

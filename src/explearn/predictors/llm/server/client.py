@@ -6,7 +6,8 @@ used for the model for the rest of the run:
 
 1. a refusal that mentions `max_tokens`: the limit is sent as `max_completion_tokens` from then on;
 2. one that mentions `temperature`: it is left out, and the server's default is used;
-3. any other: the answer's structure is requested by `response_format` json_schema, then json_object, then only by the
+3. one that mentions `logprobs`: they are not asked for;
+4. any other: the answer's structure is requested by `response_format` json_schema, then json_object, then only by the
    prompt.
 """
 
@@ -21,9 +22,9 @@ import httpx2
 import openai
 
 from explearn.core.errors import ExplearnError
-from explearn_study.annotate.budget import Meter, Spent
-from explearn_study.annotate.llm.endpoint import API_KEY, BASE_URL, Endpoint, EndpointError
-from explearn_study.annotate.llm.transport import REPLY, SPENT, MeteredTransport
+from explearn.predictors.llm.budget import Meter, Spent
+from explearn.predictors.llm.endpoint import API_KEY, BASE_URL, Endpoint, EndpointError
+from explearn.predictors.llm.server.transport import REPLY, SPENT, Logprobs, MeteredTransport, TokenPosition
 
 Message = Mapping[str, str]
 
@@ -57,6 +58,7 @@ class RequestFormat:
     structure: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: bool = True
+    logprobs: bool = True
 
     def after(self, refusal: str) -> RequestFormat | None:
         """Return the format to try after a refusal with this message; None if none is left."""
@@ -64,17 +66,26 @@ class RequestFormat:
             return replace(self, limit="max_completion_tokens")
         if self.temperature and "temperature" in refusal:
             return replace(self, temperature=False)
+        if self.logprobs and "logprobs" in refusal:
+            return replace(self, logprobs=False)
         if self.structure == "json_schema":
             return replace(self, structure="json_object")
         if self.structure == "json_object":
             return replace(self, structure="prompt")
         return None
 
-    def options(self, schema: Mapping[str, Any], max_tokens: int, temperature: float) -> dict[str, Any]:
-        """Return the arguments of a request in this format."""
+    def options(
+        self, schema: Mapping[str, Any], max_tokens: int, temperature: float, top_logprobs: int = 0
+    ) -> dict[str, Any]:
+        """Return the arguments of a request in this format; `ChatClient.complete` describes them."""
         options: dict[str, Any] = {self.limit: max_tokens}
+        if top_logprobs and self.logprobs:
+            options["logprobs"] = True
+            options["top_logprobs"] = top_logprobs
         if self.temperature:
             options["temperature"] = temperature
+        if not schema:
+            return options
         if self.structure == "json_schema":
             named = {"name": "rationale", "strict": True, "schema": schema}
             options["response_format"] = {"type": "json_schema", "json_schema": named}
@@ -85,11 +96,19 @@ class RequestFormat:
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """A model's output, why it stopped, the number of requests, and the tokens of the last one."""
+    """A model's output, why it stopped, the number of requests, and the tokens of the last one.
+
+    Attributes:
+        content: the output.
+        finish: why it stopped.
+        spent: the number of requests, and the tokens of the last one.
+        positions: the likeliest tokens at each position of the output; None without logprobs.
+    """
 
     content: str
     finish: str
     spent: Spent
+    positions: Sequence[TokenPosition] | None = None
 
 
 class ChatClient:
@@ -98,16 +117,17 @@ class ChatClient:
     Args:
         endpoint: the server.
         meter: counts and limits what is spent.
+        accepted: model -> the format that it has accepted, from an earlier client of the same server.
 
     Attributes:
         endpoint: the server.
-        accepted: models that have answered a request.
+        accepted: model that has answered a request -> the format of the request.
     """
 
-    def __init__(self, endpoint: Endpoint, meter: Meter) -> None:
+    def __init__(self, endpoint: Endpoint, meter: Meter, accepted: dict[str, RequestFormat] | None = None) -> None:
         self.endpoint = endpoint
-        self.accepted: set[str] = set()
-        self._formats: dict[str, RequestFormat] = {}
+        self.accepted = {} if accepted is None else accepted
+        self._formats = dict(self.accepted)
         # These loggers write headers, in which a server may send the key back.
         for library in ("openai", "httpx2", "httpcore2"):
             logging.getLogger(library).setLevel(logging.WARNING)
@@ -133,7 +153,14 @@ class ChatClient:
         await self._client.close()
 
     async def complete(
-        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any], *, max_tokens: int, temperature: float
+        self,
+        model: str,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        *,
+        max_tokens: int,
+        temperature: float,
+        top_logprobs: int = 0,
     ) -> ChatAnswer:
         """Ask once, with retries if the server fails temporarily.
 
@@ -142,9 +169,11 @@ class ChatClient:
         Args:
             model: name of the model.
             messages: the messages.
-            schema: JSON schema of the answer.
+            schema: JSON schema of the answer; empty: the answer is free text.
             max_tokens: longest answer, in tokens.
             temperature: temperature of sampling.
+            top_logprobs: number of tokens whose log-probabilities are asked for at each position; not every server
+                gives them.
 
         Raises:
             EndpointError: address, key or model are wrong, or no server is listening.
@@ -154,8 +183,8 @@ class ChatClient:
         """
         create: Any = self._client.chat.completions.with_raw_response.create
         while True:
-            sent = self._formats.setdefault(model, RequestFormat())
-            options = sent.options(schema, max_tokens, temperature)
+            sent = self._formats.setdefault(model, RequestFormat("json_schema" if schema else "prompt"))
+            options = sent.options(schema, max_tokens, temperature, top_logprobs)
             try:
                 answer = await create(model=model, messages=messages, **options)
             except openai.APIStatusError as error:
@@ -175,13 +204,16 @@ class ChatClient:
                 raise self._no_answer(model, reason) from None
             else:
                 if model not in self.accepted:
-                    self.accepted.add(model)
+                    self.accepted[model] = sent
                     self._formats[model] = sent
                 extensions = answer.http_response.extensions
                 choice = extensions[REPLY].choices[0]
                 content = self.endpoint.redact(choice.message.content or "")[:MAX_ANSWER_CHARS]
                 spent = replace(extensions[SPENT], requests=answer.retries_taken + 1)
-                return ChatAnswer(content, choice.finish_reason or "stop", spent)
+                positions: Sequence[TokenPosition] | None = None
+                if isinstance(choice.logprobs, Logprobs):
+                    positions = choice.logprobs.content
+                return ChatAnswer(content, choice.finish_reason or "stop", spent, positions)
 
     def _failure(self, model: str, error: openai.APIStatusError, words: str) -> ExplearnError:
         status = error.status_code

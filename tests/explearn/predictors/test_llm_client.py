@@ -13,10 +13,10 @@ import openai._base_client
 import pytest
 from chat_server import ChatServer, Reply, Request, answer_json
 
-from explearn_study.annotate.budget import BudgetError, Meter, Price, Spent
-from explearn_study.annotate.llm import client as client_module
-from explearn_study.annotate.llm.client import ChatAnswer, ChatClient, NoAnswerError, RefusedError, RequestFormat
-from explearn_study.annotate.llm.endpoint import Endpoint, EndpointError
+from explearn.predictors.llm.budget import BudgetError, Meter, Price, Spent
+from explearn.predictors.llm.endpoint import Endpoint, EndpointError
+from explearn.predictors.llm.server import client as client_module
+from explearn.predictors.llm.server.client import ChatAnswer, ChatClient, NoAnswerError, RefusedError, RequestFormat
 
 KEY = 'sk-Zx"9/secret+key'
 MESSAGES = [{"role": "system", "content": "Mark."}, {"role": "user", "content": '{"text": "a warm film"}'}]

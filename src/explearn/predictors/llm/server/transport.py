@@ -15,8 +15,8 @@ import openai
 from pydantic import BeforeValidator, Field
 
 from explearn.core.validation import Shape
-from explearn_study.annotate.budget import Meter, Spent
-from explearn_study.annotate.llm.endpoint import BASE_URL, Endpoint, EndpointError
+from explearn.predictors.llm.budget import Meter, Spent
+from explearn.predictors.llm.endpoint import BASE_URL, Endpoint, EndpointError
 
 OVERHEAD_TOKENS = 64
 """Most tokens that a chat template adds per message."""
@@ -39,8 +39,28 @@ class _Message(Shape):
     content: Annotated[str | None, BeforeValidator(_mended)] = None
 
 
+class TokenLogprob(Shape):
+    """A token with the natural logarithm of its probability."""
+
+    token: str
+    logprob: Annotated[float, Field(le=0.001)]
+
+
+class TokenPosition(TokenLogprob):
+    """A token of the output, and the likeliest ones in its place."""
+
+    top_logprobs: list[TokenLogprob]
+
+
+class Logprobs(Shape):
+    """Log-probabilities of an answer."""
+
+    content: list[TokenPosition]
+
+
 class _Choice(Shape):
     message: _Message
+    logprobs: Logprobs | Any = None  # invalid ones do not invalidate the answer
     finish_reason: str | None = None
 
 

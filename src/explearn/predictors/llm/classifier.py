@@ -1,0 +1,329 @@
+"""A prompt to a language model behind an OpenAI-compatible server, as a predictor."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, combinations
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from scipy.stats import binomtest
+
+from explearn.core.documents import read_yaml
+from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
+from explearn.core.validation import PositiveInt, check
+from explearn.predictors.encoding import Text
+from explearn.predictors.function import FunctionEncoding, FunctionPredictor
+from explearn.predictors.llm.budget import PRICES, parse_prices
+from explearn.predictors.llm.endpoint import MODEL, Endpoint
+from explearn.predictors.llm.labels import label_named, label_probabilities, plain
+from explearn.predictors.llm.store import AnswerStore, StoredMeter, open_store
+from explearn.predictors.params import PAIR_SLOT, CompletionParams
+
+if TYPE_CHECKING:
+    # They need an extra.
+    from explearn.predictors.llm.server.client import ChatClient, RequestFormat
+
+logger = logging.getLogger(__name__)
+
+TEXTS_A_CALL = 64
+"""Most texts that are asked about before any answer is used."""
+
+CONFIDENCE = 0.95
+"""Level of the intervals of probabilities from samples."""
+
+
+class LLMParams(CompletionParams):
+    """A prompt to a language model, and what may be spent on it; `mask` is a word."""
+
+    model: str = ""
+    """The model's name on the server; empty: EXPLEARN_LLM_MODEL."""
+    version: str = ""
+    """Anything; another one makes another classifier, for a server that changes the model behind its name."""
+    top_logprobs: Annotated[int, Field(ge=1, le=100)] = 20
+    """Number of likeliest tokens to ask for; hosted servers give at most 20."""
+    samples: Annotated[int, Field(ge=1, le=10_000)] = 20
+    """Answers a text, each a request, if the server gives no log-probabilities."""
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
+    """Longest answer."""
+    max_requests: PositiveInt = 1000
+    """Most requests, retries included, of all runs with the same file of answers."""
+    max_money: Annotated[float, Field(ge=0)] | None = None
+    """Most money of all runs with the same file of answers, in the currency of EXPLEARN_LLM_PRICES."""
+
+    @model_validator(mode="after")
+    def _words_differ(self) -> Self:
+        words = [plain(word) for word in self.label_words.values()]
+        for first, second in combinations(words, 2):
+            if first.startswith(second) or second.startswith(first):
+                raise ValueError(f"label_words: got {first!r} and {second!r}; expected none that begins another")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request: its key in the store, the prompt, and whether it asks for log-probabilities or for a sample."""
+
+    key: str
+    prompt: str
+    sampled: bool
+
+
+class LLMClassifier(FunctionPredictor):
+    """A language model that classifies by a prompt, behind an OpenAI-compatible server.
+
+    The server's address and key are in the environment: EXPLEARN_LLM_BASE_URL, EXPLEARN_LLM_API_KEY. Probabilities
+    are those of the label words, where the server gives log-probabilities (`explearn.predictors.llm.labels`).
+    Otherwise each text is asked `samples` times at temperature 1: with n answers that name a label, c of them this
+    one, its probability is (c + 1/C) / (n + 1), and `intervals` says how far to trust that.
+
+    Every answer is kept in a file, without texts. A run that was killed goes on from there. The budget covers all runs
+    with the same file, and no request is sent that could exceed it.
+
+    Args:
+        prompt: a YAML file, or its values (`LLMParams`): `model`, `template` with `{text}`, `label_words`, ...
+        answers: file of answers. None: the prompt's file with `.answers` after its name.
+
+    Raises:
+        MissingExtraError: in a prediction, `explearn[annotate]`, with the client, is not installed.
+        ParamsError: the prompt cannot be used, or no model or no file of answers is named.
+        DataError: the prompt's file cannot be read; in a prediction, a pair for a template without one, or answers
+            that cannot be kept.
+        EndpointError: in a prediction, the server cannot be used.
+        BudgetError: in a prediction, the budget does not cover the next request.
+        RefusedError: in a prediction, the server refuses a text.
+        NoAnswerError: in a prediction, the server does not answer after all retries.
+        ModelError: in a prediction, no answer names a label.
+
+    Example:
+        >>> from explearn import LLMClassifier
+        >>> prompt = {
+        ...     "model": "llama3.2",
+        ...     "template": "Review: {text}\\nGood or bad? One word:",
+        ...     "label_words": {"negative": "bad", "positive": "good"},
+        ... }
+        >>> LLMClassifier(prompt, "reviews.answers").labels
+        ['negative', 'positive']
+    """
+
+    does = "classifies texts by a prompt"
+
+    def __init__(
+        self,
+        prompt: LLMParams | Mapping[str, Any] | str | os.PathLike[str],
+        answers: str | os.PathLike[str] | None = None,
+    ) -> None:
+        where = ""
+        values: Any = prompt
+        if isinstance(prompt, str | os.PathLike):
+            where = f"{os.fspath(prompt)}, "
+            values = read_yaml(prompt)
+            answers = answers or f"{os.fspath(prompt)}.answers"
+        self.params: LLMParams = check(LLMParams, values, ParamsError, where)
+        if answers is None:
+            raise ParamsError("answers: got none; expected a file to keep the model's answers in")
+        self.answers = Path(answers)
+        self.model = self.params.model or os.environ.get(MODEL, "").strip()
+        if not self.model:
+            raise ParamsError(f"{where}model: got none; expected the model's name there or in {MODEL}")
+        super().__init__(
+            self._predict, list(self.params.label_words), mask=self.params.mask or "", batch_size=TEXTS_A_CALL
+        )
+        self.name = self.model
+        self._words = list(self.params.label_words.values())
+        self._accepted: dict[str, RequestFormat] = {}
+        self._announced = False
+
+    def __repr__(self) -> str:
+        return f"LLMClassifier({self.model!r}, labels={self.labels})"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the model's name, the prompt and the version."""
+        return self._key("classifier")
+
+    def _key(self, *parts: object) -> str:
+        """Return SHA-256 over all settings that an answer depends on, and more."""
+        spending = {"max_requests", "max_money"}
+        settings = self.params.model_dump(exclude=spending) | {"model": self.model}
+        return hashlib.sha256(json.dumps([settings, *parts]).encode()).hexdigest()
+
+    def intervals(self, texts: Iterable[Text]) -> NDArray[np.float64]:
+        """Return intervals of the classes' probabilities, (n, C, 2), at a level of .95.
+
+        Of samples, they are Wilson's, for each class by itself. Where the server gives log-probabilities, both ends
+        are the probability.
+
+        Args:
+            texts: the texts.
+        """
+        inputs = [cast(FunctionEncoding, encoding).input for encoding in self.encoded(texts)]
+        sampled, values = self._answered(inputs)
+        rows = []
+        for row in values:
+            total = row.sum()
+            if total == 0:
+                rows.append([(0.0, 1.0)] * len(row))
+            elif sampled:
+                found = [binomtest(int(count), int(total)).proportion_ci(CONFIDENCE, "wilson") for count in row]
+                rows.append([(ends.low, ends.high) for ends in found])
+            else:
+                rows.append([(p, p) for p in row])
+        return np.array(rows).reshape(-1, len(self.labels), 2)
+
+    def _predict(self, texts: Sequence[str | tuple[str, str]]) -> NDArray[np.float64]:
+        """Return the probabilities of n texts, (n, C)."""
+        sampled, values = self._answered(texts)
+        totals = values.sum(1, keepdims=True)
+        if not totals.any():
+            raise ModelError(
+                f"{self.name}: no answer to {len(texts)} texts names a label; expected a template that asks for one of "
+                f"{', '.join(self._words)}"
+            )
+        prior = totals == 0
+        if sampled:
+            prior[:] = True
+        return np.asarray((values + prior / len(self.labels)) / (totals + prior))
+
+    def _answered(self, texts: Sequence[str | tuple[str, str]]) -> tuple[bool, NDArray[np.float64]]:
+        """Return whether the model was asked for samples, and for each text, (n, C), the labels' counts in them.
+
+        Otherwise the values are probabilities; 0 for all labels where no likely token begins one.
+        """
+        prompts = [self._prompt(text) for text in texts]
+        stopped = Event()
+        # In a thread of its own, since a notebook has a running event loop already.
+        with ThreadPoolExecutor(1) as thread:
+            running = thread.submit(asyncio.run, self._gather(prompts, stopped))
+            try:
+                return running.result()
+            finally:
+                # Ctrl+C: no further request is sent, and those on their way are kept.
+                stopped.set()
+
+    async def _gather(self, prompts: Sequence[str], stopped: Event) -> tuple[bool, NDArray[np.float64]]:
+        with open_store(self.answers) as store:
+            if self._without_logprobs not in store:
+                await self._ask_unknown(store, [self._question(prompt) for prompt in dict.fromkeys(prompts)], stopped)
+            sampled = self._without_logprobs in store
+            values = np.zeros((len(prompts), len(self.labels)))
+            if not sampled:
+                for row, prompt in zip(values, prompts, strict=True):
+                    row[:] = store[self._question(prompt).key] or 0
+                return False, values
+            numbers = range(self.params.samples)
+            samples = {prompt: [self._question(prompt, number) for number in numbers] for prompt in prompts}
+            await self._ask_unknown(store, list(chain.from_iterable(samples.values())), stopped)
+            for row, prompt in zip(values, prompts, strict=True):
+                for question in samples[prompt]:
+                    label = store[question.key]
+                    if label is not None:
+                        row[label] += 1
+            return True, values
+
+    def _prompt(self, text: str | tuple[str, str]) -> str:
+        """Return the prompt around a text; the blank before it goes where all its words are left out."""
+        before, between, behind = self.params.around()
+        if isinstance(text, tuple) != self.params.takes_pairs:
+            raise DataError(
+                f"{self.name}: expected pairs of texts where the template has {PAIR_SLOT}, else single ones"
+            )
+        if isinstance(text, str):
+            text = (text, "")
+        if not text[0]:
+            before = before.rstrip(" ")
+        return before + text[0] + between + text[1] + behind
+
+    @property
+    def _without_logprobs(self) -> str:
+        """Key in the store for: the server gives no log-probabilities."""
+        return self._key("without log-probabilities")
+
+    def _question(self, prompt: str, sample: int | None = None) -> _Question:
+        return _Question(self._key(prompt, sample), prompt, sample is not None)
+
+    async def _ask_unknown(self, store: AnswerStore, questions: Sequence[_Question], stopped: Event) -> None:
+        """Ask the questions that the store has no answer to, until `stopped`; running ones are kept where one fails."""
+        unknown = [question for question in questions if question.key not in store]
+        if not unknown:
+            return
+        from explearn.predictors.llm.server.client import ChatClient  # needs an extra
+
+        endpoint = Endpoint.from_environment()
+        meter = StoredMeter(
+            store,
+            requests=self.params.max_requests,
+            money=self.params.max_money,
+            prices=parse_prices(os.environ.get(PRICES, "").split()),
+        )
+        meter.price(self.model)
+        self._announce(endpoint, meter)
+        waiting = iter(unknown)
+        failures: list[Exception] = []
+
+        async def work() -> None:
+            for question in waiting:
+                if failures or stopped.is_set() or (not question.sampled and self._without_logprobs in store):
+                    return
+                try:
+                    await self._answer(question, client, store)
+                except (ExplearnError, sqlite3.Error) as error:
+                    failures.append(error)
+
+        async with ChatClient(endpoint, meter, self._accepted) as client, asyncio.TaskGroup() as group:
+            for _ in range(min(endpoint.concurrency, len(unknown))):
+                group.create_task(work())
+        if failures:
+            raise failures[0]
+
+    async def _answer(self, question: _Question, client: ChatClient, store: AnswerStore) -> None:
+        answer = await client.complete(
+            self.model,
+            [{"role": "user", "content": question.prompt}],
+            {},
+            max_tokens=self.params.max_tokens,
+            temperature=float(question.sampled),
+            top_logprobs=0 if question.sampled else self.params.top_logprobs,
+        )
+        if question.sampled:
+            store[question.key] = label_named(answer.content, self._words)
+        elif answer.positions is not None and all(position.top_logprobs for position in answer.positions):
+            store[question.key] = label_probabilities(answer.positions, self._words)
+        elif self._without_logprobs not in store:
+            store[self._without_logprobs] = True
+            logger.warning(
+                "%s: the server gives no log-probabilities; %s answers a text are asked for",
+                self.name,
+                self.params.samples,
+            )
+
+    def _announce(self, endpoint: Endpoint, meter: StoredMeter) -> None:
+        """Log the budget, before the first request of this classifier."""
+        if self._announced:
+            return
+        self._announced = True
+        money = ""
+        if self.params.max_money is not None:
+            money = f" and {self.params.max_money:g} in money"
+        logger.warning(
+            "%s at %s: at most %s requests%s in all; spent so far: %s requests, %.4g in money; answers are kept in %s",
+            self.name,
+            endpoint.redact(endpoint.base_url),
+            f"{self.params.max_requests:,}",
+            money,
+            f"{meter.spent.requests:,}",
+            meter.spent.money,
+            self.answers,
+        )

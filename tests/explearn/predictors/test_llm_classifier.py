@@ -1,0 +1,395 @@
+"""A prompt to a language model as a classifier, against a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections import Counter
+
+import numpy as np
+import openai._base_client
+import pytest
+import tiny
+import torch
+import transformers
+import yaml
+from chat_server import ChatServer, Reply
+from typer.testing import CliRunner
+
+import explearn
+from explearn import LLMClassifier
+from explearn.cli.app import app
+from explearn.core.errors import DataError, ModelError, ParamsError
+from explearn.predictors.llm.budget import BudgetError
+from explearn.predictors.llm.labels import label_named, label_probabilities
+from explearn.predictors.llm.server.transport import TokenPosition
+from explearn.predictors.llm.store import open_store
+
+KEY = "sk-secret-key"
+PROMPT = {
+    "model": "m",
+    "template": "Review: {text}\nGood or bad?",
+    "label_words": {"negative": "bad", "positive": "good"},
+}
+TEXT = "a good film not bad"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
+    monkeypatch.setenv("EXPLEARN_LLM_API_KEY", KEY)
+    monkeypatch.delenv("EXPLEARN_LLM_MODEL", raising=False)
+
+
+def reviewed(request):
+    """The text in the prompt."""
+    return request.body["messages"][-1]["content"].removeprefix("Review: ").removesuffix("\nGood or bad?")
+
+
+def goodness(text):
+    """The probability of `positive`."""
+    return 1 / (1 + math.exp(3 * text.count("bad") - 2 * text.count("good")))
+
+
+def place(likely, taken=None):
+    """What a server says of a position: token -> probability, and the token that it took."""
+    top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
+    return {**next(token for token in top if taken in (None, token["token"])), "top_logprobs": top}
+
+
+def with_logprobs(*positions):
+    content = "".join(position["token"] for position in positions)
+    choice = {"message": {"content": content}, "logprobs": {"content": positions}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 20, "completion_tokens": 1}
+    return Reply(raw=json.dumps({"choices": [choice], "usage": usage}).encode())
+
+
+def honest(request):
+    p = goodness(reviewed(request))
+    return with_logprobs(place({" Good": p, "bad": 1 - p}))
+
+
+def sampling(request):
+    """A server without log-probabilities; it answers `bad` to every fourth request."""
+    if "logprobs" in request.body:
+        return Reply(status=400, error="logprobs are not supported")
+    return Reply(content="Bad." if request.attempt % 4 == 0 else "good, I think")
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Starts a server that the environment names."""
+    servers = []
+
+    def start(answer=honest):
+        server = ChatServer(answer).__enter__()
+        servers.append(server)
+        monkeypatch.setenv("EXPLEARN_LLM_BASE_URL", server.url)
+        return server
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+@pytest.fixture
+def answers(tmp_path):
+    return tmp_path / "answers"
+
+
+# ---- probabilities ---------------------------------------------------------------------------------------------------
+
+
+def probabilities(words, *positions):
+    return label_probabilities([TokenPosition.model_validate(position) for position in positions], words)
+
+
+def test_a_label_has_the_probability_of_its_tokens_in_any_spelling():
+    found = probabilities(["bad", "good"], place({" Good": 0.5, "good": 0.1, "bad": 0.2, "?": 0.2}))
+    assert found == pytest.approx([0.25, 0.75])
+
+
+def test_the_first_token_that_tells_labels_apart_counts():
+    first = place({"very": 0.8, "neutral": 0.2})
+    second = place({" good": 0.7, " bad": 0.3})
+    words = ["very good", "very bad", "neutral"]
+    assert probabilities(words, first, second) == pytest.approx([0.56, 0.24, 0.2])
+
+
+def test_a_common_start_that_was_not_taken_is_divided():
+    found = probabilities(["very good", "very bad", "neutral"], place({"neutral": 0.6, "very": 0.4}))
+    assert found == pytest.approx([0.2, 0.2, 0.6])
+
+
+def test_a_label_beyond_the_likeliest_tokens_gets_the_least_of_them():
+    assert probabilities(["bad", "good"], place({"good": 0.9, "?": 0.1})) == pytest.approx([0.1, 0.9])
+    assert probabilities(["bad", "good"], place({"perhaps": 0.9, "?": 0.1})) is None
+
+
+def test_an_answer_names_the_label_that_it_begins_with():
+    answers = ["**Good**, on the whole", "bad", "goods", "not good"]
+    assert [label_named(answer, ["bad", "good"]) for answer in answers] == [1, 0, None, None]
+
+
+def test_probabilities_are_those_of_the_server(serve, answers):
+    serve()
+    classifier = LLMClassifier(PROMPT, answers)
+    expected = [goodness(text) for text in (TEXT, "good")]
+    assert classifier.predict_proba([TEXT, "good"])[:, 1] == pytest.approx(expected)
+    assert (np.diff(classifier.intervals([TEXT])) == 0).all()
+
+
+def test_without_log_probabilities_samples_give_an_interval(serve, answers):
+    server = serve(sampling)
+    classifier = LLMClassifier({**PROMPT, "samples": 12}, answers)
+    assert classifier.predict_proba([TEXT])[0] == pytest.approx([3.5 / 13, 9.5 / 13])
+    low, high = classifier.intervals([TEXT])[0, 1]
+    assert (low, high) == pytest.approx((0.468, 0.911), abs=1e-3)  # Wilson's of 9 in 12
+    assert len(server.requests) <= 12 + 8  # those with log-probabilities that were on their way
+
+
+def test_a_server_that_ignores_the_wish_for_log_probabilities_is_sampled(serve, answers):
+    serve(lambda request: Reply(content="good"))
+    p = LLMClassifier({**PROMPT, "samples": 4}, answers).predict_proba([TEXT])
+    assert p[0] == pytest.approx([0.1, 0.9])
+
+
+def test_one_empty_answer_does_not_change_to_samples(serve, answers):
+    server = serve(lambda request: with_logprobs() if "silence" in reviewed(request) else honest(request))
+    p = LLMClassifier(PROMPT, answers).predict_proba(["good", "silence"])
+    assert p[1] == pytest.approx([0.5, 0.5]) and p[0, 1] == pytest.approx(goodness("good"))
+    assert len(server.requests) == 2
+
+
+def test_answers_without_any_label_are_an_error(serve, answers):
+    serve(lambda request: with_logprobs(place({"Sure": 1.0})))
+    with pytest.raises(ModelError, match="names a label"):
+        LLMClassifier(PROMPT, answers).predict(["a film"])
+
+
+def test_label_words_must_be_told_apart(answers):
+    with pytest.raises(ParamsError, match="label_words"):
+        LLMClassifier({**PROMPT, "label_words": {"a": "1", "b": "10"}}, answers)
+
+
+def test_a_served_and_an_in_process_decoder_agree(serve, answers, tmp_path):
+    settings = tiny.model("gpt2").config
+    settings.architectures = None
+    model = transformers.AutoModelForCausalLM.from_config(settings).eval()
+    tokenizer = tiny.tokenizer("gpt2", 64)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    prompt = {"template": "the review: {text} ! it was", "label_words": {"slow": " slow", "quick": " quick"}}
+    local = explearn.load_classifier(tmp_path / "model", completion=prompt)
+    first = {word: tokenizer(word).input_ids[0] for word in prompt["label_words"].values()}
+
+    @torch.inference_mode()
+    def complete(request):
+        ids = tokenizer(request.body["messages"][-1]["content"], return_tensors="pt").input_ids
+        p = model(ids).logits[0, -1].double().softmax(-1)
+        return with_logprobs(place({word: p[token].item() for word, token in first.items()}))
+
+    serve(complete)
+    served = LLMClassifier({"model": "m", **prompt}, answers)
+    text = "slow delivery and a dog"
+    assert served.predict_proba([text]) == pytest.approx(local.predict_proba([text]), abs=1e-5)
+    for method in ("occlusion", "solvex", "kernel_shap", "lime"):
+        both = [explearn.explain(model, text, method, removal="delete") for model in (local, served)]
+        np.testing.assert_allclose(both[1].scores, both[0].scores, atol=1e-5, err_msg=method)
+
+
+# ---- budget, answers, secrets ----------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_twice(serve, answers):
+    server = serve()
+    LLMClassifier(PROMPT, answers).predict(["good", TEXT])
+    again = LLMClassifier(PROMPT, answers)
+    again.predict([TEXT, "good"])
+    assert len(server.requests) == 2
+    other = LLMClassifier({**PROMPT, "version": "2"}, answers)
+    other.predict([TEXT])
+    assert len(server.requests) == 3 and other.fingerprint != again.fingerprint
+
+
+def test_the_budget_covers_all_runs(serve, answers):
+    server = serve()
+    LLMClassifier({**PROMPT, "max_requests": 3}, answers).predict(["good", "bad"])
+    with pytest.raises(BudgetError):
+        LLMClassifier({**PROMPT, "max_requests": 3}, answers).predict(["good film", "bad film"])
+    assert len(server.requests) == 3
+    LLMClassifier({**PROMPT, "max_requests": 4}, answers).predict(["good film", "bad film"])
+    assert len(server.requests) == 4
+
+
+def test_the_budget_in_money_is_never_exceeded(serve, answers, monkeypatch):
+    monkeypatch.setenv("EXPLEARN_LLM_PRICES", "10000,0")  # an answer costs 0.2, and 1 to 1.5 at the worst
+    server = serve()
+    with pytest.raises(BudgetError):
+        LLMClassifier({**PROMPT, "max_money": 1.7}, answers).predict(["good", "bad", "fine", "poor"])
+    assert len(server.requests) == 2
+
+
+def test_the_budget_is_shown_before_the_first_request(serve, answers, caplog):
+    seen = []
+    serve(lambda request: seen.append(len(caplog.records)) or honest(request))
+    LLMClassifier({**PROMPT, "max_requests": 7}, answers).predict(["good"])
+    assert seen == [1] and "at most 7 requests" in caplog.text
+
+
+def test_ctrl_c_sends_no_further_request(serve, answers):
+    def interrupting(request):
+        if request.number == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return Reply(raw=honest(request).raw, delay=0.2)
+
+    server = serve(interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        LLMClassifier(PROMPT, answers).predict([f"good {number}" for number in range(60)])
+    assert len(server.requests) <= 8
+    with open_store(answers) as store:
+        assert store.spent.requests == len(server.requests)
+
+
+def test_answers_that_cannot_be_kept_are_a_sentence(serve, answers):
+    serve()
+    answers.write_text("a file of something else\n" * 100, encoding="utf-8")
+    with pytest.raises(DataError, match="answers"):
+        LLMClassifier(PROMPT, answers).predict([TEXT])
+
+
+def test_pairs_need_a_place_in_the_template(serve, answers):
+    server = serve(lambda request: with_logprobs(place({"good": 0.6, "bad": 0.4})))
+    with pytest.raises(DataError, match="pair"):
+        LLMClassifier(PROMPT, answers).predict([("a film", "another")])
+    template = "First: {text} Second: {pair}"
+    LLMClassifier({**PROMPT, "template": template}, answers).predict([("a film", "another")])
+    assert [request.body["messages"][0]["content"] for request in server.requests] == ["First: a film Second: another"]
+
+
+def test_keys_and_texts_are_in_no_log_and_no_file(serve, answers, caplog):
+    caplog.set_level(logging.DEBUG)
+    serve(
+        lambda request: Reply(status=401, error=f"wrong key {KEY}") if "poor" in reviewed(request) else honest(request)
+    )
+    classifier = LLMClassifier(PROMPT, answers)
+    classifier.predict([TEXT])
+    with pytest.raises(explearn.ExplearnError) as caught:
+        classifier.predict(["a poor film"])
+    written = caplog.text + str(caught.value) + repr(classifier) + answers.read_bytes().decode("latin-1")
+    assert KEY not in written and "film" not in written
+
+
+def faulty(seed):
+    """A server with the faults of real ones, and texts that it has answered well."""
+    rng = random.Random(seed)
+    answered = Counter()
+
+    def answer(request):
+        fault = rng.choice(["", "", "", "429", "500", "cut", "slow", "json", "labels", "redirect"])
+        faults = {
+            "429": Reply(status=429, error="wait", headers={"retry-after": "0.01"}),
+            "500": Reply(status=500, error="oops"),
+            "cut": Reply(content="good", drop=True),
+            "json": Reply(raw=b"[1]"),
+            "redirect": Reply(status=307, headers={"location": "http://127.0.0.1:9/"}),
+        }
+        if fault in faults:
+            return faults[fault]
+        answered[reviewed(request)] += 1
+        if fault == "labels":
+            return with_logprobs(place({"Hm": 1.0}))
+        return honest(request) if fault != "slow" else Reply(raw=honest(request).raw, delay=0.05)
+
+    return answer, answered
+
+
+def test_kills_and_faults_neither_exceed_the_budget_nor_lose_answers(serve, answers):
+    kills = int(os.environ.get("EXPLEARN_TEST_KILLS", "12"))
+    answer, answered = faulty(1)
+    server = serve(answer)
+    rng = random.Random(2)
+    texts = [f"good {number}" for number in range(6 * kills)]
+    prompt = {**PROMPT, "max_requests": 10 * kills}
+
+    def kept():
+        with sqlite3.connect(answers) as connection:
+            return connection.execute("SELECT count(*) FROM answers").fetchone()[0]
+
+    def predict():
+        LLMClassifier(prompt, answers).predict(texts)
+
+    for _ in range(kills):
+        process = multiprocessing.get_context("fork").Process(target=predict)
+        process.start()
+        until = server.served + rng.randrange(1, 12)
+        latest = time.monotonic() + 2  # a fork of a process with threads may hang
+        while server.served < until and process.is_alive() and time.monotonic() < latest:
+            time.sleep(0.002)
+        process.kill()
+        process.join()
+    assert len(server.requests) <= 10 * kills
+    before = kept()
+    # An answer is asked for twice only if the kill came before it was on disk.
+    lost = sum(answered.values()) - before
+    assert 0 <= lost <= 8 * kills
+    served = server.served
+    server.answer = honest
+    LLMClassifier({**prompt, "max_requests": 100_000}, answers).predict(texts)
+    assert server.served - served == len(texts) - before
+    assert kept() == len(texts)
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prompt_file(tmp_path):
+    path = tmp_path / "prompt.yaml"
+    path.write_text(yaml.safe_dump(PROMPT), encoding="utf-8")
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_explain_takes_a_prompt(serve, prompt_file):
+    serve()
+    arguments = ["explain", "--llm", prompt_file, "--method", "occlusion", "--json", TEXT]
+    attribution = json.loads(run(*arguments))
+    assert attribution["target"] == "negative"
+    p = goodness(TEXT)
+    assert attribution["scores"][1] == pytest.approx((1 - p) - (1 - goodness("a film not bad")), abs=1e-5)
+    assert prompt_file.with_name("prompt.yaml.answers").exists()
+
+
+def test_compare_and_evaluate_take_a_prompt(serve, prompt_file, tmp_path):
+    server = serve()
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a good film\na bad film\ngood and bad\nno good at all\n", encoding="utf-8")
+    page = tmp_path / "page.html"
+    arguments = ["compare", "--llm", prompt_file, "--texts", texts, "--method", "occlusion", "--out", page]
+    output = run(*arguments)
+    assert page.exists() and "occlusion" in output
+    asked = len(server.requests)
+    run(*arguments)
+    assert len(server.requests) == asked
+    classifier = LLMClassifier(prompt_file)
+    attributions = explearn.get_explainer("occlusion").explain(classifier, ["a good film"])
+    evaluation = explearn.evaluate(classifier, attributions, metrics=["comprehensiveness"])
+    assert evaluation.figures["occlusion"]["comprehensiveness"] > 0
+
+
+def test_a_prompt_and_a_classifier_at_once_are_refused(prompt_file):
+    result = CliRunner().invoke(app, ["explain", "--llm", str(prompt_file), "--classifier", "x", TEXT])
+    assert result.exit_code == 2 and "--llm" in result.output
