@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from explearn.core.certificate import Certificate
     from explearn.core.examples import Example, Rationale
     from explearn.core.word_tables import to_arrow, to_frame
+    from explearn.decision.document import DecisionRecord
+    from explearn.decision.record import record
     from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
@@ -65,6 +67,7 @@ __all__ = [
     "Comparison",
     "ComputeOptions",
     "DataError",
+    "DecisionRecord",
     "DeviceError",
     "EvaluateOptions",
     "Evaluation",
@@ -98,6 +101,7 @@ __all__ = [
     "list_metrics",
     "load",
     "load_classifier",
+    "record",
     "register",
     "register_metric",
     "to_arrow",
@@ -116,6 +120,8 @@ _LAZY = {
     "explearn.core.certificate": ("Certificate",),
     "explearn.core.examples": ("Example", "Rationale"),
     "explearn.core.word_tables": ("to_arrow", "to_frame"),
+    "explearn.decision.document": ("DecisionRecord",),
+    "explearn.decision.record": ("record",),
     "explearn.evaluation": ("EvaluateOptions", "Evaluation", "evaluate"),
     "explearn.metrics.base": ("Metric",),
     "explearn.metrics.registry": ("get_metric", "list_metrics", "register_metric"),
