@@ -25,6 +25,9 @@ EXCHANGED = 10
 AT_ONCE = 16
 """Number of pairs that are classified together; the search ends with the first that hold a turn."""
 
+KEPT = 10
+"""Number of words of which each is tried as the only one that stays."""
+
 Replacements = Callable[[int], Sequence[str]]
 """Index of a word -> words for its place."""
 
@@ -124,8 +127,8 @@ class Search:
         while size <= len(singles):
             yield [_joined(singles[:size])]
             size += max(1, size // 4)
-        if len(singles) > 2:
-            yield [_joined(singles)]
+        # Where single words do nothing: all but one.
+        yield [_joined(singles[:kept] + singles[kept + 1 :]) for kept in reversed(range(len(singles)))][:KEPT]
 
     def _prune(self) -> None:
         """Put words back, those that do least first, as long as the answer stays turned."""

@@ -158,9 +158,11 @@ def equal_answers(one: Answer | None, other: Answer | None) -> bool:
     if one.probabilities.keys() != other.probabilities.keys():
         return False
     gaps = [abs(one.probabilities[label] - other.probabilities[label]) for label in one.probabilities]
-    # Two classes that are about as probable may change places; the named one must be of the most probable.
-    best = max(other.probabilities.values())
-    return max(gaps) <= TOLERANCE and other.probabilities.get(one.label, 0.0) >= best - TOLERANCE
+    if one.label not in other.probabilities or other.label not in other.probabilities:
+        return False
+    # Two classes that are about as probable may change places.
+    near = abs(other.probabilities[one.label] - other.probabilities[other.label]) <= TOLERANCE
+    return max(gaps) <= TOLERANCE and near
 
 
 def _equal_scores(now: Sequence[float | None], recorded: Sequence[float | None]) -> bool:
