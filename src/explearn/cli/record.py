@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from explearn.cli.common import Compute, command
 from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
-from explearn.core.validation import check
 from explearn.show.blocks import BOLD_END, BOLD_START
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def record(
         text if pair is None else (text, pair),
         chosen,
         comparison=comparison,
-        exchange=_exchange(exchange),
+        exchange=exchange if exchange in (None, MASKED) else read_yaml(exchange),
         hash_only=hash_only,
         key=key,
         out=out,
@@ -117,11 +116,3 @@ def chosen_explainer(
     methods = options.choose(None if method is None else [method], [] if folder is None else [folder])
     (explainer,) = options.make(methods, values)
     return explainer, options.classifier_for(methods, classifier)
-
-
-def _exchange(given: str | None) -> Any:
-    """Return the words to exchange, read from a file."""
-    if given is None or given == MASKED:
-        return given
-    path = Path(given)
-    return check(dict[str, list[str]], read_yaml(path), ParamsError, f"{path}, ", "; expected WORD: [OTHER, ...]")

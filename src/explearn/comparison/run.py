@@ -233,7 +233,7 @@ def _write_page(
     facts = replace(result.run, made=made, versions=list(manifest["versions"].items()))
     result = replace(result, run=facts)
     write_text(out, page(facts, [result.task]))
-    findings = findings_of(result.run, result.task, dict(request))
+    findings = findings_of(result.run, result.task, request)
     write_manifest(out, {**manifest, "verdict": result.verdict, "findings": findings.model_dump(mode="json")})
     return result
 

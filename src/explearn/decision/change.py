@@ -120,7 +120,7 @@ class Search:
                 return
             yield ordered[start : start + room]
 
-    def _sets(self) -> Iterator[list[Edits]]:
+    def _sets(self) -> Iterator[Sequence[Edits]]:
         """Yield larger and larger sets of the words that do most."""
         singles = self._by_effect()
         size = 3

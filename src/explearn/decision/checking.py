@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from explearn.core.documents import file_digest
 from explearn.core.errors import ParamsError
-from explearn.core.validation import check
-from explearn.decision.document import Answer, Change, DecisionRecord, RecordedCertificate
-from explearn.decision.edits import Decision
-from explearn.decision.record import Exchange, answer_to, elements_of, observe, segments_of_text, shown_words
+from explearn.decision.document import DecisionRecord
+from explearn.decision.record import observe
 from explearn.decision.signature import is_signed_by
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.predictor import Predictor
@@ -22,6 +18,10 @@ from explearn.text.encoding import Text
 TOLERANCE = 1e-3
 """Largest difference between equal probabilities, and between equal scores as a share of the text's largest: other
 processors and numbers of threads change the last digits of float32, and a method may enlarge them."""
+
+
+CHECKED = ("classifier", "answer", "scores", "elements", "without_elements", "change", "certificate")
+"""Parts of a record that are compared with what is computed now, after text and method."""
 
 
 def signature_differences(record: DecisionRecord, document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
@@ -75,7 +75,7 @@ def text_of(record: DecisionRecord, given: Text | None) -> Text:
 def observed_differences(record: DecisionRecord, model: Predictor, explainer: Explainer, text: Text) -> Iterator[str]:
     """Yield which parts of a record differ from what is computed now.
 
-    If text, classifier or method are others, nothing more is computed.
+    If the classifier is another one, nothing is computed; if the text or the method is, only that is said.
 
     Args:
         record: the record.
@@ -83,99 +83,37 @@ def observed_differences(record: DecisionRecord, model: Predictor, explainer: Ex
         explainer: the method.
         text: the text.
     """
-    exchange: Exchange | None = None
-    if record.change.exchange == "masked":
-        exchange = "masked"
-    elif record.change.exchange == "list":
-        exchange = record.change.replacements
-    hash_only = record.text.segments is None
     if record.classifier.sha256 != model.fingerprint:
         yield f"classifier: weights or labels differ from those of {record.classifier.name}"
         return
-    now: DecisionRecord = check(DecisionRecord, observe(model, text, explainer, exchange, hash_only))
-    if now.text != record.text:
-        yield "text: differs from the recorded one (its words or its SHA-256)"
-        return
-    if now.method.model_copy(update={"chosen": record.method.chosen}) != record.method:
-        yield "method: its name, options or weights differ"
-        return
-    if now.classifier.problem != record.classifier.problem or not equal_answers(now.answer, record.answer):
-        yield "answer: its class or its probabilities differ"
-    if not _equal_scores(now.scores, record.scores):
-        yield "scores: differ"
-        return
-    decision = Decision(model, segments_of_text(model, text))
-    words = shown_words(decision.segments, hash_only)
-    yield from _element_differences(record, decision, words)
-    if not _equal_certificates(now.certificate, record.certificate):
-        yield "certificate: differs"
-    yield from _change_differences(record, now.change, decision, words)
+    exchange: Any = None
+    if record.change.exchange is not None:
+        exchange = "masked" if record.change.exchange == "masked" else record.change.replacements
+    # Words are ranked by the recorded scores: those of two may be so near that their order changes elsewhere.
+    ranked = record.scores if len(record.scores) == record.text.words else None
+    hash_only = record.text.segments is None
+    now = observe(model, text, explainer, record.method.chosen, exchange, hash_only, ranked).model_dump(mode="json")
+    then = record.model_dump(mode="json")
+    for part in ("text", "method"):
+        if now[part] != then[part]:
+            yield f"{part}: differs"
+            return
+    now["classifier"]["name"] = record.classifier.name  # the folder may be elsewhere
+    largest = max((abs(score) for score in now["scores"] if score is not None), default=0.0)
+    for part in CHECKED:
+        tolerance = TOLERANCE
+        if part == "scores":
+            tolerance *= largest
+        if not _equal(now[part], then[part], tolerance):
+            yield f"{part}: differs"
 
 
-def _element_differences(record: DecisionRecord, decision: Decision, words: Sequence[str]) -> Iterator[str]:
-    # From the recorded scores: those of two words may be so near that their order changes elsewhere.
-    expected = elements_of(decision, np.array(record.scores, dtype=np.float64), words)
-    if [(element.position, element.word) for element in expected] != [
-        (element.position, element.word) for element in record.elements
-    ]:
-        yield "elements: are not the words with the highest scores"
-        return
-    for element, again in zip(record.elements, expected, strict=True):
-        if not equal_answers(element.without, again.without):
-            yield f"elements: the answer without {element.word!r} differs"
-    without = answer_to(decision, dict.fromkeys(element.position for element in expected))
-    if not equal_answers(record.without_elements, without):
-        yield "elements: the answer without all of them differs"
-
-
-def _change_differences(
-    record: DecisionRecord, again: Change, decision: Decision, words: Sequence[str]
-) -> Iterator[str]:
-    change = record.change
-    if len(change.edits) != len(again.edits):
-        yield f"change: the search finds one of {len(again.edits)} words, the record has {len(change.edits)}"
-        return
-    if change.budget != again.budget:
-        yield f"change: its budget is {again.budget}, the record has {change.budget}"
-    if not change.edits:
-        if change.answer is not None:
-            yield "change: has an answer, but no words"
-        return
-    edits = {edit.position: edit.replacement for edit in change.edits}
-    if any(edit.position >= len(words) or edit.word != words[edit.position] for edit in change.edits):
-        yield "change: its words are not those of the text"
-        return
-    answer = answer_to(decision, edits)
-    turned = answer is not None and decision.turned(np.array([list(answer.probabilities.values())]))[0]
-    if not turned or not equal_answers(answer, change.answer):
-        yield "change: does not turn the answer as the record says"
-
-
-def equal_answers(one: Answer | None, other: Answer | None) -> bool:
-    """Return whether two answers are equal within TOLERANCE."""
-    if one is None or other is None:
-        return one is other
-    if one.probabilities.keys() != other.probabilities.keys():
-        return False
-    gaps = [abs(one.probabilities[label] - other.probabilities[label]) for label in one.probabilities]
-    if one.label not in other.probabilities or other.label not in other.probabilities:
-        return False
-    # Two classes that are about as probable may change places.
-    near = abs(other.probabilities[one.label] - other.probabilities[other.label]) <= TOLERANCE
-    return max(gaps) <= TOLERANCE and near
-
-
-def _equal_scores(now: Sequence[float | None], recorded: Sequence[float | None]) -> bool:
-    if len(now) != len(recorded):
-        return False
-    one = np.array(now, dtype=np.float64)
-    other = np.array(recorded, dtype=np.float64)
-    largest = np.nanmax(np.abs(one), initial=0.0)
-    return bool(np.allclose(one, other, rtol=0, atol=TOLERANCE * largest, equal_nan=True))
-
-
-def _equal_certificates(now: RecordedCertificate | None, recorded: RecordedCertificate | None) -> bool:
-    if now is None or recorded is None:
-        return now is recorded
-    gaps = [abs(now.effect - recorded.effect), abs(now.bound - recorded.bound)]
-    return max(gaps) <= TOLERANCE and now.familiar == recorded.familiar and now.sentence == recorded.sentence
+def _equal(now: Any, then: Any, tolerance: float) -> bool:
+    """Return whether two values of JSON are equal, numbers within a tolerance."""
+    if isinstance(now, float) and isinstance(then, float):
+        return abs(now - then) <= tolerance
+    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        return all(_equal(a, b, tolerance) for a, b in zip(now, then, strict=True))
+    if isinstance(now, dict) and isinstance(then, dict) and now.keys() == then.keys():
+        return all(_equal(value, then[name], tolerance) for name, value in now.items())
+    return bool(now == then)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from explearn.core.certificate import Certificate
 from explearn.core.documents import PathLike, read_json
 from explearn.core.errors import DataError
 from explearn.core.validation import Count, Fraction, Name, Number, Shape, UnicodeText, check
@@ -40,7 +41,7 @@ class RecordedClassifier(Shape):
 
     name: str
     sha256: Sha256
-    problem: Literal["single_label", "binary", "multi_label"]
+    problem: str
 
 
 class Answer(Shape):
@@ -119,15 +120,6 @@ class Change(Shape):
     replacements: dict[str, list[str]]
 
 
-class RecordedCertificate(Shape):
-    """How far the scores can be relied on: fields as in `explearn.Certificate`, and the same in words."""
-
-    effect: Number
-    bound: Number
-    familiar: bool
-    sentence: str
-
-
 class Population(Shape):
     """What a comparison found about the method on other texts of the same kind.
 
@@ -186,7 +178,7 @@ class DecisionRecord(Shape):
     elements: list[Element]
     without_elements: Answer | None
     change: Change
-    certificate: RecordedCertificate | None
+    certificate: Certificate | None
     population: Population | None
     made: dict[str, str]
     versions: dict[str, str]

@@ -48,7 +48,7 @@ def sentences(record: DecisionRecord) -> list[str]:
     said += _about_elements(record, target)
     said.append(_about_change(record, target))
     if record.certificate is not None:
-        said.append(f"How sure the method is of its scores: {record.certificate.sentence}.")
+        said.append(f"How sure the method is of its scores: {record.certificate}.")
     else:
         said.append(f"{record.method.name} does not say how sure it is of its scores; the effects above are measured.")
     return said

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from explearn.core.documents import read_bytes
 from explearn.core.errors import ParamsError
 from explearn.core.extras import need
+from explearn.decision.document import Signature
 
 _WHAT = "a signature"
 _CREATE = "`openssl genpkey -algorithm ed25519 -out key.pem` writes one"
@@ -31,49 +32,34 @@ def read_private_key(path: Path) -> Any:
         MissingExtraError: `explearn[sign]` is not installed.
     """
     need("cryptography", extra="sign", what=_WHAT)
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    refused = ParamsError(f"{path}: is not a private Ed25519 key in PEM without a password; {_CREATE}")
-    try:
-        key = load_pem_private_key(read_bytes(path, ParamsError), password=None)
-    except (ValueError, TypeError) as error:  # TypeError: it has a password
-        raise refused from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise refused
-    return key
+    return _read_key(path, lambda pem: load_pem_private_key(pem, password=None), "private", _CREATE)
 
 
 def read_public_key(path: Path) -> str:
-    """Return a public key from a PEM file, 32 bytes as base64.
-
-    Raises:
-        ParamsError: the file holds no such key.
-        MissingExtraError: `explearn[sign]` is not installed.
-    """
+    """Return a public key from a PEM file, 32 bytes as base64; raise as `read_private_key` does."""
     need("cryptography", extra="sign", what=_WHAT)
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    refused = ParamsError(f"{path}: is not a public Ed25519 key in PEM; `openssl pkey -in key.pem -pubout` writes one")
-    try:
-        key = load_pem_public_key(read_bytes(path, ParamsError))
-    except ValueError as error:
-        raise refused from error
-    if not isinstance(key, Ed25519PublicKey):
-        raise refused
+    key = _read_key(path, load_pem_public_key, "public", "`openssl pkey -in key.pem -pubout` writes one")
     return base64.b64encode(key.public_bytes_raw()).decode()
 
 
-def public_part(key: Any) -> str:
-    """Return the public key of a private one, 32 bytes as base64."""
-    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
+def _read_key(path: Path, load: Callable[[bytes], Any], kind: str, hint: str) -> Any:
+    key = None
+    with contextlib.suppress(ValueError, TypeError):  # TypeError: it has a password
+        key = load(read_bytes(path, ParamsError))
+    if not type(key).__name__.startswith("Ed25519"):
+        raise ParamsError(f"{path}: is not a {kind} Ed25519 key in PEM without a password; {hint}")
+    return key
 
 
-def sign(document: Mapping[str, Any], key: Any) -> dict[str, str]:
+def sign(document: Mapping[str, Any], key: Any) -> Signature:
     """Return the signature of a document."""
+    public_key = base64.b64encode(key.public_key().public_bytes_raw()).decode()
     value = base64.b64encode(key.sign(signed_bytes(document))).decode()
-    return {"algorithm": "Ed25519", "public_key": public_part(key), "value": value}
+    return Signature(algorithm="Ed25519", public_key=public_key, value=value)
 
 
 def is_signed_by(document: Mapping[str, Any], public_key: str, value: str) -> bool:
@@ -94,6 +80,6 @@ def is_signed_by(document: Mapping[str, Any], public_key: str, value: str) -> bo
     try:
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key, validate=True))
         key.verify(base64.b64decode(value, validate=True), signed_bytes(document))
-    except (InvalidSignature, ValueError, binascii.Error):
+    except (InvalidSignature, ValueError):
         return False
     return True
