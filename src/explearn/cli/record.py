@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -84,12 +84,15 @@ def record(
     from explearn.decision.page import sentences
     from explearn.decision.record import record as make
 
+    words: Any = exchange
+    if exchange is not None and exchange != MASKED:
+        words = read_yaml(exchange)
     made = make(
         source,
         text if pair is None else (text, pair),
         chosen,
         comparison=comparison,
-        exchange=exchange if exchange in (None, MASKED) else read_yaml(exchange),
+        exchange=words,
         hash_only=hash_only,
         key=key,
         out=out,

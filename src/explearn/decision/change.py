@@ -97,7 +97,7 @@ class Search:
         """Return the best change of each single word, the one that does most first."""
         return [edits for _, edits in sorted(self._single.values(), key=_margin)]
 
-    def _removals(self, order: Sequence[int]) -> Iterator[list[Edits]]:
+    def _removals(self, order: Sequence[int]) -> Iterator[Sequence[Edits]]:
         yield [{word: None} for word in order[:SINGLES]]
 
     def _exchanges(self, replacements: Replacements | None) -> Iterator[list[Edits]]:

@@ -12,7 +12,7 @@ from explearn.core.documents import PathLike, read_json
 from explearn.core.errors import DataError
 from explearn.core.validation import Count, Fraction, Name, Number, Shape, UnicodeText, check
 
-VERSION = 1
+VERSION: Literal[1] = 1
 """Version of the record's format."""
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from explearn.core.attribution import Attribution
 from explearn.core.words import Segment
-from explearn.decision.document import Answer, DecisionRecord, Edit
+from explearn.decision.document import Answer, DecisionRecord
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -87,20 +87,21 @@ def _about_change(record: DecisionRecord, target: str) -> str:
             f"{several(change.passes, 'changed text')} that were tried does (at most {change.budget} are). "
             "There may be one."
         )
-    what = " and ".join(_edit(edit) for edit in change.edits)
+    removed = [f"“{edit.word}”" for edit in change.edits if edit.replacement is None]
+    done = [f"putting “{edit.replacement}” for “{edit.word}”" for edit in change.edits if edit.replacement is not None]
+    if removed:
+        done.insert(0, f"taking out {' and '.join(removed)}")
+    what = " and ".join(done)
+    smaller = ""
+    if len(change.edits) > 2:
+        smaller = " A smaller one may exist."
     becomes = f"the answer {change.answer.label}"
     if record.classifier.problem == "multi_label":
         becomes = f"another answer for {target}"
     return (
         f"The smallest change found that turns the answer is {bold(what)}: the classifier then gives {becomes}, "
-        f"with probability {_p(change.answer, target)} for {target}. A smaller one may exist where not all were tried."
+        f"with probability {_p(change.answer, target)} for {target}.{smaller}"
     )
-
-
-def _edit(edit: Edit) -> str:
-    if edit.replacement is None:
-        return f"taking out “{edit.word}”"
-    return f"“{edit.replacement}” in place of “{edit.word}”"
 
 
 def _blocks(record: DecisionRecord, signed: bool) -> Iterator[Block]:
