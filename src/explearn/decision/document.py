@@ -167,6 +167,12 @@ class DecisionRecord(Shape):
         versions: package -> version.
         page_sha256: of the page that was written with the record; None if none was.
         signature: None if the record is not signed.
+
+    Example:
+        >>> import explearn
+        >>> schema = explearn.DecisionRecord.model_json_schema()
+        >>> sorted(schema["properties"])[:3]
+        ['answer', 'certificate', 'change']
     """
 
     record: Literal[1]

@@ -74,7 +74,7 @@ class Decision:
         self.classifier = classifier
         self.segments = segments
         self.passes = 0
-        (self.original,) = self._probabilities([{}])
+        self.original = self._probabilities([{}])[0]
         self.target = int(self.original.argmax())
 
     def _probabilities(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
