@@ -100,7 +100,7 @@ class Search:
     def _removals(self, order: Sequence[int]) -> Iterator[Sequence[Edits]]:
         yield [{word: None} for word in order[:SINGLES]]
 
-    def _exchanges(self, replacements: Replacements | None) -> Iterator[list[Edits]]:
+    def _exchanges(self, replacements: Replacements | None) -> Iterator[Sequence[Edits]]:
         if replacements is None:
             return
         changes: list[Edits] = []
@@ -109,7 +109,7 @@ class Search:
                 changes += [{word: replacement} for replacement in replacements(word)]
         yield changes
 
-    def _pairs(self) -> Iterator[list[Edits]]:
+    def _pairs(self) -> Iterator[Sequence[Edits]]:
         """Yield pairs by the sum of what each word does alone."""
         singles = sorted(self._single.values(), key=_margin)
         pairs = [(first + second, {**a, **b}) for (first, a), (second, b) in combinations(singles, 2)]
