@@ -26,7 +26,7 @@ from explearn.cli.app import app
 
 COMMANDS, MENTIONS = commands(ROOT), mentions(ROOT)
 EXPLEARN: Any = typer.main.get_command(app)
-ANY = {"git", "source", "export", "curl", "grep"}
+ANY = {"git", "source", "export", "curl", "grep", "openssl"}
 """Programs of everybody's shell, whose arguments are not looked at."""
 
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from explearn.core.certificate import Certificate
     from explearn.core.examples import Example, Rationale
     from explearn.core.word_tables import to_arrow, to_frame
+    from explearn.decision.document import DecisionRecord
+    from explearn.decision.record import record
     from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
@@ -72,6 +74,7 @@ __all__ = [
     "Comparison",
     "ComputeOptions",
     "DataError",
+    "DecisionRecord",
     "DeviceError",
     "Diff",
     "EvaluateOptions",
@@ -109,6 +112,7 @@ __all__ = [
     "list_metrics",
     "load",
     "load_classifier",
+    "record",
     "register",
     "register_metric",
     "to_arrow",
@@ -131,6 +135,8 @@ _LAZY = {
     "explearn.core.certificate": ("Certificate",),
     "explearn.core.examples": ("Example", "Rationale"),
     "explearn.core.word_tables": ("to_arrow", "to_frame"),
+    "explearn.decision.document": ("DecisionRecord",),
+    "explearn.decision.record": ("record",),
     "explearn.evaluation": ("EvaluateOptions", "Evaluation", "evaluate"),
     "explearn.metrics.base": ("Metric",),
     "explearn.metrics.registry": ("get_metric", "list_metrics", "register_metric"),

@@ -1,4 +1,4 @@
-"""Commands of the project: `explearn report`, `gate` and `verify`."""
+"""Commands of the project: `explearn report` and `gate`."""
 
 from __future__ import annotations
 
@@ -52,51 +52,3 @@ def gate(
         print(summary(changes))
     if worse:
         raise typer.Exit(1)
-
-
-def verify(
-    of: Annotated[
-        Path, typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its manifest (JSON), or a bundle's folder.")
-    ],
-) -> None:
-    """Check a page and its inputs (texts, models, results, code, versions) against the manifest next to it, or a
-    bundle's files against the bundle's manifest.
-
-    Exit code 0: nothing differs. 1: something differs, and is named. 2: there is no manifest.
-
-    explearn verify report.html
-    """
-    with user_errors():
-        from explearn.bundle.manifest import differences, read_manifest
-        from explearn.report.manifest import check_manifest, manifests_in
-
-        def fingerprint(name: str) -> str:
-            from explearn.predictors.pretrained import load_classifier
-
-            return load_classifier(name, device="cpu").fingerprint
-
-        same = True
-        manifests = list(manifests_in(of)) if of.is_dir() else [of.with_suffix(".json")]
-        for manifest in manifests:
-            checked, differing = check_manifest(manifest, fingerprint)
-            same &= print_check(manifest, f"{', '.join(checked)} are unchanged.", differing)
-        if not manifests:
-            files = read_manifest(of)
-            differing = list(differences(of, files))
-            same = print_check(of, f"all {len(files.files):,} files are unchanged.", differing)
-    if not same:
-        raise typer.Exit(1)
-
-
-def print_check(path: Path, unchanged: str, differing: list[str]) -> bool:
-    """Print the differences from a manifest, or that there are none; return whether there are none."""
-    # Names come from the manifest.
-    for difference in differing:
-        print(printable(difference, one_line=True))
-    sentence = unchanged
-    if len(differing) == 1:
-        sentence = "1 difference"
-    elif differing:
-        sentence = f"{len(differing)} differences"
-    print(printable(f"{path}: {sentence}", one_line=True))
-    return not differing

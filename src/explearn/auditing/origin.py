@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explearn.comparison.provenance import check_manifest_place, facts_of, manifest_of
+from explearn.comparison.provenance import check_manifest_place, manifest_of, page_facts
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
@@ -90,7 +90,7 @@ def write_page(
     """
     check_page(path)
     origin: Origin = result.origin
-    made = facts_of(path, origin.model, origin.request, origin.call)
+    made = page_facts(path, origin.model, origin.request, origin.call)
     blocks = list(make_blocks(result, made))
     write_text(path, render_html(blocks, draw(blocks), "Kinds of findings"))
     table = io.StringIO()

@@ -20,7 +20,9 @@ from explearn.cli.diff import diff
 from explearn.cli.explain import explain
 from explearn.cli.export import export
 from explearn.cli.finetune import finetune
+from explearn.cli.record import record
 from explearn.cli.train import train
+from explearn.cli.verify import verify
 from explearn.core.errors import UnsupportedError
 from explearn.methods.info import Family, MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos
@@ -144,7 +146,7 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
             _describe_options(console, field.annotation, indent + 4)
 
 
-for _command in (explain, compare, audit, diff, train, finetune, methods, demo, export):
+for _command in (explain, record, compare, verify, audit, diff, train, finetune, methods, demo, export):
     app.command()(_command)
 # Commands that installed packages declare: Typer apps, or functions.
 for _entry in sorted(importlib.metadata.entry_points(group="explearn.commands"), key=lambda entry: entry.name):

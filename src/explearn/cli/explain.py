@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ from explearn.show.display import PAGE_END, PAGE_START, block, methods_html, row
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
+    from explearn.core.compute import ComputeOptions
     from explearn.predictors.predictor import Predictor
 
 Write = Callable[[Any, Sequence["Attribution"]], object]
@@ -88,7 +90,8 @@ PairColumn = Annotated[
 Files = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Write to this file: .html (a page with the words in colour), .parquet or .csv (one row per word), "
+        help="Write to this file: .html (a page with the words in colour, with a manifest for `explearn "
+        "verify` next to it), .parquet or .csv (one row per word), "
         ".jsonl (one line per text and method); may be repeated.",
         show_default=False,
     ),
@@ -149,6 +152,7 @@ def explain(
     loaded = as_predictor(options.named_classifier(source, llm), compute, completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
+    whole = loaded
     loaded = _view(loaded, token, versus)
     unnamed = not (method or explainer or option)
     if unnamed:
@@ -167,6 +171,17 @@ def explain(
             description = f"explain by {used.name}"
         explained.append(used.iter_explain(loaded, inputs, targets, description, windows, unit))
     _write(loaded, inputs, explained, files, as_json, interactions)
+    request = {
+        "texts": hashlib.sha256(repr(inputs).encode()).hexdigest(),
+        "methods": {used.name: used.options.model_dump(mode="json") for used in explainers},
+        "targets": target,
+        "versus": versus,
+        "token": token,
+        "unit": unit,
+        "windows": windows,
+        "interactions": interactions,
+    }
+    _write_manifests(files, source, whole, compute, table, request)
     if as_json:
         return
     if unnamed:
@@ -213,7 +228,10 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
+            from explearn.comparison.provenance import check_manifest_place
+
             check_own(path, is_page, "a page of Explearn")
+            check_manifest_place(path)
         else:
             check_own(path, _holds_scores, "a table of scores")
     if len({os.path.realpath(path) for path in files}) < len(files):
@@ -228,6 +246,36 @@ def _check_no_file_names(texts: Sequence[str]) -> None:
                 f"texts: got the name of a file, {shown(text)}; expected a text (to read the texts of "
                 "a file use `--texts FILE`)"
             )
+
+
+def _write_manifests(
+    files: Sequence[Path],
+    source: str,
+    classifier: Predictor,
+    compute: ComputeOptions,
+    table: Path | None,
+    request: dict[str, Any],
+) -> None:
+    """Write a manifest next to each page, which `explearn verify` checks.
+
+    Args:
+        files: pages and other files.
+        source: the classifier as it was named.
+        classifier: the classifier.
+        compute: where and how it was computed.
+        table: file of the texts, if there is one.
+        request: what was asked for.
+    """
+    pages = [path for path in files if path.suffix == ".html"]
+    if not pages:
+        return
+    from explearn.comparison.provenance import manifest_of, page_facts
+    from explearn.report.manifest import write_manifest
+
+    request = {"classifier": classifier.fingerprint, **request}
+    for page in pages:
+        made = page_facts(page, classifier, request, "explearn explain")
+        write_manifest(page, manifest_of(page, source, classifier, compute, [table], "texts", request, made))
 
 
 def _with_interactions(

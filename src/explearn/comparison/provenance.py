@@ -1,4 +1,4 @@
-"""The origin of a comparison's page (when, how and from what it was made), for its footer and its manifest."""
+"""The origin of a page (when, how and from what it was made), for its footer and its manifest."""
 
 from __future__ import annotations
 
@@ -32,24 +32,16 @@ def check_manifest_place(out: Path) -> None:
     check_own(manifest, is_manifest, "a manifest of a page")
 
 
-def facts_of(
-    out: Path, model: Predictor, request: Mapping[str, Any], function: str = "explearn.compare"
-) -> dict[str, str]:
-    """Return how the page was made.
+def facts_of(model: Predictor, otherwise: str) -> dict[str, str]:
+    """Return when and how something was computed: heading -> fact.
 
     Args:
-        out: the page.
         model: the classifier.
-        request: the arguments that its figures depend on.
-        function: the function that made it, if no command did.
-
-    Returns:
-        Heading -> fact.
+        otherwise: what was called if it was not a command.
     """
     program = "/".join(Path(sys.argv[0]).parts[-2:])
-    called = program.endswith(("/explearn", "/explearn.exe", "cli/app.py"))
-    command = f"{function}, in Python"
-    if called:
+    command = otherwise
+    if program.endswith(("/explearn", "/explearn.exe", "cli/app.py")):
         command = shlex.join(["explearn", *sys.argv[1:]])
     device = str(model.device)
     if model.device.type == "cuda":
@@ -58,6 +50,20 @@ def facts_of(
         "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "Command": command,
         "Machine": f"Python {python_version()}, {os.cpu_count()} processors, computed on {device}",
+    }
+
+
+def page_facts(out: Path, model: Predictor, request: Mapping[str, Any], otherwise: str) -> dict[str, str]:
+    """Return how a page was made: heading -> fact.
+
+    Args:
+        out: the page.
+        model: the classifier.
+        request: the arguments that its figures depend on.
+        otherwise: what was called if it was not a command.
+    """
+    return {
+        **facts_of(model, otherwise),
         "Classifier": f"{model.name}; SHA-256 of its weights and labels: {request['classifier']}",
         "Texts": f"SHA-256 of texts, labels and marks as they were read: {request['texts']}",
         "Manifest": f"{out.with_suffix('.json').name}; `explearn verify {out.name}` checks it",
@@ -82,11 +88,11 @@ def manifest_of(
     request: Mapping[str, Any],
     made: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the manifest of a comparison, with paths relative to the working directory.
+    """Return the manifest of a page, with paths relative to the working directory.
 
     Args:
         out: the page.
-        classifier: the argument of `compare`.
+        classifier: the classifier as it was named.
         model: the classifier that it stands for.
         compute: where and how it was computed.
         files: texts and scores; those that are not files are left out.

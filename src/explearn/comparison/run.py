@@ -222,17 +222,19 @@ def _write_page(
     request: Mapping[str, Any],
 ) -> Comparison:
     """Write the page and its manifest; return the comparison with what they say about its origin."""
-    from explearn.comparison.provenance import facts_of, manifest_of
+    from explearn.comparison.findings import findings_of
+    from explearn.comparison.provenance import manifest_of, page_facts
     from explearn.report.manifest import write_manifest
     from explearn.report.page import page
 
-    made = facts_of(out, model, request)
+    made = page_facts(out, model, request, "explearn.compare, in Python")
     compute = compute or ComputeOptions()
     manifest = manifest_of(out, classifier, model, compute, files, result.task.task, request, made)
     facts = replace(result.run, made=made, versions=list(manifest["versions"].items()))
     result = replace(result, run=facts)
     write_text(out, page(facts, [result.task]))
-    write_manifest(out, {**manifest, "verdict": result.verdict})
+    findings = findings_of(result.run, result.task, request)
+    write_manifest(out, {**manifest, "verdict": result.verdict, "findings": findings.model_dump(mode="json")})
     return result
 
 

@@ -1,0 +1,137 @@
+"""`explearn verify`: is a page, a record or a bundle still what it was, and does it hold when computed again?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from explearn.cli.common import Compute, command
+from explearn.cli.record import Explained, chosen_explainer
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
+from explearn.core.escape import printable
+
+_RECORDS = "Records of decisions"
+
+
+@command
+def verify(
+    of: Annotated[
+        Path,
+        typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its JSON (a manifest or record), or a bundle's folder."),
+    ],
+    classifier: Annotated[
+        str,
+        typer.Option(
+            help="Folder or hub name of the record's classifier.",
+            show_default=False,
+            envvar="EXPLEARN_CLASSIFIER",
+            rich_help_panel=_RECORDS,
+        ),
+    ] = "",
+    explainer: Explained = None,
+    text: Annotated[
+        str | None,
+        typer.Option(help="The text of a record with only its hash.", show_default=False, rich_help_panel=_RECORDS),
+    ] = None,
+    pair: Annotated[
+        str | None, typer.Option(help="Its second segment.", show_default=False, rich_help_panel=_RECORDS)
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            help="PEM file with the public key that must have signed the record.",
+            show_default=False,
+            rich_help_panel=_RECORDS,
+        ),
+    ] = None,
+    *,
+    compute: Compute,
+) -> None:
+    """Check a page and its inputs (texts, models, results, code, versions) against the manifest next to it, a bundle's
+    files against the bundle's manifest; or compute a record again, and check its signature.
+
+    Exit code 0: nothing differs. 1: something differs, and is named. 2: there is nothing to check, or it is unreadable.
+
+    explearn verify report.html
+    """
+    from explearn.bundle.manifest import differences, read_manifest
+    from explearn.decision.document import holds_record
+    from explearn.report.manifest import check_manifest, manifests_in
+
+    def fingerprint(name: str) -> str:
+        from explearn.predictors.pretrained import load_classifier
+
+        return load_classifier(name, device="cpu").fingerprint
+
+    document = of if of.is_dir() else of.with_suffix(".json")
+    if holds_record(document):
+        segments = None
+        if text is not None:
+            segments = text if pair is None else (text, pair)
+        same = _verify_record(document, classifier, explainer, segments, key, compute)
+    else:
+        same = True
+        manifests = list(manifests_in(of)) if of.is_dir() else [document]
+        for manifest in manifests:
+            checked, differing = check_manifest(manifest, fingerprint)
+            same &= print_check(manifest, f"{', '.join(checked)} are unchanged.", differing)
+        if not manifests:
+            files = read_manifest(of)
+            differing = list(differences(of, files))
+            same = print_check(of, f"all {len(files.files):,} files are unchanged.", differing)
+    if not same:
+        raise typer.Exit(1)
+
+
+def _verify_record(
+    path: Path,
+    classifier: str,
+    folder: Path | None,
+    text: str | tuple[str, str] | None,
+    key: Path | None,
+    compute: ComputeOptions,
+) -> bool:
+    """Check a record, print what differs, and return whether nothing does."""
+    from explearn.decision.checking import observed_differences, page_differences, signature_differences, text_of
+    from explearn.decision.document import read_record
+    from explearn.decision.signature import read_public_key
+    from explearn.methods.registry import get_explainer, get_info
+    from explearn.predictors.pretrained import load_classifier
+
+    record, document = read_record(path)
+    public_key = None
+    if key is not None:
+        public_key = read_public_key(key)
+    explainer, source = chosen_explainer(None, folder, None, classifier)
+    segments = text_of(record, text)
+    name = record.method.name
+    if explainer is None:
+        if get_info(name).untrained:
+            raise ParamsError(f"--explainer: got none; expected the folder of the {name} that made the record")
+        explainer = get_explainer(name, **record.method.options)
+    differing = list(signature_differences(record, document, public_key))
+    differing += page_differences(record, path.with_suffix(".html"))
+    differing += observed_differences(record, load_classifier(source, compute), explainer, segments)
+    unsigned = "Date, command, versions and the comparison's findings are not computed again"
+    if record.signature is None:
+        print(f"{unsigned}, and the record is not signed: whoever had it can have changed them.")
+    elif public_key is None:
+        print(f"{unsigned}; the signature is by {record.signature.public_key}. Give --key to check whose that is.")
+    return print_check(path, "text, classifier, answer, method, scores, elements and change are confirmed.", differing)
+
+
+def print_check(path: Path, unchanged: str, differing: list[str]) -> bool:
+    """Print the differences, or that there are none; return whether there are none."""
+    # Names come from the manifest.
+    for difference in differing:
+        print(printable(difference, one_line=True))
+    sentence = unchanged
+    if len(differing) == 1:
+        sentence = "1 difference"
+    elif differing:
+        sentence = f"{len(differing)} differences"
+    print(printable(f"{path}: {sentence}", one_line=True))
+    return not differing

@@ -1,0 +1,119 @@
+"""The check of a record: everything that can be computed again is, and each difference is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from explearn.core.documents import file_digest
+from explearn.core.errors import ParamsError
+from explearn.decision.document import DecisionRecord
+from explearn.decision.record import observe
+from explearn.decision.signature import is_signed_by
+from explearn.methods.base.explainer import Explainer
+from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import Text
+
+TOLERANCE = 1e-3
+"""Largest difference between equal probabilities, and between equal scores as a share of the text's largest: other
+processors and numbers of threads change the last digits of float32, and a method may enlarge them."""
+
+
+CHECKED = ("classifier", "answer", "scores", "elements", "without_elements", "change", "certificate")
+"""Parts of a record that are compared with what is computed now, after text and method."""
+
+
+def signature_differences(record: DecisionRecord, document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
+    """Yield what is wrong with a record's signature.
+
+    Args:
+        record: the record.
+        document: what it was read from.
+        public_key: the key that must have signed it, 32 bytes as base64. None: any.
+
+    Raises:
+        MissingExtraError: the record is signed, and `explearn[sign]` is not installed.
+    """
+    signature = record.signature
+    if signature is None:
+        if public_key is not None:
+            yield "signature: there is none"
+        return
+    if public_key is not None and signature.public_key != public_key:
+        yield "signature: is by another key"
+    elif not is_signed_by(document, signature.public_key, signature.value):
+        yield "signature: does not fit the record, which was changed after it was signed"
+
+
+def page_differences(record: DecisionRecord, page: Path) -> Iterator[str]:
+    """Yield what is wrong with the page next to a record, if there is one."""
+    if record.page_sha256 is None:
+        return
+    if not page.is_file():
+        yield f"page: {page.name} is missing"
+    elif file_digest(page) != record.page_sha256:
+        yield f"page: {page.name} differs"
+
+
+def text_of(record: DecisionRecord, given: Text | None) -> Text:
+    """Return the text of a record: the given one, or else the record's own.
+
+    Raises:
+        ParamsError: there is none.
+    """
+    if given is not None:
+        return given
+    segments = record.text.segments
+    if segments is None:
+        raise ParamsError("--text: got none, and the record has only its SHA-256; expected the text")
+    if len(segments) == 1:
+        return segments[0]
+    return segments[0], segments[-1]
+
+
+def observed_differences(record: DecisionRecord, model: Predictor, explainer: Explainer, text: Text) -> Iterator[str]:
+    """Yield which parts of a record differ from what is computed now.
+
+    If the classifier is another one, nothing is computed; if the text or the method is, only that is said.
+
+    Args:
+        record: the record.
+        model: the classifier.
+        explainer: the method.
+        text: the text.
+    """
+    if record.classifier.sha256 != model.fingerprint:
+        yield f"classifier: weights or labels differ from those of {record.classifier.name}"
+        return
+    exchange: Any = None
+    if record.change.exchange is not None:
+        exchange = "masked" if record.change.exchange == "masked" else record.change.replacements
+    # Words are ranked by the recorded scores: those of two may be so near that their order changes elsewhere.
+    ranked = record.scores if len(record.scores) == record.text.words else None
+    hash_only = record.text.segments is None
+    now = observe(model, text, explainer, record.method.chosen, exchange, hash_only, ranked).model_dump(mode="json")
+    then = record.model_dump(mode="json")
+    for part in ("text", "method"):
+        if now[part] != then[part]:
+            yield f"{part}: differs"
+            return
+    now["classifier"]["name"] = record.classifier.name  # the folder may be elsewhere
+    largest = max((abs(score) for score in now["scores"] if score is not None), default=0.0)
+    for part in CHECKED:
+        tolerance = TOLERANCE
+        if part == "scores":
+            tolerance *= largest
+        if not _equal(now[part], then[part], tolerance):
+            yield f"{part}: differs"
+
+
+def _equal(now: Any, then: Any, tolerance: float) -> bool:
+    """Return whether two values of JSON are equal, numbers within a tolerance."""
+    if isinstance(now, float) and isinstance(then, float):
+        return abs(now - then) <= tolerance
+    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        return all(_equal(a, b, tolerance) for a, b in zip(now, then, strict=True))
+    if isinstance(now, dict) and isinstance(then, dict) and now.keys() == then.keys():
+        return all(_equal(value, then[name], tolerance) for name, value in now.items())
+    return bool(now == then)

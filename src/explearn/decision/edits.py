@@ -1,0 +1,127 @@
+"""Texts with words taken out or exchanged, as the classifier would get them from a user, and its answers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.words import Segment, gaps_of
+from explearn.predictors.labelled import HOLDS_FROM, Problem
+from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import Text
+
+Edits = Mapping[int, str | None]
+"""Index of a word -> the word in its place; None: it is taken out."""
+
+LEAST_PROBABILITY = 1e-12
+"""Value below which a probability counts as this, for its logarithm."""
+
+
+def edited_text(segments: Sequence[Segment], edits: Edits) -> Text | None:
+    """Return a text with some words taken out or exchanged; None if a segment would have no word.
+
+    White space stays as it is; of that around a word taken out, the longer part.
+
+    Args:
+        segments: one, or two of a pair.
+        edits: the changes, by index over the words of all segments.
+
+    Example:
+        >>> from explearn.core.words import Segment
+        >>> edited_text([Segment.of("a very good  film")], {1: None, 2: "bad"})
+        'a bad  film'
+    """
+    texts = []
+    first = 0
+    for segment in segments:
+        text = ""
+        gap = ""
+        for index, (word, before) in enumerate(zip(segment.words, gaps_of(segment), strict=False), start=first):
+            gap = max(gap, before, key=len)
+            replacement = edits.get(index, word)
+            if replacement is not None:
+                text += gap + replacement
+                gap = ""
+        first += len(segment.words)
+        if not text.strip():
+            return None
+        texts.append(text.strip())
+    if len(texts) == 1:
+        return texts[0]
+    return texts[0], texts[1]
+
+
+class Decision:
+    """A classifier's answer to a text, and its answers to changed texts.
+
+    Attributes:
+        classifier: the classifier.
+        segments: the text.
+        original: its probabilities, (C,).
+        target: index of the most probable class.
+        passes: number of changed texts that the classifier has read.
+    """
+
+    def __init__(self, classifier: Predictor, segments: Sequence[Segment]) -> None:
+        """Classify the text.
+
+        Args:
+            classifier: the classifier.
+            segments: the text.
+        """
+        self.classifier = classifier
+        self.segments = segments
+        self.passes = 0
+        self.original = self._probabilities([{}])[0]
+        self.target = int(self.original.argmax())
+
+    def _probabilities(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
+        texts = []
+        for edits in changes:
+            text = edited_text(self.segments, edits)
+            if text is None:
+                raise ValueError("a change leaves no word")
+            texts.append(text)
+        return self.classifier.predict_proba(texts)
+
+    def ask(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
+        """Return the probabilities of changed texts, (changes, C); each counts as a pass."""
+        self.passes += len(changes)
+        return self._probabilities(changes)
+
+    def possible(self, edits: Edits) -> bool:
+        """Return whether words are left in each segment."""
+        return edited_text(self.segments, edits) is not None
+
+    def margin(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how far changed texts are from another answer, (n,): below 0 the answer has turned.
+
+        It is the logarithm of the odds of the class against the next most probable one; for a multi-label classifier,
+        of the label against its absence, with the other sign where the label does not apply to the text.
+
+        Args:
+            probabilities: (n, C).
+        """
+        target = probabilities[:, self.target]
+        if self.classifier.problem is Problem.MULTI_LABEL:
+            odds = _logarithm(target) - _logarithm(1 - target)
+            if self.original[self.target] < HOLDS_FROM:
+                odds = -odds
+            return odds
+        others = np.delete(probabilities, self.target, axis=1)
+        return _logarithm(target) - _logarithm(others.max(axis=1))
+
+    def turned(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return whether changed texts get another answer, bool, (n,), from their probabilities, (n, C)."""
+        if self.classifier.problem is Problem.MULTI_LABEL:
+            applied = self.original[self.target] >= HOLDS_FROM
+            changed: NDArray[np.bool_] = (probabilities[:, self.target] >= HOLDS_FROM) != applied
+            return changed
+        different: NDArray[np.bool_] = probabilities.argmax(axis=1) != self.target
+        return different
+
+
+def _logarithm(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.log(np.maximum(probabilities, LEAST_PROBABILITY)))

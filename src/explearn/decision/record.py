@@ -1,0 +1,322 @@
+"""`explearn.record`: why a classifier decided about one text as it did, as a record that can be checked later."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.api import default_explainer
+from explearn.bundle.loading import Bundle
+from explearn.comparison.findings import read_findings
+from explearn.comparison.provenance import facts_of
+from explearn.core.certificate import TOP_WORDS, certify
+from explearn.core.compute import ComputeOptions
+from explearn.core.documents import file_digest
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
+from explearn.core.validation import check
+from explearn.core.writing import check_own, is_page, write_json, write_text
+from explearn.decision.change import BUDGET, Replacements, Search
+from explearn.decision.document import (
+    VERSION,
+    Answer,
+    Change,
+    DecisionRecord,
+    Edit,
+    Element,
+    Population,
+    RecordedClassifier,
+    RecordedMethod,
+    RecordedText,
+    holds_record,
+)
+from explearn.decision.edits import Decision, Edits
+from explearn.decision.page import page_of
+from explearn.decision.replacements import from_list, from_masked_words
+from explearn.decision.signature import read_private_key, sign
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.registry import get_explainer, get_info, with_seed
+from explearn.predictors.labelled import CLASSES
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.pretrained import as_predictor
+from explearn.report.versions import COMPARISON, versions
+from explearn.text.encoding import Text, as_segments
+
+Chosen = Literal["named", "best in the comparison", "default"]
+"""Why a method was taken."""
+
+Exchange = Literal["masked"] | Mapping[str, Sequence[str]]
+"""Words for the place of a word: by the masked-word head of the classifier's checkpoint, or word -> words."""
+
+
+def record(
+    classifier: Any,
+    text: Text,
+    method: str | Explainer | Bundle | None = None,
+    *,
+    comparison: str | Path | None = None,
+    exchange: Exchange | None = None,
+    hash_only: bool = False,
+    key: str | Path | None = None,
+    out: str | Path | None = None,
+    device: str | ComputeOptions | None = None,
+) -> DecisionRecord:
+    """Record one decision of a classifier: its answer, the words behind it, and what would turn it.
+
+    All that the record says about other texts is measured on the classifier. It is no legal advice, and no proof of
+    cause.
+
+    Args:
+        classifier: as for `explearn.explain`; for `explearn verify` it must be a folder or hub name.
+        text: a text, or a pair of texts.
+        method: method or explainer. None: the method that the comparison found best, else what `explearn.explain`
+            takes.
+        comparison: JSON that `explearn.compare` wrote next to its page, for this classifier.
+        exchange: words to exchange for a word in the search for the smallest change: `masked`, by the masked-word head
+            in the classifier's checkpoint, or word -> words. None: words are only taken out.
+        hash_only: leave out the text and its words; keep its SHA-256.
+        key: PEM file with a private Ed25519 key, by which the record is signed.
+        out: the page to write, next to which goes the record with the same name, ending in .json. None: no file.
+        device: device for a classifier that is loaded here, or `ComputeOptions`.
+
+    Returns:
+        The record.
+
+    Raises:
+        DataError: the text or the comparison cannot be used.
+        ParamsError: another argument cannot be used.
+        UnsupportedError: the classifier has no classes, reads the text as a question or classifies a token; or its
+            checkpoint has no masked-word head.
+        MissingExtraError: `explearn[sign]` is not installed, and there is a key.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> record = explearn.record(make_classifier(), "a warm funny sequel", "occlusion")
+        >>> record.answer.label, len(record.scores), len(record.elements)
+        ('no', 4, 3)
+    """
+    if hash_only and exchange is not None:
+        raise ParamsError("hash only: got words to exchange, too, which say something of the text; leave them out")
+    target = None
+    if out is not None:
+        target = Path(out)
+        check_files(target)
+    signer = None
+    if key is not None:
+        signer = read_private_key(Path(key))
+    model = as_predictor(classifier, ComputeOptions(device=device) if isinstance(device, str) else device)
+    explainer, chosen, population = _method(model, method, comparison)
+    observed = observe(model, text, explainer, chosen, exchange, hash_only)
+    made = observed.model_copy(update={"population": population, "made": _made(model, text, hash_only)})
+    page = page_of(made, signed=signer is not None)
+    if target is not None:
+        made = made.model_copy(update={"page_sha256": hashlib.sha256(page.encode()).hexdigest()})
+    if signer is not None:
+        made = made.model_copy(update={"signature": sign(made.model_dump(mode="json"), signer)})
+    if target is not None:
+        write_text(target, page)
+        write_json(target.with_suffix(".json"), made.model_dump(mode="json"))
+    return made
+
+
+def check_files(out: Path) -> None:
+    """Raise ParamsError if a record's page or JSON would replace something else."""
+    document = out.with_suffix(".json")
+    if document == out:
+        raise ParamsError(f"out: got {out}; expected another name: the record itself has this one")
+    check_own(out, is_page, "a page of Explearn")
+    check_own(document, holds_record, "a record")
+
+
+# ---- the method ------------------------------------------------------------------------------------------------------
+
+
+def _method(
+    model: Predictor, method: str | Explainer | Bundle | None, comparison: str | Path | None
+) -> tuple[Explainer, Chosen, Population | None]:
+    """Return the explainer, why this one, and what the comparison says about it."""
+    findings = None
+    if comparison is not None:
+        findings = read_findings(Path(comparison))
+        if findings.classifier != model.fingerprint:
+            raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
+    chosen: Chosen = "named"
+    if method is not None:
+        explainer = _explainer(model, method)
+    elif findings is None:
+        chosen = "default"
+        explainer = default_explainer(model)
+    else:
+        chosen = "best in the comparison"
+        best = findings.best
+        if best is None or get_info(best).untrained:
+            raise ParamsError(f"{comparison}: its best method is {best}, which cannot be made anew; name a method")
+        explainer = get_explainer(best, **with_seed(best, findings.methods[best].options, findings.seed))
+    if comparison is None or findings is None:
+        return explainer, chosen, None
+    found = findings.about(explainer)
+    digest = file_digest(Path(comparison))
+    return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)
+
+
+def _explainer(model: Predictor, method: str | Explainer | Bundle) -> Explainer:
+    if isinstance(method, str):
+        return get_explainer(method)
+    if isinstance(method, Bundle):
+        method.check_classifier(model)
+        return method.explainer
+    if not isinstance(method, Explainer):
+        raise ParamsError(f"method: got {kind_of(method)}; expected a name or an explainer")
+    return method
+
+
+def _method_sha256(explainer: Explainer) -> str:
+    """Return the SHA-256 of a method: its name, its options and, if it is trained, its weights."""
+    content: dict[str, Any] = {"name": explainer.name, "options": explainer.options.model_dump(mode="json")}
+    if isinstance(explainer, LearnedExplainer):
+        content["weights"] = explainer.content_hash()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+# ---- what is observed ------------------------------------------------------------------------------------------------
+
+
+def observe(
+    model: Predictor,
+    text: Text,
+    explainer: Explainer,
+    chosen: Chosen,
+    exchange: Exchange | None,
+    hash_only: bool,
+    ranked: Sequence[float | None] | None = None,
+) -> DecisionRecord:
+    """Return a record of what is computed from classifier, text and method.
+
+    Args:
+        model: the classifier.
+        text: the text.
+        explainer: the method.
+        chosen: why this method.
+        exchange: as for `record`.
+        hash_only: as for `record`.
+        ranked: scores by which words are ranked, (words,). None: those of the method now.
+
+    Raises:
+        DataError: the text cannot be used.
+        UnsupportedError: the classifier or the method cannot be used for it.
+    """
+    if model.problem not in CLASSES:
+        raise UnsupportedError(model.why_not(CLASSES))
+    (encoding,) = model.encode([text])
+    if encoding.answer or encoding.token is not None:
+        raise UnsupportedError(f"{model.name}: {model.does}; expected a classifier of whole texts")
+    segments, _ = as_segments(text, 1)
+    decision = Decision(model, segments)
+    (attribution,) = explainer.explain(model, [text], [model.labels[decision.target]])
+    words = attribution.words
+    if hash_only:
+        words = tuple(f"word {number}" for number in range(1, len(words) + 1))
+    scores = attribution.scores
+    if ranked is not None:
+        scores = np.array(ranked, dtype=np.float32)
+    change = _change(decision, scores, attribution.words, words, exchange)
+    elements = []
+    for position in np.argsort(-scores, kind="stable")[:TOP_WORDS].tolist():
+        if not np.isnan(scores[position]):
+            without = _answer(decision, {position: None})
+            elements.append(Element(position=position, word=words[position], without=without))
+    certificate = attribution.certificate
+    if certificate is not None:
+        certificate = certify((certificate.bound, float(certificate.familiar)), words, attribution.scores)
+    options = explainer.options.model_dump(mode="json")
+    return DecisionRecord(
+        record=VERSION,
+        text=RecordedText(
+            sha256=[hashlib.sha256(segment.text.encode()).hexdigest() for segment in segments],
+            segments=None if hash_only else [segment.text for segment in segments],
+            words=len(words),
+            unread=attribution.unaligned,
+        ),
+        classifier=RecordedClassifier(name=model.name, sha256=model.fingerprint, problem=str(model.problem)),
+        answer=_as_answer(decision, decision.original),
+        method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=_method_sha256(explainer)),
+        scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
+        elements=elements,
+        without_elements=_answer(decision, dict.fromkeys(element.position for element in elements)),
+        change=change,
+        certificate=certificate,
+        population=None,
+        made={},
+        versions=dict(versions(COMPARISON)),
+    )
+
+
+def _as_answer(decision: Decision, probabilities: NDArray[np.float64]) -> Answer:
+    """Return an answer from its probabilities, (C,)."""
+    labels = decision.classifier.labels
+    values = dict(zip(labels, probabilities.tolist(), strict=True))
+    return Answer(label=labels[int(probabilities.argmax())], probabilities=values)
+
+
+def _answer(decision: Decision, edits: Edits) -> Answer | None:
+    """Return the answer to a changed text; None if no word is left."""
+    if not decision.possible(edits):
+        return None
+    return _as_answer(decision, decision.ask([edits])[0])
+
+
+def _change(
+    decision: Decision,
+    scores: NDArray[np.floating],
+    words: Sequence[str],
+    shown: Sequence[str],
+    exchange: Exchange | None,
+) -> Change:
+    """Search for the smallest change that turns the answer.
+
+    Args:
+        decision: the text and its classifier, not yet asked about any change.
+        scores: the words' scores, (words,).
+        words: the words.
+        shown: how the record calls them.
+        exchange: as for `record`.
+    """
+    replacements: Replacements | None = None
+    source: Literal["masked", "list"] | None = None
+    listed: dict[str, list[str]] = {}
+    if exchange == "masked":
+        source = "masked"
+        replacements = from_masked_words(decision, words)
+    elif exchange is not None:
+        source = "list"
+        expected = "; expected 'masked', or WORD: [OTHER, ...]"
+        listed = check(dict[str, list[str]], exchange, ParamsError, "exchange, ", expected)
+        replacements = from_list(words, listed)
+    found = Search(decision).run(scores.astype(np.float64), replacements)
+    passes = decision.passes
+    edits = []
+    answer = None
+    if found is not None:
+        answer = _answer(decision, found)
+        for position in sorted(found):
+            edits.append(Edit(position=position, word=shown[position], replacement=found[position]))
+    return Change(edits=edits, answer=answer, passes=passes, budget=BUDGET, exchange=source, replacements=listed)
+
+
+def _made(model: Predictor, text: Text, hash_only: bool) -> dict[str, str]:
+    """Return when and how the record was made."""
+    facts = facts_of(model, "explearn.record, in Python")
+    if hash_only:
+        segments, _ = as_segments(text, 1)
+        for segment in segments:
+            # As the shell's words are quoted in the command.
+            facts["Command"] = facts["Command"].replace(shlex.quote(segment.text), "TEXT")
+    return facts

@@ -1,0 +1,241 @@
+"""`explearn record` and `explearn verify`: a record holds elsewhere, and an altered one is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import saying
+import tiny
+import torch
+import transformers
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.core.writing import is_page
+
+TEXT = "unbelievably slow delivery and no refund , whatsoever"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp("classifier"), "bert", seed=2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, model: Path) -> Path:
+    """A folder with a record, and its page."""
+    code, said = run("record", TEXT, "--classifier", model, "--out", tmp_path / "record.html")
+    assert code == 0, said
+    return tmp_path
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return done.exit_code, done.output
+
+
+def verify(folder: Path, model: Path, *more: object) -> tuple[int, str]:
+    return run("verify", folder / "record.json", "--classifier", model, *more)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "record.json").read_text(encoding="utf-8"))
+
+
+def write(folder: Path, document: dict[str, Any]) -> None:
+    (folder / "record.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def keys(folder: Path, name: str) -> tuple[Path, Path]:
+    """A private and a public key, as openssl writes them."""
+    pytest.importorskip("cryptography")
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub"
+    private.write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+def test_what_a_record_says_is_what_the_classifier_answers(model: Path) -> None:
+    record = explearn.record(model, TEXT, "occlusion", device="cpu")
+    classifier = explearn.load_classifier(model, device="cpu")
+    words = TEXT.split()
+    assert record.answer.label == classifier.predict([TEXT])[0]
+    assert record.text.sha256 == [hashlib.sha256(TEXT.encode()).hexdigest()]
+    first = record.elements[0]
+    assert record.scores[first.position] == max(score for score in record.scores if score is not None)
+    without = " ".join(words[: first.position] + words[first.position + 1 :])
+    expected = classifier.predict_proba([without])[0].tolist()
+    assert first.without is not None and list(first.without.probabilities.values()) == pytest.approx(expected)
+    left = [word for position, word in enumerate(words) if position not in {e.position for e in record.change.edits}]
+    assert record.change.answer is not None
+    assert classifier.predict([" ".join(left)]) == [record.change.answer.label] != [record.answer.label]
+
+
+def test_a_record_holds_when_it_is_computed_again(folder: Path, model: Path) -> None:
+    assert is_page(folder / "record.html")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3 - min(threads, 2))
+    try:
+        code, said = verify(folder, model)
+    finally:
+        torch.set_num_threads(threads)
+    assert code == 0 and "are confirmed" in said, said
+    assert run("verify", folder / "record.html", "--classifier", model)[0] == 0
+
+
+def alter(*path: str | int, by: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    def change(document: dict[str, Any]) -> None:
+        place: Any = document
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = by(place[path[-1]])
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (alter("text", "segments", 0, by=lambda text: text.replace("no", "a")), "text"),
+        (alter("text", "sha256", 0, by=lambda digest: digest[::-1]), "text"),
+        (alter("text", "words", by=lambda count: count + 1), "text"),
+        (alter("classifier", "sha256", by=lambda digest: digest[::-1]), "classifier"),
+        (alter("method", "sha256", by=lambda digest: digest[::-1]), "method"),
+        (alter("scores", 0, by=lambda score: score + 0.1 * abs(score) + 0.01), "scores"),
+        (alter("answer", "label", by=lambda label: {"no": "yes", "yes": "no"}[label]), "answer"),
+        (alter("answer", "probabilities", "no", by=lambda p: p * 0.9 + 0.01), "answer"),
+        (alter("elements", 0, "word", by=lambda word: "kind"), "elements"),
+        (alter("elements", by=lambda elements: elements[1:]), "elements"),
+        (alter("elements", 0, "without", "probabilities", "no", by=lambda p: p * 0.9 + 0.01), "elements"),
+        (alter("change", "edits", by=lambda edits: []), "change"),
+        (alter("change", "answer", by=lambda answer: None), "change"),
+    ],
+)
+def test_an_altered_record_is_refused(
+    folder: Path, model: Path, change: Callable[[dict[str, Any]], None], part: str
+) -> None:
+    document = read(folder)
+    change(document)
+    write(folder, document)
+    code, said = verify(folder, model)
+    assert code == 1 and any(line.startswith(f"{part}: ") for line in said.splitlines()), said
+
+
+def test_another_classifier_and_another_page_are_refused(folder: Path, tmp_path: Path) -> None:
+    other = tiny.save(tmp_path / "other", "bert", seed=1)
+    page = folder / "record.html"
+    page.write_text(page.read_text(encoding="utf-8").replace("0.", "1."), encoding="utf-8")
+    code, said = verify(folder, other)
+    assert code == 1 and "page: record.html differs" in said and "classifier: weights or labels differ" in said
+
+
+def test_a_signature_covers_all_of_the_record(tmp_path: Path, model: Path) -> None:
+    private, public = keys(tmp_path, "mine")
+    _, others = keys(tmp_path, "others")
+    code, said = run("record", TEXT, "--classifier", model, "--key", private, "--out", tmp_path / "record.html")
+    assert code == 0, said
+    assert verify(tmp_path, model)[0] == verify(tmp_path, model, "--key", public)[0] == 0
+    code, said = verify(tmp_path, model, "--key", others)
+    assert code == 1 and "signature: is by another key" in said
+    document = read(tmp_path)
+    document["made"]["Date"] = "2020-01-01 00:00 UTC"
+    write(tmp_path, document)
+    code, said = verify(tmp_path, model, "--key", public)
+    assert code == 1 and "signature: does not fit the record" in said
+    document["signature"] = None
+    write(tmp_path, document)
+    code, said = verify(tmp_path, model, "--key", public)
+    assert code == 1 and "signature: there is none" in said
+
+
+def test_a_record_without_the_text_names_no_word(tmp_path: Path, model: Path) -> None:
+    out = tmp_path / "record.html"
+    assert run("record", TEXT, "--classifier", model, "--hash-only", "--out", out)[0] == 0
+    kept = out.read_text(encoding="utf-8") + (tmp_path / "record.json").read_text(encoding="utf-8")
+    assert not any(word in kept for word in ("unbelievably", "delivery", "refund", "whatsoever"))
+    assert verify(tmp_path, model, "--text", TEXT)[0] == 0
+    code, said = verify(tmp_path, model, "--text", TEXT.replace("slow", "fast"))
+    assert code == 1 and "text: differs" in said
+    saying.command_complaint("verify", str(out), "--classifier", str(model), words=("--text", "SHA-256"))
+
+
+def test_the_best_method_of_a_comparison_is_taken(tmp_path: Path, model: Path) -> None:
+    pytest.importorskip("matplotlib")
+    comparison = explearn.compare(model, tiny.TEXTS, "random,occlusion,gae", out=tmp_path / "report.html")
+    ranked = {name: comparison.methods[name]["aopc_comprehensiveness"] for name in ("occlusion", "gae")}
+    record = explearn.record(model, TEXT, comparison=tmp_path / "report.json", device="cpu")
+    assert record.method.name == max(ranked, key=lambda name: ranked[name])
+    assert record.method.chosen == "best in the comparison"
+    assert record.population is not None and record.population.caveats
+    figure = comparison.methods[record.method.name]["aopc_comprehensiveness"]
+    assert f"{figure:.3f}" in record.population.sentences[0]
+    other = tiny.save(tmp_path / "other", "bert", seed=1)
+    saying.complaint(lambda: explearn.record(other, TEXT, comparison=tmp_path / "report.json"), "another classifier")
+    saying.complaint(lambda: explearn.record(model, TEXT, comparison=model / "config.json"), "no findings")
+
+
+def test_words_are_exchanged_by_the_checkpoints_own_masked_word_head(tmp_path: Path, model: Path) -> None:
+    saying.complaint(lambda: explearn.record(model, TEXT, exchange="masked", device="cpu"), "masked-word head")
+    words = tiny.tokenizer("bert")
+    config = transformers.AutoConfig.from_pretrained(model)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        head = transformers.AutoModelForMaskedLM.from_config(config)
+    classifier = transformers.AutoModelForSequenceClassification.from_pretrained(model)
+    own = classifier.state_dict()
+    weights = {name: tensor.clone() for name, tensor in {**head.state_dict(), **own}.items()}
+    classifier.save_pretrained(tmp_path, state_dict=weights)
+    words.save_pretrained(tmp_path)
+    record = explearn.record(tmp_path, TEXT, exchange="masked", out=tmp_path / "record.html", device="cpu")
+    assert record.change.exchange == "masked" and record.change.answer is not None
+    assert verify(tmp_path, tmp_path)[0] == 0
+
+
+def test_a_list_of_words_to_exchange(tmp_path: Path) -> None:
+    def rude(texts: list[str]) -> list[list[float]]:
+        return [[0.1, 0.9] if "kind" not in text else [0.8, 0.2] for text in texts]
+
+    classifier = explearn.FunctionPredictor(rude, ["polite", "rude"], name="rules")
+    record = explearn.record(classifier, "Mean words", exchange={"mean": ["kind"]})
+    assert [(edit.word, edit.replacement) for edit in record.change.edits] == [("Mean", "kind")]
+    saying.complaint(lambda: explearn.record(classifier, "Mean", exchange={"mean": ["kind"]}, hash_only=True), "text")
+
+
+def test_what_is_wrong_is_said_in_a_sentence(folder: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("no key", encoding="utf-8")
+    given = ("record", TEXT, "--classifier", str(model), "--out", str(tmp_path / "other.html"))
+    if pytest.importorskip("cryptography"):
+        saying.command_complaint(*given, "--key", str(tmp_path / "key.pem"), words=("key.pem", "openssl"))
+    saying.command_complaint("record", "  ", *given[2:], words=("word",))
+    saying.command_complaint(*given[:-1], str(tmp_path / "key.pem"), words=("key.pem",))
+    assert not (tmp_path / "other.html").exists()
+    write(folder, {**read(folder), "record": 9})
+    saying.command_complaint("verify", str(folder / "record.json"), words=("version 9",))
+    write(folder, {"record": 1})
+    saying.command_complaint("verify", str(folder / "record.json"), words=("text",))
+
+
+def test_the_schema_is_of_the_record(folder: Path) -> None:
+    code, said = run("record", "--schema")
+    schema = json.loads(said)
+    assert code == 0 and set(read(folder)) == set(schema["properties"])
+
+
+def test_the_page_of_explain_is_verified_too(model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    code, said = run("explain", TEXT, "--classifier", model, "--out", page)
+    assert code == 0, said
+    assert run("verify", page)[0] == 0
+    page.write_text(page.read_text(encoding="utf-8").replace("slow", "fast"), encoding="utf-8")
+    code, said = run("verify", page)
+    assert code == 1 and "page: page.html differs" in said
