@@ -15,7 +15,7 @@ TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
 LEARNED = {
     "from_texts": ["paml", "ivra", "reader"],
-    "from_features": ["marker_in_domain", "marker", "cls_row", "expnet", "consensus", "word_list"],
+    "from_features": ["marker_in_domain", "marker", "cls_row", "expnet", "consensus", "word_list", "word_facts", "at2"],
     "from_teachers": ["l2e"],
 }
 """Methods of the project that are trained: every one of ours."""
@@ -119,6 +119,8 @@ def _params() -> dict[str, Any]:
             "expnet": {"options": {"epochs": 2}},
             "consensus": {"options": {"copies": 1}},
             "word_list": {},
+            "word_facts": {},
+            "at2": {"options": {"samples": 4}},
             "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
             "faml": {"options": {"steps": 1, "samples": 0}},
             "reader": {"options": {"samples": 4, "width": 16, "epochs": 2}},

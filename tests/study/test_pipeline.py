@@ -130,7 +130,7 @@ def test_a_second_run_has_nothing_to_do(ran):
 
 def test_the_metrics_have_the_form_that_later_work_relies_on(ran):
     metrics = read_json(ran.root / "reports" / "metrics.json")
-    assert set(metrics) == {"headline", "classifiers", "tasks"} and metrics["headline"]
+    assert set(metrics) == {"headline", "verdict", "classifiers", "tasks"} and metrics["headline"]
     assert set(metrics["tasks"]) == set(metrics["classifiers"]) == {"reviews"}
     assert set(metrics["tasks"]["reviews"]) == METHODS
     named = {"f1", "f1_low", "precision", "f1_topk", "auroc", "auprc", "aopc_comprehensiveness", "aopc_sufficiency"}

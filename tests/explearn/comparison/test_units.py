@@ -96,7 +96,7 @@ def test_the_page_speaks_of_sentences(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, command.split())
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    first = page[page.index("<h1") : page.index("Sanity checks</summary>")]
+    first = page[page.index("<h1") : page.index('id="sanity-checks"')]
     assert (
         f", by their {sum(SENTENCES) + 3} sentences." in first
         and "Finds the sentences the classifier depends on" in first

@@ -163,7 +163,8 @@ class TestPrompts:
         profiles = [
             yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "conf" / "profile").iterdir()
         ]
-        assert {task for profile in profiles for task in profile.get("tasks", ())} <= set(tasks)
+        sources = {name: source for profile in profiles for name, source in profile.get("sources", {}).items()}
+        assert {name for name, source in sources.items() if "plant" not in source} <= set(tasks)
         prompt = bind_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMParams())
         assert "a native speaker could say it just so" in prompt.system
 

@@ -280,8 +280,8 @@ class TestReport:
         for task in ("films", "meals"):
             section = text.partition(f"\n## Texts: {task}\n")[2].partition("\n## ")[0]
             for name in METHODS:
-                # Agreement with the words, agreement with the model, behaviour, cost.
-                assert len(re.findall(rf"\n\| {name}( [†‡])? \| ", section)) >= 4
+                # Agreement with the words, agreement with the model, all else.
+                assert len(re.findall(rf"\n\| {name}( [†‡])? \| ", section)) >= 3
             assert f"\n| paml | {task} | " in text
         assert "**faml sees the metric while it explains.**" in text
 
