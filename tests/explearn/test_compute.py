@@ -38,18 +38,10 @@ class TestDevice:
 
 class TestPrecision:
     @pytest.mark.parametrize(
-        ("precision", "native", "expected"),
-        [
-            ("fp32", True, torch.float32),
-            ("bf16", False, torch.bfloat16),
-            ("auto", True, torch.bfloat16),
-            ("auto", False, torch.float32),
-        ],
+        ("precision", "expected"),
+        [("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", torch.float32)],
     )
-    def test_on_a_cpu(
-        self, monkeypatch: pytest.MonkeyPatch, precision: Any, native: bool, expected: torch.dtype
-    ) -> None:
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": native})
+    def test_on_a_cpu(self, precision: Any, expected: torch.dtype) -> None:
         assert ComputeOptions(precision=precision).resolve_dtype(CPU) is expected
 
     @pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float16)])

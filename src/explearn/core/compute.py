@@ -49,8 +49,8 @@ class ComputeOptions:
 
     Attributes:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.
-        precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: bf16 if the
-            device supports it natively, else fp16 on CUDA, else fp32. These apply to matrix products, with weights in
+        precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: on CUDA
+            bf16 where it is native, else fp16; elsewhere fp32, so that processors agree. These apply to matrix products, with weights in
             float32. saved: weights keep the precision of their file, bf16 in half the memory; scores are float32. nf4,
             int8: the encoder's linear layers are quantised to 4 or 8 bits while it is loaded (`model.quantised`).
         max_tokens: most sub-tokens in a batch, including padding, or auto.
@@ -129,10 +129,6 @@ class ComputeOptions:
                 if torch.cuda.is_bf16_supported(including_emulation=False):
                     return torch.bfloat16
                 return torch.float16
-            if device.type == "cpu":
-                capabilities = torch.cpu.get_capabilities()
-                if any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16")):
-                    return torch.bfloat16
             return torch.float32
         if self.precision == "fp16" and device.type == "cpu":
             raise DeviceError("precision 'fp16' needs a GPU; on a CPU use fp32, bf16 or auto")
