@@ -49,10 +49,11 @@ class ComputeOptions:
 
     Attributes:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.
-        precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: on CUDA
-            bf16 where it is native, else fp16; elsewhere fp32, so that processors agree. These apply to matrix products, with weights in
-            float32. saved: weights keep the precision of their file, bf16 in half the memory; scores are float32. nf4,
-            int8: the encoder's linear layers are quantised to 4 or 8 bits while it is loaded (`model.quantised`).
+        precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: on CUDA bf16
+            where it is native, else fp16; elsewhere fp32, so that processors agree. These apply to matrix products,
+            with weights in float32. saved: weights keep the precision of their file, bf16 in half the memory; scores
+            are float32. nf4, int8: the encoder's linear layers are quantised to 4 or 8 bits while it is loaded
+            (`model.quantised`).
         max_tokens: most sub-tokens in a batch, including padding, or auto.
         device_map: spread the model over several devices, and offload what does not fit; replaces `device`.
         max_memory: with device_map, most bytes of weights on each device: a number, or a size such as "20GiB".
