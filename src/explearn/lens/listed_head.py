@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
+from explearn.core.numeric_checks import check_logits
 from explearn.lens.anatomy import activation_of, check_head, check_outputs, linear_map
 from explearn.lens.attention import layer_count, read_weights
 from explearn.lens.watch import watch
@@ -70,6 +71,7 @@ def _measured(classifier: TransformerPredictor) -> _Facts:
     model = classifier.model
     batch = classifier.batch(classifier.encode_samples("a b c d"))
     run = watch(classifier, batch, first_layer=-1)
+    check_logits(run.logits.detach().float().cpu().numpy(), classifier.name)
     weights = read_weights(model, batch).to(run.states)
     # Unequal weights: the two logits of a model with one output add up to 0.
     total = (run.logits * torch.arange(1, run.logits.shape[-1] + 1, device=run.logits.device)).sum()

@@ -23,6 +23,7 @@ OPTIONS = {
     "shap": {"max_evals": 40},
     "kernel_shap": {"samples": 64},
     "solvex": {},
+    "hierarchical": {},
     "random": {},
 }
 
