@@ -91,7 +91,6 @@ def test_a_claim_that_does_not_follow_is_found(readme, wrong):
     assert faults(readme, RUN) == wrong
 
 
-@pytest.mark.xfail(strict=True, reason="the committed run has the methods' former names; README is to follow the next")
 def test_readme_follows_from_the_committed_run(repository):
     readme = (repository / "README.md").read_text(encoding="utf-8")
     assert list(claims(readme)) and not faults(readme, read_json(repository / "reports" / "metrics.json"))
