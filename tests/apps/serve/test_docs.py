@@ -36,15 +36,15 @@ def test_the_limits_are_those_of_the_code() -> None:
     limits = Limits()
     assert limits.methods == limits.labels
     for row in (
-        f"| texts per request | {limits.texts} |",
-        f"| characters per text | {limits.text_chars:,} |",
-        f"| methods, labels per request | {limits.methods} |",
-        f"| scores in an answer | {MOST_SCORES:,}, or room for every text once |",
-        f"| body | room for the largest request, up to {MOST_BODY_BYTES >> 20} MiB |",
-        f"| texts waiting, counted per method | {MOST_WAITING}, or room for the largest request |",
-        f"| connections; of one address | {limits.connections:,}; {limits.client_connections:,} |",
-        f"| time for a request to arrive | {limits.seconds:g} s |",
-        f"| time to answer | {limits.seconds:g} s |",
+        f"* texts per request: {limits.texts} (",
+        f"* characters per text: {limits.text_chars:,} (",
+        f"* methods, labels per request: {limits.methods} (",
+        f"* scores in an answer: {MOST_SCORES:,}, or room for every text once (",
+        f"* body: room for the largest request, up to {MOST_BODY_BYTES >> 20} MiB (",
+        f"* texts waiting, counted per method: {MOST_WAITING}, or room for the largest request (",
+        f"* connections; of one address: {limits.connections:,}; {limits.client_connections:,} (",
+        f"* time for a request to arrive: {limits.seconds:g} s (",
+        f"* time to answer: {limits.seconds:g} s (",
     ):
         assert row in PAGE, row
 
