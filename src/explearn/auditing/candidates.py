@@ -1,4 +1,4 @@
-"""What may count for a class: by attributions summed over texts, and by the words that go with the prediction."""
+"""The claims that an audit tests: found by attributions, and by counting words beside the answers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PRIOR_WORDS = 500
 """Weight of the prior of the log-odds, in words."""
 
 ATTRIBUTIONS = "attributions"
-PREDICTION = "words that go with the prediction"
-"""Where a candidate comes from."""
+PREDICTION = "word counts"
+"""Ways to find a candidate: by its share of the attributions, or as a word that is more frequent beside an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from explearn.core.escape import printable
 from explearn.core.validation import check_section
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.significance import mean_interval
-from explearn.show.blocks import BOLD_END, BOLD_START, several
+from explearn.show.blocks import plain, several
 
 MOST_SHOWN = 50
 """Texts whose reasons changed most."""
@@ -36,7 +36,7 @@ TOP_WORDS = 3
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Diff(DiffFigures):
-    """What changed from one classifier to another; `DiffFigures` has the figures.
+    """A comparison of two classifiers on the same texts; `DiffFigures` has its figures.
 
     Attributes:
         origin: from what it was made.
@@ -68,7 +68,7 @@ class Diff(DiffFigures):
 
     def sentences(self) -> list[str]:
         """Return the result in plain sentences."""
-        return [line.replace(BOLD_START, "").replace(BOLD_END, "") for line in diff_sentences(self)]
+        return [plain(sentence) for sentence in diff_sentences(self)]
 
     def print(self) -> None:
         """Print the sentences."""

@@ -82,7 +82,7 @@ CLASSES_OF_WORDS = ("numbers", "negations", "names", "function words")
 
 
 class Vocabulary(NamedTuple):
-    """What is known of all texts.
+    """Facts about all texts together, which single texts are read with.
 
     Attributes:
         function_words: the most frequent words.
@@ -209,27 +209,27 @@ def elements_of(text: AuditText, common: frozenset[str]) -> set[Element]:
 
     Pairs are those of the text's STRONGEST words.
     """
-    found = set()
+    elements = set()
     keys = text.keys
     for number, key in enumerate(keys):
         if key not in common:
             continue
-        found.add(Element("word", (key,)))
+        elements.add(Element("word", (key,)))
         end = _end_at(number, text)
         if end:
-            found.add(Element("place", (key, end)))
+            elements.add(Element("place", (key, end)))
         for size in (2, 3):
             phrase = keys[number : number + size]
             if len(phrase) == size and common.issuperset(phrase):
-                found.add(Element("phrase", phrase))
+                elements.add(Element("phrase", phrase))
     for mark in set("".join(text.words)):
         if is_mark(mark):
-            found.add(Element("punctuation", (mark,)))
+            elements.add(Element("punctuation", (mark,)))
     chosen = sorted({keys[number] for number in text.strongest(STRONGEST)} & common, key=keys.index)
     for first, second in combinations(chosen, 2):
-        found.add(Element("order", (first, second)))
-        found.add(Element("together", tuple(sorted((first, second)))))
-    return found
+        elements.add(Element("order", (first, second)))
+        elements.add(Element("together", tuple(sorted((first, second)))))
+    return elements
 
 
 # ---- interventions ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What an audit finds: findings, causes of errors, and groups, as plain records."""
+"""The records that an audit and a comparison of two classifiers return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Finding:
         element: the element, in words.
         kind: word, phrase, order, together, place, class of words, punctuation, pattern or length.
         target: the class for which it counts.
-        source: where the claim comes from: attributions, words that go with the prediction, or both.
+        source: where the claim comes from: attributions, word counts (words that go with the answer), or both.
         texts: number of texts that have it.
         score: mean share of a text's attributions beyond that of as many average words, over the searched texts with
             this answer; None if it has none.

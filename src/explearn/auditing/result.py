@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from explearn.auditing.findings import AuditFigures
 from explearn.auditing.sentences import sentences
 from explearn.core.escape import printable
-from explearn.show.blocks import BOLD_END, BOLD_START, several
+from explearn.show.blocks import plain, several
 
 if TYPE_CHECKING:
     from explearn.auditing.origin import Origin
@@ -46,7 +46,7 @@ class Audit(AuditFigures):
 
     def sentences(self) -> list[str]:
         """Return the result in five plain sentences."""
-        return [sentence.replace(BOLD_START, "").replace(BOLD_END, "") for sentence in sentences(self)]
+        return [plain(sentence) for sentence in sentences(self)]
 
     def print(self) -> None:
         """Print the sentences."""

@@ -80,7 +80,7 @@ def _errors(audit: AuditFigures) -> str:
     parts = []
     for cause in audit.errors[:MOST_NAMED]:
         wrong = several(cause.wrong, "wrong answer")
-        parts.append(f"without {bold(cause.element)} {cause.mended} of {wrong} {cause.target} turn right")
+        parts.append(f"without {bold(cause.element)}, {cause.mended} of {wrong} “{cause.target}” would be right")
     first = parts[0][0].upper() + parts[0][1:]
     return f"{'; '.join([first, *parts[1:]])}."
 

@@ -13,7 +13,7 @@ from explearn.cli.common import Compute, command
 from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
-from explearn.show.blocks import BOLD_END, BOLD_START
+from explearn.show.blocks import plain
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -99,7 +99,7 @@ def record(
         device=compute,
     )
     for sentence in sentences(made):
-        print(printable(sentence.replace(BOLD_START, "").replace(BOLD_END, "")))
+        print(printable(plain(sentence)))
     print(printable(str(out)))
 
 

@@ -15,7 +15,7 @@ from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.report.caveats import find_caveats
 from explearn.report.verdict import MODEL, better_than_random
-from explearn.show.blocks import BOLD_END, BOLD_START, several
+from explearn.show.blocks import plain, several
 
 
 class MethodFindings(Shape):
@@ -91,7 +91,7 @@ def findings_of(run: RunFacts, task: TaskReport, request: Mapping[str, Any]) -> 
         methods[name] = MethodFindings(options=dict(request["methods"].get(name, {})), sentences=sentences, caveats=[])
     for caveat in find_caveats(run, [task]):
         if not caveat.machine:
-            text = caveat.text.replace(BOLD_START, "").replace(BOLD_END, "")
+            text = plain(caveat.text)
             for name in caveat.methods or methods:
                 methods[name].caveats.append(text)
     best = None

@@ -13,7 +13,7 @@ from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import get_metric
 from explearn.report.columns import leaderboard
 from explearn.report.verdict import MODEL, find_verdict
-from explearn.show.blocks import BOLD_END, BOLD_START, Table, columns, several
+from explearn.show.blocks import Table, columns, plain, several
 from explearn.show.tables import latex_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """The page's first sentences: which method to use for what."""
-        return find_verdict(self.run, [self.task]).sentence.replace(BOLD_START, "").replace(BOLD_END, "")
+        return plain(find_verdict(self.run, [self.task]).sentence)
 
     def best(self, metric: str = MODEL) -> str:
         """Return the method with the best figure of a metric.

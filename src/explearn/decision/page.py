@@ -123,7 +123,7 @@ def _blocks(record: DecisionRecord, signed: bool) -> Iterator[Block]:
     yield _probabilities(record)
     yield Heading("How good the method is on such texts")
     if record.population is None:
-        yield Paragraph("No comparison was given, so this is not known; `explearn compare` finds out.")
+        yield Paragraph("No comparison was given, so this is not known; explearn compare finds out.")
     else:
         yield Bullets(record.population.sentences)
         if record.population.caveats:

@@ -428,7 +428,8 @@ def _advice(
         without = find_leader(run, tasks, leader.metric.name, on_marks)
         if leader.metric.name == MARKS and without is not None and not without.chance_too:
             for method in without.methods[:MOST_NAMED]:
-                roles.setdefault(method, []).append(f"among the best at {words} without training on them")
+                if method not in leader.methods[:MOST_NAMED]:
+                    roles.setdefault(method, []).append(f"among the best at {words} without training on them")
             parts.append(f"without training on such {run.unit}s {_best_methods(run, without, '')}")
     if leader.chance:
         parts.append(f"random {run.unit}s {leader.chance}")
@@ -436,7 +437,10 @@ def _advice(
     if cheapest is not None and passes[cheapest] < passes.get(leader.method, 0.0):
         dearer = f"{leader.method} {passes[leader.method]:.0f}"
         parts.append(f"passes through the classifier: {bold(cheapest)} {passes[cheapest]:.0f}, {dearer}")
-        roles.setdefault(cheapest, []).append(f"among the best at {words}, and cheapest")
+        reasons = roles.setdefault(cheapest, [])
+        if cheapest not in leader.methods[:MOST_NAMED]:
+            reasons.append(f"among the best at {words}")
+        reasons[-1] += ", and cheapest"
     return f"use {'; '.join(parts)}"
 
 

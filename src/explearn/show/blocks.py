@@ -25,6 +25,11 @@ def bold(text: str) -> str:
     return f"{BOLD_START}{text}{BOLD_END}"
 
 
+def plain(text: str) -> str:
+    """Return a text without the marks of bold words."""
+    return text.replace(BOLD_START, "").replace(BOLD_END, "")
+
+
 def several(count: int, noun: str) -> str:
     """Return a count with its noun, such as "1 task" or "1,200 texts"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from explearn.show.blocks import BOLD_END, BOLD_START, Cell, Table
+from explearn.show.blocks import BOLD_END, BOLD_START, Cell, Table, plain
 
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "_&%#${}"}
@@ -55,7 +55,7 @@ def latex_of(table: Table) -> str:
 def _plain(cell: Cell | str) -> str:
     """Return a cell's content without its small print."""
     if isinstance(cell, str):
-        return cell.replace(BOLD_START, "").replace(BOLD_END, "")
+        return plain(cell)
     return cell.text if cell.value is None else f"{cell.value:.6g}"
 
 

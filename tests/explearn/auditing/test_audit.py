@@ -99,7 +99,7 @@ def test_a_word_that_only_goes_with_the_answer_is_refuted() -> None:
     texts = sentences(plants=["alpha gamma", ""])
     findings = explearn.audit(classifier(PLANTS["word"][1]), texts).findings
     (companion,) = [finding for finding in findings if finding.element == "‘gamma’" and finding.target == "yes"]
-    assert "words that go with the prediction" in companion.source
+    assert "word counts" in companion.source
     assert not companion.confirmed
 
 
@@ -124,7 +124,7 @@ def test_errors_and_groups() -> None:
         ("large", len(texts) - 6, False),
         ("small", 6, True),
     ]
-    assert "Without ‘alpha’ 40 of 40 wrong answers yes turn right" in " ".join(audit.sentences())
+    assert "Without ‘alpha’, 40 of 40 wrong answers “yes” would be right" in " ".join(audit.sentences())
 
 
 def test_a_group_in_which_a_word_counts_otherwise_is_told() -> None:
