@@ -7,8 +7,8 @@ than one core busy. Here N stages run side by side, each by a `dvc repro` of its
 several of them for stages that do not depend on each other), as soon as all they need is there. `make repro` sets
 threads and instructions.
 
---jobs is the number of cores unless given; one where there is a GPU, which stages share badly. Ends with the exit code
-of the first `dvc repro` that failed, once those that run beside it have ended.
+--jobs is the number of cores unless given; one where there is a GPU, which stages share badly. Ends with a table of times,
+and the exit code of the first `dvc repro` that failed, once those that run beside it have ended.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = "code"
@@ -52,24 +54,49 @@ def with_dependents(stale: Collection[str], needs: Mapping[str, set[str]]) -> se
     return found
 
 
-def run_stage(stage: str) -> int:
-    """Run a stage unless nothing has changed for it, with its name before each line; return the exit code."""
+class Ran(NamedTuple):
+    """How a stage ended, and the processor time that it took, its own processes included."""
+
+    stage: str
+    code: int
+    seconds: float
+
+
+def run_stage(stage: str) -> Ran:
+    """Run a stage unless nothing has changed for it, with its name before each line."""
     command = ["dvc", "--wait-for-lock", "repro", "--single-item", stage]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.strip() and not line.startswith(ASIDE):
-                print(f"[{stage}] {line}", end="", flush=True)
-    return process.returncode
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() and not line.startswith(ASIDE):
+            print(f"[{stage}] {line}", end="", flush=True)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ran(stage, process.returncode, usage.ru_utime + usage.ru_stime)
+
+
+def print_times(runs: Collection[Ran], seconds: float) -> None:
+    """Print the processor time of each kind of stage, the longest first, and that of all beside the time it took."""
+    kinds: dict[str, list[float]] = {}
+    for run in runs:
+        stage, _, item = run.stage.partition("@")
+        method = item.partition("-")[2]
+        kinds.setdefault(f"{stage} {method}".strip(), []).append(run.seconds)
+    print(f"{'Stage':32} {'runs':>5} {'processor seconds':>18}")
+    for kind, times in sorted(kinds.items(), key=lambda entry: -sum(entry[1])):
+        print(f"{kind:32} {len(times):5} {sum(times):18.0f}")
+    print(f"{'all':32} {len(runs):5} {sum(run.seconds for run in runs):18.0f}, in {seconds:.0f} s")
 
 
 def run_all(waiting: set[str], needs: Mapping[str, set[str]], sizes: Mapping[str, int], jobs: int) -> int:
     """Run stages as soon as what they need has run; return the first exit code that is not 0."""
     # What most others wait for comes first, then what writes most: it takes longest, and no core is to idle at the end.
     urgency = {stage: (len(with_dependents([stage], needs)), sizes[stage]) for stage in waiting}
-    running: dict[Future[int], str] = {}
+    running: dict[Future[Ran], str] = {}
+    runs = []
     code = 0
     total = len(waiting)
+    start = time.monotonic()
     with ThreadPoolExecutor(jobs) as pool:
         while waiting or running:
             unfinished = waiting | set(running.values())
@@ -78,10 +105,13 @@ def run_all(waiting: set[str], needs: Mapping[str, set[str]], sizes: Mapping[str
                 waiting.remove(stage)
                 running[pool.submit(run_stage, stage)] = stage
             for done in wait(running, return_when=FIRST_COMPLETED).done:
-                code = code or done.result()
+                runs.append(done.result())
+                code = code or runs[-1].code
                 print(f"[{running.pop(done)}] {total - len(waiting) - len(running)} of {total} stages", flush=True)
             if code:
                 waiting.clear()
+    if runs:
+        print_times(runs, time.monotonic() - start)
     return code
 
 
@@ -98,7 +128,7 @@ def main() -> int:
     jobs = parser.parse_args().jobs
     stale, needs, sizes = pipeline()
     if CODE in stale:
-        if code := run_stage(CODE):
+        if code := run_stage(CODE).code:
             return code
         stale, needs, sizes = pipeline()
     if not stale:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from captum import attr
 from torch import Tensor
 
 from explearn.core.validation import Section
@@ -38,6 +37,8 @@ class Gradient(BatchExplainer):
     check = staticmethod(check_words)
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+        from captum import attr  # takes a second, for its plots
+
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         gradients = attr.Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
         return BatchScores(gradients.norm(dim=-1), function.logits, function.targets)
@@ -64,6 +65,8 @@ class InputXGradient(BatchExplainer):
     check = staticmethod(check_words)
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+        from captum import attr
+
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         products = attr.InputXGradient(function).attribute(function.embed().requires_grad_())
         return BatchScores(products.detach().sum(-1), function.logits, function.targets)
