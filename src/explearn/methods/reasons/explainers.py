@@ -74,7 +74,7 @@ class OwnReason(Explainer):
 
 
 class LLMRationale(OwnReason):
-    """The words that the classifier, a language model, names itself when asked what decided its answer.
+    """The words that a prompted language model itself says decided its answer.
 
     A word that it quotes scores 1, any other 0. Whether to believe it is another question, which `explearn compare`
     answers (Madsen, Chandar and Reddy 2024, "Are self-explanations from Large Language Models faithful?").
@@ -101,7 +101,7 @@ class LLMRationale(OwnReason):
 
 
 class LLMRanking(OwnReason):
-    """The words that the classifier, a language model, ranks itself by how much they decided its answer.
+    """A prompted language model's own ranking of the words by how much they decided.
 
     Of n quotes the first gives its words 1, the last 1/n; all other words score 0 (Barkan et al. 2024, "LLM
     Explainability via Attributive Masking Learning", section 4, LLM).

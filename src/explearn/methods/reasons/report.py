@@ -55,7 +55,7 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
         if metric.lowest == -1:
             p_value = f"{signed_rank_test(array[None])[0]:.2g}"
         meaning = metric.summary.format(unit=run.unit)
-        rows.append([metric.title, meaning, figure(np.nanmean(array)), _interval(array, run.evaluate), p_value])
+        rows.append([metric.title, meaning, figure(float(np.nanmean(array))), _interval(array, run.evaluate), p_value])
     heads = columns(["Measure", "Meaning"], ["Mean", f"{100 * run.evaluate.confidence:g} % interval", "p"])
     return [
         Heading("The model's own reasons"),
