@@ -16,7 +16,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import BlockTrace, TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
-from explearn.methods.registry import get_explainer
+from explearn.methods.registry import get_explainer, known_infos
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.question_answering import QuestionPredictor
@@ -111,6 +111,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "solvex": {"beam": 1},
 }
 """Options that make costly methods quick."""
+
+UNTRAINED = [info.name for info in known_infos() if not info.learned and info.family != "reason"]
+"""Methods that need no training, and are not for language models alone."""
 
 # For tensors this small a second thread costs more than it gives.
 torch.set_num_threads(1)

@@ -11,7 +11,9 @@ from pydantic import Field
 from explearn.core.errors import ParamsError
 from explearn.core.validation import Section
 
-Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
+Family = Literal[
+    "learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "reason", "given"
+]
 FAMILIES: tuple[str, ...] = get_args(Family)
 """In the order of tables."""
 Need = Literal["gradients", "attentions", "training_rationales", "other_tasks", "teacher"]

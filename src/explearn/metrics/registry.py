@@ -19,6 +19,7 @@ from explearn.metrics import (
     infidelity,
     mosaics,
     plausibility,
+    reasons,
     simulatability,
     stability,
 )
@@ -38,6 +39,7 @@ OWN = (
     *stability.METRICS,
     *consistency.METRICS,
     *simulatability.METRICS,
+    *reasons.METRICS,
     *faithfulness.CONFIDENCE,
     *costs.METRICS,
     *faithfulness.OPTIMISED,

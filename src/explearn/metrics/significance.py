@@ -47,7 +47,7 @@ def mean_interval(values: ArrayLike, confidence: float, lowest: float = -np.inf,
     skewness g it is m - s h(t) to m - s h(-t), where t is Student's quantile and h removes the skewness of a
     studentised mean (Hall 1992, On the removal of skewness by transformation):
 
-        h(t) = 3 / g ((1 + g (t / sqrt(n) - g / 6n))^(1/3) - 1)
+        h(t) = 3 / g (max(0, 1 + g (t / sqrt(n) - g / 6n))^(1/3) - 1)
 
     Args:
         values: values by text, (texts,), NaN where undefined.
@@ -76,7 +76,8 @@ def mean_interval(values: ArrayLike, confidence: float, lowest: float = -np.inf,
     steps = np.array([1, -1]) * t.ppf((1 + confidence) / 2, count - 1) / count**0.5
     # For a skewness near 0, h(t) is t / sqrt(n) except for rounding.
     if abs(g) > 1e-6:
-        steps = 3 / g * (np.cbrt(1 + g * (steps - g / (6 * count))) - 1)
+        # Below 0, rarer outliers would lengthen the interval.
+        steps = 3 / g * (np.cbrt(np.maximum(1 + g * (steps - g / (6 * count)), 0)) - 1)
     low, high = np.clip(mean - known.std(ddof=1) * steps, lowest, highest)
     return float(low), float(high)
 

@@ -10,6 +10,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.methods.reasons.report import trust_sentence
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
@@ -369,6 +370,8 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         sentences.append("No method has figures on all tasks, so none is best.")
     elif "random" not in run.methods:
         sentences.append("Without random among the methods, nothing tells how far these figures are from chance.")
+    if own_reasons := trust_sentence(run, counted):
+        sentences.append(own_reasons)
     if tested:
         sentences.append(f"Wilcoxon's test over the texts, corrected after Holm; joined by “or”, {_margins(run)}.")
     times = means(run, TIME.name, counted)

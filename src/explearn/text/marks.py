@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import groupby
 
 from explearn.core.documents import parse_json
 from explearn.core.errors import DataError
-from explearn.core.words import Segment, locate
+from explearn.core.words import Segment, Span, locate
 
 _PIECE = re.compile(r"\[{2,}|\]{2,}|.+?(?=\[\[|\]\]|$)", re.DOTALL)
 """Two or more brackets in a row, or the text up to the next ones."""
@@ -110,6 +111,18 @@ def mask_from_spans(spans: Iterable[Sequence[int]], n_words: int) -> tuple[bool,
             )
         mask[start:end] = [True] * (end - start)
     return tuple(mask)
+
+
+def spans_from_mask(mask: Sequence[bool]) -> list[Span]:
+    """Return the longest runs of True in a mask as [start, end) word offsets, in order."""
+    spans: list[Span] = []
+    start = 0
+    for marked, run in groupby(mask, bool):
+        end = start + len(list(run))
+        if marked:
+            spans.append((start, end))
+        start = end
+    return spans
 
 
 def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import groupby
 
 from explearn.core.errors import DataError
 from explearn.core.words import lay_out
+from explearn.text.marks import spans_from_mask
 
 OPEN = "[["
 CLOSE = "]]"
@@ -33,15 +33,3 @@ def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection
         pieces[start] = OPEN + pieces[start]
         pieces[end - 1] += CLOSE
     return lay_out(pieces, joined).text
-
-
-def spans_from_mask(mask: Sequence[bool]) -> list[tuple[int, int]]:
-    """Return the longest runs of True in a mask as [start, end) word offsets, in order."""
-    spans: list[tuple[int, int]] = []
-    start = 0
-    for marked, run in groupby(mask, bool):
-        end = start + len(list(run))
-        if marked:
-            spans.append((start, end))
-        start = end
-    return spans

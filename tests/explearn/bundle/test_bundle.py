@@ -19,8 +19,6 @@ from explearn.cli.app import app
 from explearn.core.errors import ParamsError
 from explearn.core.file_facts import FileFacts
 
-UNTRAINED = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
-
 
 def run(*arguments: str | Path) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
@@ -44,7 +42,7 @@ def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], t
     same(actual, expected)
 
 
-@pytest.mark.parametrize("name", UNTRAINED)
+@pytest.mark.parametrize("name", tiny.UNTRAINED)
 def test_every_method_that_is_not_trained_comes_back_with_its_options(model: Path, tmp_path: Path, name: str) -> None:
     options = {"steps": 7} if name == "integrated_gradients" else {}
     explearn.export(tmp_path / "b", method=name, options=options)

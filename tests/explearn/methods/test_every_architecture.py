@@ -20,7 +20,6 @@ from explearn.lens.listed_head import head_states
 from explearn.lens.watch import LayerGradients
 from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
-from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.transformer import TransformerPredictor
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
@@ -51,16 +50,11 @@ def refused(kind: str) -> dict[str, str]:
     return dict.fromkeys(LRP, "has no rule for the position terms that a") if kind in BIASED else {}
 
 
-def untrained() -> list[str]:
-    """Methods that need no training."""
-    return [name for name in list_explainers() if not get_info(name).learned]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_explains_or_says_why_not(kind: str) -> None:
     of = tiny.classifier(kind)
     expected = refused(kind)
-    for name in untrained():
+    for name in tiny.UNTRAINED:
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         if name not in expected:
             attributions = method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0])
@@ -77,7 +71,7 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert mean", "llama", "longformer"])
 def test_padding_and_order_change_no_score(kind: str) -> None:
     of = tiny.classifier(kind)
-    for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys()):
+    for name in sorted(set(tiny.UNTRAINED) - set(refused(kind)) - tiny.QUICK.keys()):
         method = explearn.get_explainer(name)
         texts = [*tiny.TEXTS, tiny.PAIRS[0]]
         together = method.explain(of, texts, [TARGET] * len(texts))

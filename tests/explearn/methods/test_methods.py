@@ -20,11 +20,10 @@ from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 from explearn.text.alignment import aggregate
 
-METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 COSTLY = ("alti", "globenc", "decompx", "deep_lift", "solvex", *tiny.QUICK)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", tiny.UNTRAINED)
 def test_what_is_asked_of_every_method(name: str) -> None:
     # All other architectures are those of test_every_architecture.
     kinds = ("distilbert",) if name in COSTLY else ("bert", "albert")

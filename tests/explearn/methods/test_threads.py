@@ -14,7 +14,6 @@ import torch
 
 import explearn
 
-METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 TEXTS = list(tiny.TEXTS[:3])
 
 
@@ -56,7 +55,7 @@ def predicting(of: explearn.TransformerPredictor, expected: np.ndarray, actual: 
     assert rounds > 0
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", tiny.UNTRAINED)
 def test_explaining_in_one_thread_leaves_predictions_of_another_alone(name: str) -> None:
     of = tiny.make_classifier("bert", 3)
     method = make(name)

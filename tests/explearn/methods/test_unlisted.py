@@ -23,7 +23,7 @@ from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
 from explearn.lens.representations import aggregate_states
 from explearn.methods.aml.paml import PAML
-from explearn.methods.registry import get_info, list_explainers
+from explearn.methods.registry import known_infos
 from explearn.predictors.architectures import ARCHITECTURES
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.transformer import TransformerPredictor
@@ -105,7 +105,7 @@ def classifier(kind: str) -> TransformerPredictor:
 
 def untrained() -> list[str]:
     """Methods that explain without training."""
-    return [name for name in list_explainers() if not get_info(name).learned or get_info(name).ready]
+    return [*tiny.UNTRAINED, *(info.name for info in known_infos() if info.ready)]
 
 
 def scores(of: TransformerPredictor, name: str, texts: list[str], targets: list[int]) -> list[Any]:

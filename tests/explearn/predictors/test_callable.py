@@ -7,6 +7,7 @@ from math import factorial
 
 import numpy as np
 import pytest
+import tiny
 from saying import complaint
 
 import explearn
@@ -142,9 +143,7 @@ class TestExplaining:
         assert attribution.value == pytest.approx(odds(TEXT))
         np.testing.assert_allclose(attribution.scores, [0, 2, 0.1, 0, -3], atol=1e-6)
 
-    @pytest.mark.parametrize(
-        "name", [n for n in explearn.list_explainers() if n not in OPTIONS and not explearn.get_info(n).learned]
-    )
+    @pytest.mark.parametrize("name", [name for name in tiny.UNTRAINED if name not in OPTIONS])
     def test_what_looks_inside_refuses_by_name(self, name):
         with pytest.raises(UnsupportedError, match=f"^{name}: the function has no model to look into; use"):
             explearn.get_explainer(name).explain(of(), [TEXT])

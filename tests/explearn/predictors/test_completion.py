@@ -23,7 +23,6 @@ from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
-from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.alignment import NO_WORD
@@ -128,7 +127,7 @@ def test_only_the_words_of_the_text_are_scored_and_masked(prompted):
 def test_every_method_of_decoders_explains_or_refuses_by_name(kind, prompted):
     of = prompted(kind)
     headed = tiny.classifier(kind)
-    for name in [name for name in list_explainers() if not get_info(name).learned]:
+    for name in tiny.UNTRAINED:
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         try:
             method.explain(headed, [])

@@ -18,7 +18,6 @@ import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.lens.perturb import randomised
-from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.quantised import dequantised, is_quantised
 from explearn.predictors.transformer import TransformerPredictor
@@ -91,7 +90,7 @@ class TestWhileLoading:
 def test_every_method_gives_on_4_bits_the_scores_of_the_dequantised_weights(folder):
     of = load(folder, precision="nf4")
     plain = plain_copy(of)
-    for name in (name for name in list_explainers() if not get_info(name).learned):
+    for name in tiny.UNTRAINED:
         for actual, expected in zip(scores(of, name), scores(plain, name), strict=True):
             largest = float(np.abs(expected).max())
             np.testing.assert_allclose(actual, expected, atol=100 * tolerance(largest), err_msg=name)
@@ -99,7 +98,7 @@ def test_every_method_gives_on_4_bits_the_scores_of_the_dequantised_weights(fold
 
 def test_every_method_explains_8_bits_or_says_why_not(folder):
     of = load(folder, precision="int8")
-    for name in (name for name in list_explainers() if not get_info(name).learned):
+    for name in tiny.UNTRAINED:
         if name in ("alti", "globenc", "decompx"):
             with pytest.raises(UnsupportedError, match=rf"{name}: .* parts of a rounded state do not add up"):
                 scores(of, name)

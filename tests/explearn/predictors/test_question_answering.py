@@ -16,7 +16,6 @@ from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
-from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.finetune import evaluate_classifier, finetune
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.params import FinetuneParams
@@ -130,10 +129,8 @@ TAKE_APART = frozenset(
 )
 """Methods that need a classification head."""
 
-LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned or get_info(name).base)
 
-
-@pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
+@pytest.mark.parametrize("name", sorted(tiny.UNTRAINED))
 def test_methods_explain_the_answer_or_say_why_not(name):
     answerer = tiny.make_answerer()
     options = tiny.QUICK.get(name, {})

@@ -22,7 +22,7 @@ from explearn.core.errors import DeviceError, ParamsError, UnsupportedError
 from explearn.lens.features import batch_features
 from explearn.lens.perturb import noisy_embeddings, randomised
 from explearn.lens.representations import aggregate_states, word_embeddings
-from explearn.methods.registry import get_explainer, get_info, list_explainers
+from explearn.methods.registry import get_explainer, known_infos
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
@@ -36,7 +36,7 @@ READ_WEIGHTS = {"consensus", "lrp", "full_lrp", "transformer_attribution", "cam"
     "globenc",
     "decompx",
 }
-UNTRAINED = [name for name in list_explainers() if not get_info(name).learned or get_info(name).ready]
+UNTRAINED = [*tiny.UNTRAINED, *(info.name for info in known_infos() if info.ready)]
 
 
 @functools.cache

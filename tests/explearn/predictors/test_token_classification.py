@@ -12,7 +12,6 @@ from explearn.comparison.texts import TextColumns, given_texts
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.lens.attention import Attention, reduced_attention
-from explearn.methods.registry import get_info, list_explainers
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.heads.token_classification import TokenPredictor, read_positions
@@ -81,10 +80,8 @@ class TestAnswers:
 TAKE_APART = frozenset({"alti", "cam", "decompx", "full_lrp", "globenc", "lrp", "transformer_attribution"})
 """Methods that know the head of a classifier of texts alone."""
 
-LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned or get_info(name).base)
 
-
-@pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
+@pytest.mark.parametrize("name", sorted(tiny.UNTRAINED))
 def test_methods_explain_the_word_or_say_why_not(name):
     tagger = tiny.make_tagger()
     options = tiny.QUICK.get(name, {})

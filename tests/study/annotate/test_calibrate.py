@@ -15,8 +15,8 @@ from project_cases import TEXTS
 
 from explearn.core.documents import read_json
 from explearn.core.examples import Example, Rationale
+from explearn.text.quotes import quote_evidence
 from explearn_study.annotate import command
-from explearn_study.annotate.llm.quotes import quote_evidence
 
 AUTHOR, READER = "llm-author", "llm-reader"
 

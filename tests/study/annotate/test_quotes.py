@@ -9,8 +9,8 @@ from chat_server import answer_json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explearn.text.quotes import Alignment, Quote, align_quotes, quote_evidence
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.quotes import Alignment, Quote, align_quotes, quote_evidence
 
 LABELS = ["negative", "positive"]
 

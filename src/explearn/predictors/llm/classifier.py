@@ -8,13 +8,13 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from explearn.predictors.llm.server.client import ChatClient, RequestFormat
 
 logger = logging.getLogger(__name__)
+
+Answers = TypeVar("Answers")
 
 TEXTS_A_CALL = 64
 """Most texts that are asked about before any answer is used."""
@@ -62,6 +64,13 @@ class LLMParams(CompletionParams):
     """Most requests, retries included, of all runs with the same file of answers."""
     max_money: Annotated[float, Field(ge=0)] | None = None
     """Most money of all runs with the same file of answers, in the currency of EXPLEARN_LLM_PRICES."""
+    paraphrases: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "On which words of the text did you base this answer?",
+        "Which words of the text would have to be missing for you to answer otherwise?",
+    )
+    """Other ways to ask for the words that decided, by which the stability of the model's own reasons is measured."""
+    simulator: str = ""
+    """Name of the model that predicts answers with and without the model's own reasons; empty: `model`."""
 
     @model_validator(mode="after")
     def _words_differ(self) -> Self:
@@ -73,12 +82,30 @@ class LLMParams(CompletionParams):
 
 
 @dataclass(frozen=True, slots=True)
+class FreeQuestion:
+    """A question whose answer is not one of the labels' probabilities.
+
+    Attributes:
+        messages: the conversation, each message with its `role` and `content`.
+        read: returns what to keep of an answer, a JSON value; the answer itself is not kept.
+        max_tokens: longest answer.
+        model: name of the model. Empty: the classifier's.
+    """
+
+    messages: Sequence[Mapping[str, str]]
+    read: Callable[[str], Any]
+    max_tokens: int
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Question:
-    """A request: its key in the store, the prompt, and whether it asks for log-probabilities or for a sample."""
+    """A request: its key in the store, and a prompt that asks for log-probabilities or a sample, or a free question."""
 
     key: str
-    prompt: str
-    sampled: bool
+    prompt: str = ""
+    sampled: bool = False
+    free: FreeQuestion | None = None
 
 
 class LLMClassifier(FunctionPredictor):
@@ -156,8 +183,8 @@ class LLMClassifier(FunctionPredictor):
 
     def _key(self, *parts: object) -> str:
         """Return SHA-256 over all settings that an answer depends on, and more."""
-        spending = {"max_requests", "max_money"}
-        settings = self.params.model_dump(exclude=spending) | {"model": self.model}
+        others = {"max_requests", "max_money", "paraphrases", "simulator"}
+        settings = self.params.model_dump(exclude=others) | {"model": self.model}
         return hashlib.sha256(json.dumps([settings, *parts]).encode()).hexdigest()
 
     def intervals(self, texts: Iterable[Text]) -> NDArray[np.float64]:
@@ -202,16 +229,29 @@ class LLMClassifier(FunctionPredictor):
 
         Otherwise the values are probabilities; 0 for all labels where no likely token begins one.
         """
-        prompts = [self._prompt(text) for text in texts]
-        stopped = Event()
-        # In a thread of its own, since a notebook has a running event loop already.
-        with ThreadPoolExecutor(1) as thread:
-            running = thread.submit(asyncio.run, self._gather(prompts, stopped))
-            try:
-                return running.result()
-            finally:
-                # Ctrl+C: no further request is sent, and those on their way are kept.
-                stopped.set()
+        prompts = [self.prompt(text) for text in texts]
+        return _run(lambda stopped: self._gather(prompts, stopped))
+
+    def ask(self, questions: Sequence[FreeQuestion]) -> list[Any]:
+        """Return what is kept of the answers to free questions, at temperature 0; raises as a prediction does.
+
+        They count in the budget, and none is asked twice.
+
+        Args:
+            questions: the questions.
+        """
+        keyed = []
+        for question in questions:
+            model = question.model or self.model
+            key = self._key("free", model, *question.messages, question.max_tokens)
+            keyed.append(_Question(key, free=replace(question, model=model)))
+
+        async def gather(stopped: Event) -> list[Any]:
+            with open_store(self.answers) as store:
+                await self._ask_unknown(store, list({question.key: question for question in keyed}.values()), stopped)
+                return [store[question.key] for question in keyed]
+
+        return _run(gather)
 
     async def _gather(self, prompts: Sequence[str], stopped: Event) -> tuple[bool, NDArray[np.float64]]:
         with open_store(self.answers) as store:
@@ -233,7 +273,7 @@ class LLMClassifier(FunctionPredictor):
                         row[label] += 1
             return True, values
 
-    def _prompt(self, text: str | tuple[str, str]) -> str:
+    def prompt(self, text: str | tuple[str, str]) -> str:
         """Return the prompt around a text; the blank before it goes where all its words are left out."""
         before, between, behind = self.params.around()
         if isinstance(text, tuple) != self.params.takes_pairs:
@@ -268,14 +308,16 @@ class LLMClassifier(FunctionPredictor):
             money=self.params.max_money,
             prices=parse_prices(os.environ.get(PRICES, "").split()),
         )
-        meter.price(self.model)
+        for model in {question.free.model if question.free else self.model for question in unknown}:
+            meter.price(model)
         self._announce(endpoint, meter)
         waiting = iter(unknown)
         failures: list[Exception] = []
 
         async def work() -> None:
             for question in waiting:
-                if failures or stopped.is_set() or (not question.sampled and self._without_logprobs in store):
+                asks_logprobs = not question.sampled and question.free is None
+                if failures or stopped.is_set() or (asks_logprobs and self._without_logprobs in store):
                     return
                 try:
                     await self._answer(question, client, store)
@@ -289,6 +331,11 @@ class LLMClassifier(FunctionPredictor):
             raise failures[0]
 
     async def _answer(self, question: _Question, client: ChatClient, store: AnswerStore) -> None:
+        if question.free is not None:
+            free = question.free
+            answer = await client.complete(free.model, free.messages, {}, max_tokens=free.max_tokens, temperature=0.0)
+            store[question.key] = free.read(answer.content)
+            return
         answer = await client.complete(
             self.model,
             [{"role": "user", "content": question.prompt}],
@@ -327,3 +374,16 @@ class LLMClassifier(FunctionPredictor):
             meter.spent.money,
             self.answers,
         )
+
+
+def _run(gather: Callable[[Event], Coroutine[Any, Any, Answers]]) -> Answers:
+    """Run a coroutine, which gets an event that is set when no further request may be sent."""
+    stopped = Event()
+    # In a thread of its own, since a notebook has a running event loop already.
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(asyncio.run, gather(stopped))
+        try:
+            return running.result()
+        finally:
+            # Ctrl+C: no further request is sent, and those on their way are kept.
+            stopped.set()

@@ -34,6 +34,7 @@ STYLES = {
     "relevance": ("#CC79A7", "s"),
     "perturbation": ("#E69F00", "v"),
     "decomposition": ("#56B4E9", "P"),
+    "reason": ("#F0E442", "p"),
     "given": (INK, "*"),
 }
 """Family -> colour and marker."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import json_repair
 
-from explearn_study.annotate.llm.quotes import Quote
+from explearn.text.quotes import Quote
 
 EVIDENCE_NAMES = ("evidence", "ranking")
 

@@ -22,7 +22,7 @@ from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.examples import Example
 from explearn.core.validation import Section, check
-from explearn_study.annotate.llm.quotes import quote_evidence
+from explearn.text.quotes import quote_evidence
 from explearn_study.sections import LLMParams
 
 FOLDER = Path(__file__).parent / "prompts"

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explearn.core.attribution import Attribution
+from explearn.core.words import Span
 from explearn.predictors.llm.budget import Meter
+from explearn.text.quotes import rank_scores
 from explearn_study.annotate.llm.prompts import FOLDER, bind_prompt
 from explearn_study.annotate.llm.questions import Question, ask
 from explearn_study.annotate.llm.rationales import collect, require_model
@@ -47,21 +49,16 @@ def ranking_questions(marks: TaskMarks, explained: Mapping[str, Attribution]) ->
 
 
 def rank(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> Rankings:
-    """Ask, and turn ranks into scores: of n quotes in the text the first gives its words 1, the last 1/n, all others 0.
-
-    Raises as `ask` does.
-    """
+    """Ask, and turn ranks into scores (`explearn.text.quotes.rank_scores`); raises as `ask` does."""
     ask(questions, marks, meter)
     rankings = Rankings([])
     for question, item in zip(questions, collect(questions, marks), strict=True):
         example = item.example
-        scores = [0.0] * len(example.all_words)
+        places: tuple[Span, ...] = ()
         if item.alignment is None:
             rankings.unread += 1
         else:
             places = item.alignment.places
-            for rank, (start, end) in enumerate(places):
-                scores[start:end] = [1 - rank / len(places)] * (end - start)
             missing = item.alignment.repeated + len(item.alignment.hallucinated)
             rankings.invented += missing
             rankings.named += len(places) + missing
@@ -70,7 +67,7 @@ def rank(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> Ranki
             row["pair"] = example.pair_text
         row |= {
             "words": list(example.all_words),
-            "scores": scores,
+            "scores": rank_scores(places, len(example.all_words)).tolist(),
             "method": METHOD,
             "target": question.prompt.labels[0],
             "signed": False,

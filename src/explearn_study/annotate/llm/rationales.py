@@ -12,11 +12,11 @@ from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example, Rationale
 from explearn.predictors.llm.budget import Meter
 from explearn.predictors.llm.endpoint import MODEL
+from explearn.text.quotes import ROUNDS, Alignment, align_quotes
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
 from explearn_study.annotate.llm.prompts import BoundPrompt, MarkedExample, bind_prompt
 from explearn_study.annotate.llm.questions import Question, ask
-from explearn_study.annotate.llm.quotes import ROUNDS, Alignment, align_quotes
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.sections import LLMParams
 from explearn_study.sources.splits import subsample

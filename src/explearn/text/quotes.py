@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
-from rapidfuzz import fuzz
+import numpy as np
+from numpy.typing import NDArray
 
+from explearn.core.extras import need
 from explearn.core.words import Segment, Span, lay_out
-from explearn_study.annotate.marked_text import spans_from_mask
+from explearn.text.marks import spans_from_mask
 
 FUZZY_THRESHOLD = 90.0
 """Least likeness, 0 to 100, of a quote and the words it may mean. At 90 a word of six letters or more may lack one
@@ -120,6 +122,18 @@ def align_quotes(
         hallucinated=tuple(part.text for part in invented),
         hallucinated_words=sum(len(part.text.split()) for part in invented),
     )
+
+
+def rank_scores(places: Sequence[Span], words: int) -> NDArray[np.float64]:
+    """Return scores of a text's words, (words,), from the places of ranked quotes, the best first.
+
+    Of n quotes the first gives its words 1, the last 1/n; all other words score 0 (Barkan et al. 2024, "LLM
+    Explainability via Attributive Masking Learning", section 4, LLM).
+    """
+    scores = np.zeros(words)
+    for rank, (start, end) in enumerate(places):
+        scores[start:end] = 1 - rank / len(places)
+    return scores
 
 
 class _Search:
@@ -238,6 +252,9 @@ def _plain_places(plain_words: Sequence[str], part: Sequence[str]) -> list[Span]
 
 def _like_places(plain_words: Sequence[str], part: Sequence[str], threshold: float) -> list[Span]:
     """Return the places like the part, the most similar first; of equals the first in the text."""
+    need("rapidfuzz", extra="annotate", what="looking for a model's quotes")
+    from rapidfuzz import fuzz
+
     wanted = " ".join(plain(word) for word in part)
     scored = []
     for length in range(max(1, len(part) - 1), len(part) + 2):

@@ -1,0 +1,1 @@
+"""What a language model itself says about its answers, as methods."""
