@@ -390,6 +390,46 @@ def test_compare_and_evaluate_take_a_prompt(serve, prompt_file, tmp_path):
     assert evaluation.figures["occlusion"]["comprehensiveness"] > 0
 
 
+def test_a_record_is_made_and_verified_by_a_prompt(serve, prompt_file, tmp_path, caplog):
+    server = serve()
+    page = tmp_path / "record.html"
+    run("record", "--llm", prompt_file, "--out", page, TEXT)
+    assert "at most 1,000 requests" in caplog.text
+    made = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert made["classifier"]["name"] == "m" and made["method"]["name"] == "hierarchical"
+    assert server.requests
+    served = server.served
+    assert "confirmed" in run("verify", "--llm", prompt_file, page)
+    assert server.served == served
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.txt"
+    texts = [f"{first} film is {end}" for first in range(20) for end in ("good", "bad")]
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
+def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplog):
+    serve()
+    page = tmp_path / "audit.html"
+    assert "‘good’" in run("audit", "--llm", prompt_file, "--texts", table, "--out", page)
+    assert page.exists() and "at most 1,000 requests" in caplog.text
+    texts = table.read_text(encoding="utf-8").splitlines()
+    classifier = LLMClassifier(prompt_file)
+    assert explearn.audit(classifier, texts).method == "hierarchical"
+    assert explearn.diff(classifier, classifier, texts).share == 0
+
+
+def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
+    serve()
+    folder = tmp_path / "reader"
+    options = [f"--option={option}" for option in ("epochs=1", "samples=4", "width=8")]
+    run("train", "reader", "--llm", prompt_file, "--texts", table, "--out", folder, *options)
+    assert explearn.explain(LLMClassifier(prompt_file), TEXT, explearn.load(folder)).method == "reader"
+
+
 def test_a_prompt_and_a_classifier_at_once_are_refused(prompt_file):
     result = CliRunner().invoke(app, ["explain", "--llm", str(prompt_file), "--classifier", "x", TEXT])
     assert result.exit_code == 2 and "--llm" in result.output

@@ -119,6 +119,7 @@ class LLMClassifier(FunctionPredictor):
     """
 
     does = "classifies texts by a prompt"
+    costs_money = True
 
     def __init__(
         self,
