@@ -35,14 +35,20 @@ AT_ONCE = ("attn_lrp", "integrated_gradients", "occlusion")
 """Methods of the core that need no training, each with less access to the model than the one before: its architecture,
 its word embeddings, only its predictions."""
 
+THRIFTY = "hierarchical"
+"""The method that asks for the same number of predictions however long the text."""
+
 
 def default_explainer(classifier: Predictor) -> Explainer:
-    """Return the first method of AT_ONCE that can explain a classifier.
+    """Return the first method of AT_ONCE that can explain a classifier; THRIFTY for one whose answers cost money.
 
     Raises:
         UnsupportedError: none can.
     """
-    for name in AT_ONCE:
+    names = AT_ONCE
+    if classifier.costs_money:
+        names = (THRIFTY,)
+    for name in names:
         explainer = get_explainer(name)
         try:
             explainer.check_explains(classifier)
@@ -74,7 +80,8 @@ def explain(
         texts: a text, or a list of texts. A tuple of two strings is one text of two segments. Of a table of pandas or
             datasets, the column `text` is read.
         method: a method's name (`list_explainers`) or an explainer (`get_explainer`, `load`), or a list of them. None:
-            AttnLRP, or integrated gradients or occlusion for a model that AttnLRP cannot explain.
+            AttnLRP, or integrated gradients or occlusion for a model that AttnLRP cannot explain; `hierarchical` for an
+            `LLMClassifier`.
         targets: class to explain, by name or index. One text: a class, or a list of several. Several texts: a class for
             all of them, or a list with an entry for each text. None: the predicted class (of a multi-label classifier
             each label that applies).

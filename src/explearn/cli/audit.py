@@ -47,7 +47,6 @@ def method_of(method: str | None, explainer: Path | None) -> str | Explainer | N
 
 @command
 def audit(
-    classifier: ClassifierToJudge,
     texts: Table,
     group: Annotated[str | None, typer.Option(help="Column with the group of each text, such as its source.")] = None,
     method: Method = None,
@@ -57,6 +56,7 @@ def audit(
     work: WorkFolder = None,
     seed: Seed = DEFAULT_SEED,
     *,
+    classifier: ClassifierToJudge,
     columns: LabelledColumns,
     compute: Compute,
 ) -> None:

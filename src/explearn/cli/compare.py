@@ -16,8 +16,6 @@ from explearn.core.escape import printable
 @command
 def compare(
     texts: Table,
-    classifier: ClassifierToJudge = "",
-    llm: options.LLM = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,6 +45,7 @@ def compare(
     work: Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")] = None,
     seed: Seed = DEFAULT_SEED,
     *,
+    classifier: ClassifierToJudge,
     columns: ColumnsOfTable,
     compute: Compute,
 ) -> None:
@@ -68,7 +67,7 @@ def compare(
         tell=lambda line: print(printable(line), flush=True),
     )
     comparison = run(
-        options.named_classifier(classifier, llm),
+        classifier,
         texts,
         [*(method or ["light"]), *trained],
         columns=columns,

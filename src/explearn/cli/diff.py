@@ -15,7 +15,6 @@ from explearn.core.escape import printable
 
 @command
 def diff(
-    classifier: ClassifierToJudge,
     against: Annotated[str, typer.Option(help="The old classifier: its folder or hub name.")],
     texts: Table,
     fail_above: Annotated[
@@ -28,6 +27,7 @@ def diff(
     work: WorkFolder = None,
     seed: Seed = DEFAULT_SEED,
     *,
+    classifier: ClassifierToJudge,
     columns: LabelledColumns,
     compute: Compute,
 ) -> None:

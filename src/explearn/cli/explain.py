@@ -135,7 +135,7 @@ def explain(
     _check_no_file_names(texts or ())
     # Names and options are checked before torch is loaded for the classifier.
     methods = options.choose(method, explainer or [])
-    source = options.classifier_for(methods, classifier, llm)
+    source = options.classifier_or_prompt(classifier, llm, methods)
     explainers = options.make(methods, options.parse_options(option))
     names = options.parse_label_names(label_name)
     inputs: list[Any]
@@ -149,7 +149,7 @@ def explain(
         inputs = [(text, pair) for text in inputs]
     from explearn.predictors.pretrained import as_predictor  # brings torch
 
-    loaded = as_predictor(options.named_classifier(source, llm), compute, completion).renamed(names)
+    loaded = as_predictor(source, compute, completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
     whole = loaded
@@ -250,7 +250,7 @@ def _check_no_file_names(texts: Sequence[str]) -> None:
 
 def _write_manifests(
     files: Sequence[Path],
-    source: str,
+    source: str | Predictor,
     classifier: Predictor,
     compute: ComputeOptions,
     table: Path | None,
@@ -260,7 +260,7 @@ def _write_manifests(
 
     Args:
         files: pages and other files.
-        source: the classifier as it was named.
+        source: the classifier as it was named, or the prompt.
         classifier: the classifier.
         compute: where and how it was computed.
         table: file of the texts, if there is one.

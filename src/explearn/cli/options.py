@@ -228,13 +228,13 @@ def _first_folder(held: Mapping[Path, str]) -> str:
     return ""
 
 
-def classifier_for(methods: Sequence[ChosenMethod], classifier: str, llm: Path | None = None) -> str:
-    """Return the named classifier, or else the first that comes with a method; empty for a prompt (`--llm`).
+def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
+    """Return the named classifier, or else the first that comes with a method.
 
     Raises:
         ParamsError: there is none.
     """
-    if classifier or llm is not None:
+    if classifier:
         return classifier
     for method in methods:
         if method.own_classifier is not None:
@@ -242,16 +242,16 @@ def classifier_for(methods: Sequence[ChosenMethod], classifier: str, llm: Path |
     raise ParamsError("--classifier: got none; expected the folder of a saved classifier, a hub name, or --llm")
 
 
-def named_classifier(classifier: str, llm: Path | None) -> str | Predictor:
-    """Return the name of the classifier, or the prompt that is one.
+def classifier_or_prompt(classifier: str, llm: Path | None, methods: Sequence[ChosenMethod] = ()) -> str | Predictor:
+    """Return the prompt that is a classifier, or the name that `classifier_for` returns.
 
     Raises:
         ParamsError: both are given, or neither is.
     """
-    if (llm is None) == (not classifier):
-        raise ParamsError("--classifier, --llm: expected one of them")
     if llm is None:
-        return classifier
+        return classifier_for(methods, classifier)
+    if classifier:
+        raise ParamsError(f"--classifier, --llm: got {classifier!r} and {llm}; expected one of them")
     from explearn.predictors.llm.classifier import LLMClassifier  # brings torch
 
     return LLMClassifier(llm)

@@ -17,6 +17,7 @@ from explearn.show.blocks import plain
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
+    from explearn.predictors.predictor import Predictor
 
 MASKED = "masked"
 
@@ -47,6 +48,7 @@ Method = Annotated[
 def record(
     text: Annotated[str, typer.Argument(help="The text.", show_default=False)],
     classifier: options.ClassifierOption = "",
+    llm: options.LLM = None,
     method: Method = None,
     explainer: Explained = None,
     option: options.Options = None,
@@ -80,7 +82,7 @@ def record(
 
     explearn record "A lazy, dull sequel." --classifier my-model --comparison report.json --out record.html
     """
-    chosen, source = chosen_explainer(method, explainer, option, classifier)
+    chosen, source = chosen_explainer(method, explainer, option, classifier, llm)
     from explearn.decision.page import sentences
     from explearn.decision.record import record as make
 
@@ -104,9 +106,9 @@ def record(
 
 
 def chosen_explainer(
-    method: str | None, folder: Path | None, option: list[str] | None, classifier: str
-) -> tuple[Explainer | None, str]:
-    """Return the explainer, None if none was named, and the classifier, which may come with it.
+    method: str | None, folder: Path | None, option: list[str] | None, classifier: str, llm: Path | None
+) -> tuple[Explainer | None, str | Predictor]:
+    """Return the explainer, None if none was named, and the classifier, which may come with it or be a prompt.
 
     Raises:
         ParamsError: options without a method, or no classifier.
@@ -115,7 +117,7 @@ def chosen_explainer(
     if method is None and folder is None:
         if values:
             raise ParamsError("--option: got options without a method; expected --method or --explainer, too")
-        return None, options.classifier_for([], classifier)
+        return None, options.classifier_or_prompt(classifier, llm)
     methods = options.choose(None if method is None else [method], [] if folder is None else [folder])
     (explainer,) = options.make(methods, values)
-    return explainer, options.classifier_for(methods, classifier)
+    return explainer, options.classifier_or_prompt(classifier, llm, methods)

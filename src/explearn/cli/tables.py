@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from explearn.cli.common import Group
-from explearn.cli.options import parse_label_names
+from explearn.cli.options import LLM, classifier_or_prompt, parse_label_names
 from explearn.comparison.texts import TextColumns
 
-ClassifierToJudge = Annotated[
-    str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
-]
 Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with one text per line.")]
+
+
+def classifier_to_judge(
+    classifier: Annotated[
+        str,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name.",
+            envvar="EXPLEARN_CLASSIFIER",
+            show_default=False,
+        ),
+    ] = "",
+    llm: LLM = None,
+) -> Any:
+    """Return the name of the classifier, or the prompt that is one; see `classifier_or_prompt` for errors."""
+    return classifier_or_prompt(classifier, llm)
 
 
 def text_columns(
@@ -49,6 +61,7 @@ def text_columns(
     return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column, marks_by)
 
 
+ClassifierToJudge = Annotated[Any, Group("Classifier", classifier_to_judge)]
 _TITLE = "Columns of the table"
 _OF_MARKS = ("rationales", "marks_by", "token_column")
 ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]

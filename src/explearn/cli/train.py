@@ -24,12 +24,12 @@ def train(
             show_default=False,
         ),
     ],
-    classifier: ClassifierToJudge,
     texts: Table,
     out: Annotated[Path, typer.Option(help="Folder to save the trained explainer to, for --explainer.")],
     option: Options = None,
     seed: Seed = DEFAULT_SEED,
     *,
+    classifier: ClassifierToJudge,
     columns: ColumnsOfTable,
     compute: Compute,
 ) -> None:
@@ -54,5 +54,5 @@ def train(
         description=f"train {method}",
         **options,
     )
-    print(printable(f"{method} for {classifier}, trained in {time.perf_counter() - start:.0f} s"))
+    print(printable(f"{method}, trained in {time.perf_counter() - start:.0f} s"))
     print(printable(str(out)))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from explearn.cli import options
 from explearn.cli.common import Compute, command
 from explearn.cli.record import Explained, chosen_explainer
 from explearn.core.compute import ComputeOptions
@@ -31,6 +32,7 @@ def verify(
             rich_help_panel=_RECORDS,
         ),
     ] = "",
+    llm: options.LLM = None,
     explainer: Explained = None,
     text: Annotated[
         str | None,
@@ -71,7 +73,7 @@ def verify(
         segments = None
         if text is not None:
             segments = text if pair is None else (text, pair)
-        same = _verify_record(document, classifier, explainer, segments, key, compute)
+        same = _verify_record(document, classifier, llm, explainer, segments, key, compute)
     else:
         same = True
         manifests = list(manifests_in(of)) if of.is_dir() else [document]
@@ -89,6 +91,7 @@ def verify(
 def _verify_record(
     path: Path,
     classifier: str,
+    llm: Path | None,
     folder: Path | None,
     text: str | tuple[str, str] | None,
     key: Path | None,
@@ -99,13 +102,13 @@ def _verify_record(
     from explearn.decision.document import read_record
     from explearn.decision.signature import read_public_key
     from explearn.methods.registry import get_explainer, get_info
-    from explearn.predictors.pretrained import load_classifier
+    from explearn.predictors.pretrained import as_predictor
 
     record, document = read_record(path)
     public_key = None
     if key is not None:
         public_key = read_public_key(key)
-    explainer, source = chosen_explainer(None, folder, None, classifier)
+    explainer, source = chosen_explainer(None, folder, None, classifier, llm)
     segments = text_of(record, text)
     name = record.method.name
     if explainer is None:
@@ -114,7 +117,7 @@ def _verify_record(
         explainer = get_explainer(name, **record.method.options)
     differing = list(signature_differences(record, document, public_key))
     differing += page_differences(record, path.with_suffix(".html"))
-    differing += observed_differences(record, load_classifier(source, compute), explainer, segments)
+    differing += observed_differences(record, as_predictor(source, compute), explainer, segments)
     unsigned = "Date, command, versions and the comparison's findings are not computed again"
     if record.signature is None:
         print(f"{unsigned}, and the record is not signed: whoever had it can have changed them.")

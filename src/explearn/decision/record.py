@@ -74,7 +74,7 @@ def record(
     cause.
 
     Args:
-        classifier: as for `explearn.explain`; for `explearn verify` it must be a folder or hub name.
+        classifier: as for `explearn.explain`; `explearn verify` takes a folder, a hub name or a prompt.
         text: a text, or a pair of texts.
         method: method or explainer. None: the method that the comparison found best, else what `explearn.explain`
             takes.

@@ -63,6 +63,7 @@ class Predictor(Labelled, ABC):
         same_length: whether all texts of a batch must have one length.
         shortest: fewest sub-tokens of a batch; shorter texts are padded.
         has_model: whether there is a transformer to look into.
+        costs_money: whether each prediction costs money.
         does: what the model does, for error messages.
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
         spread: how the model is spread over several devices (`explearn.predictors.spread`); None if it is on one.
@@ -83,6 +84,7 @@ class Predictor(Labelled, ABC):
     same_length: bool = False
     shortest: int = 1
     has_model: ClassVar[bool] = False
+    costs_money: bool = False
     does: ClassVar[str] = "classifies texts"
     file_labels: Mapping[str, str] = MappingProxyType({})
     spread: Any = None
@@ -419,6 +421,7 @@ class HeldPredictor(Predictor):
         self.device = held.device
         self.dtype = held.dtype
         self.max_tokens = held.max_tokens
+        self.costs_money = held.costs_money
 
     @property
     def same_length(self) -> bool:  # type: ignore[override]

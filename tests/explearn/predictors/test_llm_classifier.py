@@ -27,6 +27,7 @@ import explearn
 from explearn import LLMClassifier
 from explearn.cli.app import app
 from explearn.core.errors import DataError, ModelError, ParamsError
+from explearn.methods.registry import known_infos
 from explearn.predictors.llm.budget import BudgetError
 from explearn.predictors.llm.labels import label_named, label_probabilities
 from explearn.predictors.llm.server.transport import TokenPosition
@@ -179,29 +180,48 @@ def test_label_words_must_be_told_apart(answers):
         LLMClassifier({**PROMPT, "label_words": {"a": "1", "b": "10"}}, answers)
 
 
-def test_a_served_and_an_in_process_decoder_agree(serve, answers, tmp_path):
+@pytest.fixture
+def decoder(tmp_path):
+    """A tiny decoder that prefers 7 and 9, as one that follows instructions does: its folder, and its completions."""
     settings = tiny.model("gpt2").config
     settings.architectures = None
+    settings.tie_word_embeddings = False
+    torch.manual_seed(3)
     model = transformers.AutoModelForCausalLM.from_config(settings).eval()
     tokenizer = tiny.tokenizer("gpt2", 64)
+    words = tokenizer.convert_tokens_to_ids(["7", "9"])
+    with torch.no_grad():
+        model.lm_head.weight /= model.lm_head.weight.std()
+        model.transformer.ln_f.bias[0] = 25.0
+        model.lm_head.weight[:, 0] = 0.0
+        model.lm_head.weight[words, 0] = 1.0
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    prompt = {"template": "the review: {text} ! it was", "label_words": {"slow": " slow", "quick": " quick"}}
-    local = explearn.load_classifier(tmp_path / "model", completion=prompt)
-    first = {word: tokenizer(word).input_ids[0] for word in prompt["label_words"].values()}
 
     @torch.inference_mode()
     def complete(request):
         ids = tokenizer(request.body["messages"][-1]["content"], return_tensors="pt").input_ids
         p = model(ids).logits[0, -1].double().softmax(-1)
-        return with_logprobs(place({word: p[token].item() for word, token in first.items()}))
+        likeliest = p.topk(request.body["top_logprobs"]).indices.tolist()
+        return with_logprobs(place({tokenizer.decode([token]): p[token].item() for token in likeliest}))
 
+    return tmp_path / "model", complete
+
+
+def test_a_served_and_an_in_process_decoder_agree(serve, answers, decoder):
+    folder, complete = decoder
     serve(complete)
-    served = LLMClassifier({"model": "m", **prompt}, answers)
-    text = "slow delivery and a dog"
+    prompt = {"template": "the review: {text} ! it was:", "label_words": {"slow": "7", "quick": "9"}}
+    local = explearn.load_classifier(folder, completion={**prompt, "mask": " unn"})
+    served = LLMClassifier({"model": "m", **prompt, "mask": "unn", "max_requests": 5000}, answers)
+    text = "slow and all is over"
     assert served.predict_proba([text]) == pytest.approx(local.predict_proba([text]), abs=1e-5)
-    for method in ("occlusion", "solvex", "kernel_shap", "lime"):
-        both = [explearn.explain(model, text, method, removal="delete") for model in (local, served)]
+    for method in (info.name for info in known_infos() if info.family == "perturbation"):
+        if explearn.get_explainer(method).needs_model:
+            continue
+        options = {"level": "word"} if method == "shap" else {"removal": "delete"}
+        both = [explearn.explain(model, text, method, **options) for model in (local, served)]
+        assert abs(both[0].scores).max() > 1e-3
         np.testing.assert_allclose(both[1].scores, both[0].scores, atol=1e-5, err_msg=method)
 
 
@@ -388,6 +408,46 @@ def test_compare_and_evaluate_take_a_prompt(serve, prompt_file, tmp_path):
     attributions = explearn.get_explainer("occlusion").explain(classifier, ["a good film"])
     evaluation = explearn.evaluate(classifier, attributions, metrics=["comprehensiveness"])
     assert evaluation.figures["occlusion"]["comprehensiveness"] > 0
+
+
+def test_a_record_is_made_and_verified_by_a_prompt(serve, prompt_file, tmp_path, caplog):
+    server = serve()
+    page = tmp_path / "record.html"
+    run("record", "--llm", prompt_file, "--out", page, TEXT)
+    assert "at most 1,000 requests" in caplog.text
+    made = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert made["classifier"]["name"] == "m" and made["method"]["name"] == "hierarchical"
+    assert server.requests
+    served = server.served
+    assert "confirmed" in run("verify", "--llm", prompt_file, page)
+    assert server.served == served
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.txt"
+    texts = [f"{first} film is {end}" for first in range(20) for end in ("good", "bad")]
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
+def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplog):
+    serve()
+    page = tmp_path / "audit.html"
+    assert "‘good’" in run("audit", "--llm", prompt_file, "--texts", table, "--out", page)
+    assert page.exists() and "at most 1,000 requests" in caplog.text
+    texts = table.read_text(encoding="utf-8").splitlines()
+    classifier = LLMClassifier(prompt_file)
+    assert explearn.audit(classifier, texts).method == "hierarchical"
+    assert explearn.diff(classifier, classifier, texts).share == 0
+
+
+def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
+    serve()
+    folder = tmp_path / "reader"
+    options = [f"--option={option}" for option in ("epochs=1", "samples=4", "width=8")]
+    run("train", "reader", "--llm", prompt_file, "--texts", table, "--out", folder, *options)
+    assert explearn.explain(LLMClassifier(prompt_file), TEXT, explearn.load(folder)).method == "reader"
 
 
 def test_a_prompt_and_a_classifier_at_once_are_refused(prompt_file):

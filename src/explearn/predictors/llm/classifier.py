@@ -146,6 +146,7 @@ class LLMClassifier(FunctionPredictor):
     """
 
     does = "classifies texts by a prompt"
+    costs_money = True
 
     def __init__(
         self,

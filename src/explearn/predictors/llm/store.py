@@ -15,6 +15,8 @@ from explearn.core.writing import locked
 from explearn.predictors.llm.budget import Meter, Spent
 
 TABLES = """
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = NORMAL;
     CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS spent (
         only INTEGER PRIMARY KEY, requests INTEGER, input_tokens INTEGER, output_tokens INTEGER, money REAL
@@ -24,7 +26,7 @@ TABLES = """
 
 
 class AnswerStore:
-    """Answers by key, as JSON values, and the sum spent on them. Each change is on disk when its call returns.
+    """Answers by key, as JSON values, and the sum spent on them. Each change survives a kill once its call returns.
 
     Args:
         connection: the open file.
