@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from explearn.core.errors import DataError, kind_of, located
 from explearn.core.examples import Example, check_text
 from explearn.core.words import Segment, Span, joined_words, segments_of, words_of
@@ -156,6 +159,18 @@ class Encoding:
             if word in masked:
                 ids[position] = mask_token_id
         return replace(self, input_ids=tuple(ids))
+
+    def copies(self, stays: NDArray[np.bool_], mask_token_id: int | None = None) -> list[Any]:
+        """Return the text once for each row, to ask the predictor about.
+
+        Args:
+            stays: whether each position stays, (copies, n).
+            mask_token_id: replaces the others. None: they are removed.
+        """
+        if mask_token_id is None:
+            return [self.only(row) for row in stays.tolist()]
+        rows = np.where(stays, self.input_ids, mask_token_id).tolist()
+        return [replace(self, input_ids=tuple(row)) for row in rows]
 
 
 def start_of_pair(segments: Sequence[Segment]) -> int | None:
