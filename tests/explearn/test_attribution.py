@@ -33,6 +33,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
     positions = st.sampled_from([(i, j) for i in range(count) for j in range(i + 1, count)])
     tokens = tuple(draw(st.lists(NAMES, max_size=4)))
     starts = draw(st.lists(st.integers(0, 99), min_size=count, max_size=count))
+    pair_start = draw(st.none() | st.integers(1, count - 1))
     pairs = []
     for first, second in draw(st.lists(positions, max_size=3)):
         pair = (words[first], words[second])
@@ -62,7 +63,8 @@ def attributions(draw: st.DrawFn) -> Attribution:
         "completeness_error": draw(st.none() | NUMBERS),
         "windows": draw(st.integers(1, 9)),
         "spans": draw(st.sampled_from([(), tuple((start, start + 1) for start in starts)])),
-        "pair_start": draw(st.none() | st.integers(1, count - 1)),
+        "gaps": draw(st.sampled_from([(), (" ", *"\t" * (count + (pair_start is not None)))])),
+        "pair_start": pair_start,
         "certificate": draw(st.none() | certificate),
         "unit": draw(st.sampled_from(["word", "token", "phrase", "sentence", "span"])),
         "token": draw(st.none() | st.integers(0, count - 1)),
@@ -130,6 +132,7 @@ class TestRecordsFromElsewhere:
             ({"probability": 1.5}, "field 'probability': got 1.5"),
             ({"spans": [[0, 1]]}, "field 'spans' has 1 entries; expected 2"),
             ({"spans": [[0, 1], [3, 2]]}, r"field 'spans', word 1: got \[3, 2\)"),
+            ({"gaps": [""]}, "field 'gaps' has 1 entries; expected 3"),
             ({"pair_start": 2}, "field 'pair_start': got 2; expected less than 2, the words"),
             ({"token": 2}, "field 'token': got 2; expected less than 2, the words"),
             (

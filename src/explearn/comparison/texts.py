@@ -121,6 +121,8 @@ class UserTexts:
     def of_classes(self, name: str, classes: Sequence[str]) -> UserTexts:
         """Return the texts, with names of classes in place of their numbers.
 
+        Labels of a file or table are taken for numbers if 0 is among them, and none is more than the last class's.
+
         Args:
             name: name of the classifier.
             classes: its classes.
@@ -128,11 +130,14 @@ class UserTexts:
         Raises:
             ModelError: a label is not a class.
         """
-        names = {}
-        if self.numbered and not set(self.labels) <= set(classes):
-            names = {str(number): label for number, label in enumerate(classes)}
+        names = {str(number): label for number, label in enumerate(classes)}
+        hint = self.hint
+        if set(self.labels) <= set(classes) or not (self.numbered or set(names) >= set(self.labels) >= {"0"}):
+            names = {}
+        elif not self.numbered:
+            hint = f"{hint} Labels are read as the classes' numbers: {_listed(names)}.".strip()
         examples = [replace(example, label=names.get(example.label, example.label)) for example in self.examples]
-        texts = replace(self, examples=examples, labels=_labels(examples))
+        texts = replace(self, examples=examples, labels=_labels(examples), hint=hint)
         check_labels(name, classes, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
         return texts
 
@@ -266,6 +271,10 @@ def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> 
         with located(f"text {number}, "):
             examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, gaps=gaps))
     return UserTexts("texts", examples, (), _labels(examples), numbered=numbered)
+
+
+def _listed(names: Mapping[str, str]) -> str:
+    return ", ".join(f"{number} is {name}" for number, name in names.items())
 
 
 def _labels(examples: Iterable[Example]) -> list[str]:

@@ -44,6 +44,8 @@ class Attribution(Record):
             much they miss it; None for others.
         windows: number of windows through which the text was read.
         spans: each word's [start, end) in the characters of its segment; empty if unknown.
+        gaps: the characters before each word and behind the last, of each segment; empty if a blank separates words
+            and nothing else is there.
         pair_start: index in `words` of the second segment's first word; None if there is one segment.
         certificate: how far the scores can be relied on; None for methods that do not say.
         unit: what `words` are: word, token, phrase, sentence, or span (of a pattern or function).

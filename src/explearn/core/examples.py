@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from explearn.core.errors import DataError, shown
 from explearn.core.escape import is_unicode
 from explearn.core.validation import Name, UnicodeText, check_fields
-from explearn.core.words import Segment, Span, joined_words, segments_of, with_gaps
+from explearn.core.words import Segment, Span, joined_words, segments_of
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -151,12 +151,10 @@ class Example:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The text with the spans of its words, and the second segment, if any."""
-        if not self.gaps:
-            return segments_of(self.all_words, (), len(self.words) if self.pair else None)
-        first = with_gaps(self.words, self.gaps[: len(self.words) + 1])
-        if not self.pair:
-            return (first,)
-        return first, with_gaps(self.pair, self.gaps[len(self.words) + 1 :])
+        pair_start = None
+        if self.pair:
+            pair_start = len(self.words)
+        return segments_of(self.all_words, self.gaps, pair_start)
 
     @property
     def joined(self) -> tuple[int, ...]:

@@ -119,6 +119,7 @@ class Record:
     completeness_error: Number | None = None
     windows: Annotated[int, Field(ge=1, le=MOST)] = 1
     spans: Annotated[tuple[IndexPair, ...], Field(strict=False)] = ()
+    gaps: Texts = ()
     pair_start: Annotated[int, Field(ge=1, le=MOST)] | None = None
     certificate: Certificate | None = None
     unit: UnicodeText = "word"
@@ -265,6 +266,10 @@ def _check_consistent(read: Any) -> None:
         raise DataError("field 'token_scores': got an entry without a number; expected one for each sub-token")
     if read.spans:
         _check_length("spans", read.spans, count, "word")
+    if read.gaps:
+        expected = count + 1 + (read.pair_start is not None)
+        if len(read.gaps) != expected:
+            raise DataError(f"field 'gaps' has {len(read.gaps)} entries; expected {expected}")
     for number, (start, end) in enumerate(read.spans):
         if start > end:
             raise DataError(f"field 'spans', word {number}: got [{start}, {end}); expected [start, end) of each word")

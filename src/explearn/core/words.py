@@ -153,11 +153,23 @@ def gaps_of(segment: Segment) -> list[str]:
     return [*gaps, segment.text[last:]]
 
 
-def segments_of(words: Sequence[str], joined: Collection[int], pair_start: int | None) -> tuple[Segment, ...]:
-    """Join the words of a text, or of a pair of texts, into one segment or two."""
+def segments_of(words: Sequence[str], gaps: Sequence[str], pair_start: int | None) -> tuple[Segment, ...]:
+    """Join the words of a text, or of a pair of texts, into one segment or two.
+
+    Args:
+        words: the words.
+        gaps: as in an `Example`.
+        pair_start: index of the second segment's first word; None: there is one segment.
+    """
     if pair_start is None:
-        return (lay_out(words, joined),)
-    return lay_out(words[:pair_start], joined), lay_out(words[pair_start:], joined, pair_start)
+        return (_joined(words, gaps),)
+    return _joined(words[:pair_start], gaps[: pair_start + 1]), _joined(words[pair_start:], gaps[pair_start + 1 :])
+
+
+def _joined(words: Sequence[str], gaps: Sequence[str]) -> Segment:
+    if not gaps:
+        return lay_out(words)
+    return with_gaps(words, gaps)
 
 
 def words_of(segments: Sequence[Segment]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -260,12 +260,24 @@ def numbered(attributions: Sequence[Attribution]) -> list[Attribution]:
 
 
 def example_of(attribution: Attribution) -> Example:
-    """Return the text of an attribution, without a label."""
-    words, pair, gaps = words_of(segments_of(attribution.words, attribution.joined, attribution.pair_start))
+    """Return the text of an attribution, without a label.
+
+    Raises:
+        DataError: its spans say that other characters than a blank are between words, and it does not have them.
+    """
+    name = attribution.example_id
+    segments = segments_of(attribution.words, attribution.gaps, attribution.pair_start)
+    words, pair, _ = words_of(segments)
+    spans = [span for segment in segments for span in segment.spans]
+    if attribution.spans and attribution.unit == "word" and list(attribution.spans) != spans:
+        raise DataError(
+            f"example {name!r}: its spans do not fit words with a blank between them; expected the characters between "
+            "them (Attribution.gaps), or the texts (texts=...)"
+        )
     answer = None
     if attribution.token is not None:
         answer = attribution.token, attribution.token + 1
-    return Example(attribution.example_id, words, "", "test", "texts", pair, answer, gaps, attribution.unit)
+    return Example(name, words, "", "test", "texts", pair, answer, attribution.gaps, attribution.unit)
 
 
 def read_texts(

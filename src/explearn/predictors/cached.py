@@ -60,8 +60,9 @@ class CachedPredictions:
 
     def request(self, encoding: Encoding) -> int:
         """Return the row of `values` that holds this input's prediction after the next `evaluate`."""
-        row = self._rows.setdefault(encoding.key, len(self._rows))
-        if row == len(self.values) + len(self._waiting):
+        known = len(self._rows)
+        row = self._rows.setdefault(encoding.key, known)
+        if row == known:
             self._waiting.append(encoding)
         return row
 

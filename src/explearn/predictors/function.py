@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -74,6 +75,16 @@ class Piece(NamedTuple):
     behind: str
 
 
+class FunctionCopy(NamedTuple):
+    """A text without some of its words, as a function gets it."""
+
+    input: str | tuple[str, str]
+
+    @property
+    def key(self) -> str | tuple[str, str]:
+        return self.input
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionEncoding(Encoding):
     """The words of a text for a function.
@@ -100,18 +111,42 @@ class FunctionEncoding(Encoding):
             ids.append(mask_token_id - number if word in masked and number >= 0 else number)
         return replace(self, input_ids=tuple(ids))
 
+    def copies(self, stays: NDArray[np.bool_], mask_token_id: int | None = None) -> list[FunctionCopy]:
+        if mask_token_id is None or not self.mask_word:
+            return [FunctionCopy(self._input(list(compress(self.input_ids, row)))) for row in stays.tolist()]
+        words = []
+        masks = []
+        for number in self.input_ids:
+            if number < 0:  # a segment begins
+                start = self.ends[int(number == BETWEEN)][0]
+                words.append(start)
+                masks.append(start)
+                continue
+            piece = self.pieces[number]
+            words.append(piece.before + piece.word)
+            masks.append(piece.before + self.mask_word)
+        rows = np.where(stays, np.array(words, dtype=object), np.array(masks, dtype=object)).tolist()
+        ends = [behind for _, behind in self.ends]
+        if len(ends) == 1:
+            return [FunctionCopy("".join(row) + ends[0]) for row in rows]
+        between = self.input_ids.index(BETWEEN)
+        return [FunctionCopy(("".join(row[:between]) + ends[0], "".join(row[between:]) + ends[1])) for row in rows]
+
     @property
-    def key(self) -> tuple[object, ...]:
-        return self.input_ids, self.pieces, self.ends, self.mask_word, self.empty
+    def key(self) -> object:
+        return self.input
 
     @property
     def input(self) -> str | tuple[str, str]:
         """What the function gets: the text, or a pair of texts, without the words that were left out."""
-        if BETWEEN not in self.input_ids:
-            return self._joined(self.input_ids, self.ends[0])
-        between = self.input_ids.index(BETWEEN)
+        return self._input(self.input_ids)
+
+    def _input(self, ids: Sequence[int]) -> str | tuple[str, str]:
+        if BETWEEN not in ids:
+            return self._joined(ids, self.ends[0])
+        between = ids.index(BETWEEN)
         first, second = self.ends
-        return self._joined(self.input_ids[:between], first), self._joined(self.input_ids[between:], second)
+        return self._joined(ids[:between], first), self._joined(ids[between:], second)
 
     def _joined(self, ids: Sequence[int], ends: tuple[str, str]) -> str:
         """Return some words as a text, with what stood before each, or else behind the one that is before it now."""
@@ -305,15 +340,18 @@ class FunctionPredictor(Predictor):
 
     def _ask(self, encodings: Sequence[Encoding], description: str | None) -> NDArray[np.float64]:
         """Return the function's answers on texts, (n, C); it gets each distinct one once."""
-        texts = [cast(FunctionEncoding, encoding).input for encoding in encodings]
-        different = list(dict.fromkeys(texts))
-        answers: dict[str | tuple[str, str], NDArray[np.float64]] = {}
+        numbers: dict[str | tuple[str, str], int] = {}
+        rows = []
+        for encoding in encodings:
+            rows.append(numbers.setdefault(cast(FunctionEncoding, encoding).input, len(numbers)))
+        different = list(numbers)
+        answers = [np.zeros((0, len(self.labels)))]
         with progress(description, len(different)) as bar:
             for start in range(0, len(different), self.batch_size):
                 part = different[start : start + self.batch_size]
-                answers.update(zip(part, self._answers(part), strict=True))
+                answers.append(self._answers(part))
                 bar.update(len(part))
-        return np.array([answers[text] for text in texts]).reshape(len(texts), len(self.labels))
+        return np.asarray(np.concatenate(answers)[rows])
 
     def _answers(self, texts: list[str | tuple[str, str]]) -> NDArray[np.float64]:
         shape = (len(texts), len(self.labels))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import ExplearnError
 from explearn.core.words import Span
 
 if TYPE_CHECKING:
@@ -67,15 +66,10 @@ def aggregate(
 
     Returns:
         float32 scores, (words,), NaN for words without a piece.
-
-    Raises:
-        ExplearnError: a score is not finite; a method must not return NaN.
     """
     owners = np.asarray(word_ids, dtype=np.int64)
     values = np.asarray(scores[: len(owners)], dtype=np.float64)[owners != NO_WORD]
     owners = owners[owners != NO_WORD]
-    if not np.isfinite(values).all():
-        raise ExplearnError("a score is not finite; the classifier's logits or gradients overflow in this precision")
     result = np.full(words, np.nan)
     if aggregation == "max":
         result[owners] = -np.inf

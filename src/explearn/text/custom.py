@@ -40,14 +40,14 @@ class CustomRows:
         columns = self.names
         marked = self._marked(row)
         if columns.text:
-            text = Segment.of(row.text(columns.text))
+            text = row.segment(columns.text)
         elif marked is None or columns.words:
             text = lay_out(self._words(row))
         else:
             text = marked[0]
         segments = [text]
         if columns.pair:
-            segments.append(Segment.of(row.text(columns.pair)))
+            segments.append(row.segment(columns.pair))
         words, pair, gaps = words_of(segments)
 
         mask = self._mask(row, len(words) + len(pair))

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from explearn.core.errors import DataError, kind_of, located
 from explearn.core.examples import Example, check_text
-from explearn.core.words import Segment, Span, joined_words, segments_of
+from explearn.core.words import Segment, Span, joined_words, segments_of, words_of
 from explearn.text.alignment import NO_WORD, align
 
 Text = str | tuple[str, str] | Example | Mapping[str, Any]
@@ -50,6 +53,7 @@ class Encoding:
             for other texts (`explearn.predictors.heads.question_answering`).
         spans: [start, end) of each word in the characters of its segment; empty in encodings made without a
             tokenizer.
+        gaps: the characters between words, as in an `Example`.
         shared: (word, other word) for each word without a sub-token of its own, because one of the other word's
             sub-tokens covers characters of both.
         fixed: True at sub-tokens that stay in every shortened text, length n: those of the answer to a question, or
@@ -70,6 +74,7 @@ class Encoding:
     pair_start: int | None = None
     answer: Span | None = None
     spans: tuple[Span, ...] = ()
+    gaps: tuple[str, ...] = ()
     shared: tuple[tuple[int, int], ...] = ()
     fixed: tuple[bool, ...] = ()
     classified: tuple[bool, ...] = ()
@@ -118,7 +123,7 @@ class Encoding:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The text with the spans of its words, and the second segment, if any."""
-        return segments_of(self.words, self.joined, self.pair_start)
+        return segments_of(self.words, self.gaps, self.pair_start)
 
     def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
@@ -154,6 +159,18 @@ class Encoding:
             if word in masked:
                 ids[position] = mask_token_id
         return replace(self, input_ids=tuple(ids))
+
+    def copies(self, stays: NDArray[np.bool_], mask_token_id: int | None = None) -> list[Any]:
+        """Return the text once for each row, to ask the predictor about.
+
+        Args:
+            stays: whether each position stays, (copies, n).
+            mask_token_id: replaces the others. None: they are removed.
+        """
+        if mask_token_id is None:
+            return [self.only(row) for row in stays.tolist()]
+        rows = np.where(stays, self.input_ids, mask_token_id).tolist()
+        return [replace(self, input_ids=tuple(row)) for row in rows]
 
 
 def start_of_pair(segments: Sequence[Segment]) -> int | None:
@@ -207,7 +224,7 @@ def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, Segme
         parts: the texts in their order, each after the position where it starts in the string.
 
     Returns:
-        The fields words, word_ids, characters, spans and shared of an `Encoding`.
+        The fields words, word_ids, characters, spans, gaps and shared of an `Encoding`.
     """
     words = []
     spans = []
@@ -244,6 +261,7 @@ def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, Segme
         "word_ids": tuple(word_ids),
         "characters": tuple(characters),
         "spans": tuple(spans),
+        "gaps": words_of([segment for _, segment in parts])[2],
         "shared": tuple(shared.items()),
     }
 

@@ -18,6 +18,7 @@ from explearn.core.errors import DataError, located, shown
 from explearn.core.examples import check_text, check_words
 from explearn.core.parquet import column_names, iter_rows
 from explearn.core.validation import check
+from explearn.core.words import Segment
 from explearn.text.encoding import TEXT
 
 
@@ -88,13 +89,13 @@ class RawRow:
         except DataError as error:
             raise self.error(column, value, expected) from error
 
-    def words(self, *columns: str) -> tuple[str, ...]:
-        """Return the white-space separated words of the first of `columns` present.
+    def segment(self, *columns: str) -> Segment:
+        """Return the text of the first of `columns` present, with its words.
 
         Raises:
             DataError: as `text`.
         """
-        return tuple(self.text(*columns).split())
+        return Segment.of(self.text(*columns))
 
     def text(self, *columns: str) -> str:
         """Return the text of the first of `columns` present.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.extras import need
-from explearn.core.words import Segment, Span, lay_out, words_of
+from explearn.core.words import Segment, Span, words_of
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, align_words
 
@@ -116,17 +116,22 @@ def _by_token(encoding: Encoding, segments: Sequence[Segment], offsets: Sequence
         word_ids=tuple(owners),
         characters=tuple(characters),
         spans=tuple(spans),
+        gaps=words_of(_parts(segments, spans, pair_start))[2],
         pair_start=None if len(segments) == 1 else pair_start,
         shared=(),
     )
 
 
+def _parts(segments: Sequence[Segment], spans: Sequence[Span], pair_start: int | None) -> list[Segment]:
+    """Return segments with units in place of their words."""
+    first = pair_start or len(spans)
+    by_segment = spans[:first], spans[first:]
+    return [Segment(segment.text, tuple(its)) for segment, its in zip(segments, by_segment, strict=False)]
+
+
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
     """Return an example with its words replaced by the units of its encoding (`in_units`)."""
-    first = encoding.pair_start or len(encoding.words)
-    spans = encoding.spans[:first], encoding.spans[first:]
-    in_text = [Segment(segment.text, its) for segment, its in zip(example.segments, spans, strict=False)]
-    words, pair, gaps = words_of(in_text)
+    words, pair, gaps = words_of(_parts(example.segments, encoding.spans, encoding.pair_start))
     answer = None
     if encoding.token is not None:
         answer = (encoding.token, encoding.token + 1)
@@ -221,22 +226,23 @@ def in_phrases(encoding: Encoding, scores: ArrayLike) -> Encoding:
     starts = set(range(len(words)))
     for first, end in find_phrases(scores, encoding.pair_start):
         starts.difference_update(range(first + 1, end))
-    units: list[str] = []
     spans: list[Span] = []
     owners = {NO_WORD: NO_WORD}  # word -> its unit
     for first, end in pairwise([*sorted(starts), len(words)]):
-        owners.update(dict.fromkeys(range(first, end), len(units)))
-        units.append(lay_out(words[first:end], encoding.joined, first).text)
+        owners.update(dict.fromkeys(range(first, end), len(spans)))
         spans.append((encoding.spans[first][0], encoding.spans[end - 1][1]))
     word_ids = tuple(owners[word] for word in encoding.word_ids)
     shared = {owners[word]: owners[other] for word, other in encoding.shared if owners[word] not in word_ids}
+    pair_start = encoding.pair_start and owners[encoding.pair_start]
+    units, pair, gaps = words_of(_parts(encoding.segments, spans, pair_start))
     return replace(
         encoding,
-        words=tuple(units),
+        words=units + pair,
         word_ids=word_ids,
         characters=(),
         spans=tuple(spans),
-        pair_start=encoding.pair_start and owners[encoding.pair_start],
+        gaps=gaps,
+        pair_start=pair_start,
         shared=tuple(shared.items()),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Split
+from explearn.core.words import words_of
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
@@ -63,12 +64,12 @@ class TextAdapter(Adapter):
         column, value = row.value("label")
         if value in self.unlabelled:
             return Dropped(f"label {value}")
-        return MappedRow(
-            words=row.words(*self.text),
-            pair=row.words(self.pair) if self.pair else (),
-            label=class_label(row, column, value, self.labels, self.aliases),
-            id=row_id(row, self.task),
-        )
+        segments = [row.segment(*self.text)]
+        if self.pair:
+            segments.append(row.segment(self.pair))
+        words, pair, gaps = words_of(segments)
+        label = class_label(row, column, value, self.labels, self.aliases)
+        return MappedRow(words, label, pair, row_id(row, self.task), gaps=gaps)
 
 
 POLARITY = ("negative", "positive")

@@ -11,6 +11,7 @@ from typing import Any
 from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
 from explearn.core.examples import SPLITS, Split
+from explearn.core.words import words_of
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
 from explearn.text.rows import RawRow
@@ -111,7 +112,8 @@ class HateXplainAdapter(Adapter):
                 label = "toxic"
             if label not in self.VIEWS[self.view]:
                 return Dropped(f"label {label}")
-            return MappedRow(row.words("text"), label, id=row_id(row, self.task))
+            words, _, gaps = words_of([row.segment("text")])
+            return MappedRow(words, label, id=row_id(row, self.task), gaps=gaps)
         votes, annotators = self._votes(row)
         toxic = [vote != "normal" for vote in votes]
         toxic_by_majority = sum(toxic) >= 2
@@ -199,7 +201,7 @@ class MovieRationalesAdapter(Adapter):
         self.task = task
 
     def map_row(self, row: RawRow) -> MappedRow:
-        words = row.words("review", "text")
+        words, _, gaps = words_of([row.segment("review", "text")])
         column, label = row.value("label")
         evidences = row.read(list[str], "a list of phrases of the review", "evidences")
         masks = [mask_of_phrase(evidence.split(), words) for evidence in evidences]
@@ -211,6 +213,7 @@ class MovieRationalesAdapter(Adapter):
             id=row_id(row, self.task),
             marks=(marks,) if placed else (),
             lost={EVIDENCE_NOT_FOUND: len(masks) - len(placed)},
+            gaps=gaps,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS
 from explearn.core.validation import Count, Shape
-from explearn.core.words import locate
+from explearn.core.words import words_of
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.mapping import ID_COLUMNS, Adapter, Dropped, HubDefault, row_id
@@ -32,19 +32,17 @@ class SquadAdapter(Adapter):
         self.task = task
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
-        question = row.words("question")
-        column, passage = row.value("context")
-        words = row.words(column)
+        passage = row.segment("context")
+        question, words, gaps = words_of([row.segment("question"), passage])
         answers: _Answers = row.read(_Answers, '{"text": [TEXT, ...], "answer_start": [NUMBER from 0, ...]}', "answers")
         if not answers.text or not answers.answer_start:
             return Dropped("no answer")
         text = answers.text[0]
         start = answers.answer_start[0]
-        if passage[start : start + len(text)] != text:
+        if passage.text[start : start + len(text)] != text:
             raise row.error("answers", text, f"the text of the passage from character {start} on")
         end = start + len(text)
-        spans = locate(words, passage)
-        touched = [number for number, (first, last) in enumerate(spans) if first < end and start < last]
+        touched = [number for number, (first, last) in enumerate(passage.spans) if first < end and start < last]
         if not touched:
             raise row.error("answers", text, "an answer of at least one word")
         if len(touched) > ANSWER_WORDS:
@@ -56,4 +54,5 @@ class SquadAdapter(Adapter):
             label=ANSWER_LABELS[0],
             id=row_id(row, self.task),
             answer=(touched[0] + shift, touched[-1] + 1 + shift),
+            gaps=gaps,
         )

@@ -165,15 +165,6 @@ class TestWordScores:
         np.testing.assert_array_equal(aggregate(padded, self.WORD_IDS, 4, "max"), [4, np.nan, -1, np.nan])
         np.testing.assert_array_equal(aggregate(padded, self.WORD_IDS, 4, "sum"), [5, np.nan, -4, np.nan])
 
-    def test_a_score_of_a_word_has_to_be_finite(self) -> None:
-        scores = self.SCORES.copy()
-        scores[0] = np.nan
-        np.testing.assert_array_equal(aggregate(scores, self.WORD_IDS, 3, "max"), [4, np.nan, -1])
-        for value in (np.nan, np.inf, -np.inf):
-            scores[1] = value
-            with pytest.raises(ExplearnError, match="a score is not finite"):
-                aggregate(scores, self.WORD_IDS, 3, "max")
-
 
 def test_targets_are_numbers_of_python_numpy_or_torch() -> None:
     of, texts = tiny.classifier("bert", 3), list(tiny.TEXTS[:3])

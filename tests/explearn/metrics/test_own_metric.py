@@ -119,3 +119,22 @@ def test_metrics_of_installed_packages_are_found(monkeypatch: pytest.MonkeyPatch
     with pytest.warns(UserWarning, match=r"metric 'broken' \(no_such_module:METRIC\) cannot be loaded"):
         assert explearn.list_metrics()[-1] == "entropy"
     assert explearn.get_metric("entropy") is ENTROPY
+
+
+def test_attributions_alone_hold_the_text_that_the_model_reads() -> None:
+    asked: list[str] = []
+
+    def predict_proba(texts: list[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[0.25, 0.75] for _ in texts]
+
+    classifier = explearn.FunctionPredictor(predict_proba, ["no", "yes"])
+    text = " def f(x):\n\treturn  x"
+    (read,) = explearn.explain(classifier, [text], method="random")
+    saved = explearn.Attribution.from_dict(read.to_dict())
+    asked.clear()
+    explearn.evaluate(classifier, [saved], metrics=["comprehensiveness"])
+    assert text in asked
+    without = explearn.Attribution.from_dict(read.to_dict() | {"gaps": []})
+    with pytest.raises(DataError, match="spans do not fit words with a blank between them"):
+        explearn.evaluate(classifier, [without], metrics=["comprehensiveness"])

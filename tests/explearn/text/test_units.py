@@ -130,7 +130,7 @@ class TestPhrases:
         scores = scores if aggregation == "sum" else np.array([by_word.get(word, 0.0) for word in one.word_ids])
         row = TextScores(scores, np.zeros(len(of.labels)), 0, 0.0)
         result = attribution_of(of, Windowed.at_once(one), [row], "m", aggregation, False, "phrase")
-        assert (result.words, result.unit, result.pair_start) == (("the", "quick fox", "slept"), "phrase", 2)
+        assert (result.words, result.unit, result.pair_start) == (("the", "quick  fox", "slept"), "phrase", 2)
         assert result.spans == ((0, 3), (4, 14), (0, 5))
         np.testing.assert_allclose(result.scores, [0, together, 2.5], rtol=1e-6)
 

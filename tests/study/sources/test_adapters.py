@@ -8,6 +8,7 @@ import pytest
 from adapter_cases import complaint, example, mapped, source
 
 from explearn.core.errors import UnknownNameError
+from explearn.core.words import segments_of
 from explearn.text.mapping import MappedRow
 from explearn_study.sources.adapters import ADAPTERS, TEXT_SETS, get_adapter
 from explearn_study.sources.mapping import Dropped
@@ -36,6 +37,20 @@ class TestTextAndLabel:
         assert isinstance(row, MappedRow)
         assert row.label == "negative"
 
+    @pytest.mark.parametrize(
+        ("adapter", "column", "more"),
+        [
+            ("imdb", "text", {"label": 0}),
+            ("hatexplain", "text", {"label": "normal"}),
+            ("movie_rationales", "review", {"label": "neg", "evidences": ["two lines"]}),
+        ],
+    )
+    def test_the_text_itself_is_kept(self, adapter, column, more):
+        text = "  two\nlines,\tand  a tab "
+        row = example(adapter, {column: text, **more})
+        assert row.words == tuple(text.split())
+        assert segments_of(row.words, row.gaps, None)[0].text == text
+
     def test_ids_are_the_row_s_own_or_its_running_number(self):
         assert example("sst2", {"id": "s-1", "text": "fine", "label": 1}).id == "s-1"
         assert example("sst2", {"idx": 3, "sentence": "fine", "label": 1}).id == "task-train-3"
@@ -53,7 +68,7 @@ class TestSnli:
     def test_a_pair_has_two_segments(self):
         row = example("snli", {"premise": "A dog runs .", "hypothesis": "It sleeps .", "label": 2})
         assert row.words == ("A", "dog", "runs", ".")
-        assert row.pair == ("It", "sleeps", ".")
+        assert row.pair == ("It", "sleeps", ".") and not row.gaps
         assert row.label == "contradiction"
 
     @pytest.mark.parametrize("label", [-1, "-"])
@@ -76,6 +91,7 @@ class TestSquad:
         assert row.words == ("Where", "is", "the", "fox", "?")
         assert row.answer is not None and (row.words + row.pair)[slice(*row.answer)] == ("sea-shore,",)
         assert row.label == "answer" and row.id == "q-1"
+        assert segments_of(row.words + row.pair, row.gaps, len(row.words))[1].text == QUESTION["context"]
 
     def test_questions_without_a_usable_answer_are_dropped(self):
         assert mapped("squad", {**QUESTION, "answers": {"text": [], "answer_start": []}}) == Dropped("no answer")

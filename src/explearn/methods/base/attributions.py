@@ -14,10 +14,11 @@ from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.certificate import certify
 from explearn.core.errors import MethodError
 from explearn.core.numeric_checks import check_logits
+from explearn.core.record import FLOAT32_MAX
 from explearn.methods.base.targets import joint_probabilities
 from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed
-from explearn.text.alignment import aggregate
+from explearn.text.alignment import NO_WORD, aggregate
 from explearn.text.encoding import Encoding
 from explearn.text.units import in_phrases
 
@@ -98,11 +99,19 @@ def check_scores(what: str, values: Any, expected: tuple[int, ...]) -> None:
 
 
 def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], classes: int) -> None:
-    """Raise MethodError unless there are scores for each sub-token of each text, and logits for each class."""
+    """Raise MethodError unless each text has finite scores of its words' sub-tokens, and logits for each class."""
     if len(scored) != len(encodings):
         raise MethodError(f"gave scores of {len(scored)} texts; expected {len(encodings)}")
     for text, encoding in zip(scored, encodings, strict=True):
-        check_scores("scores", np.asarray(text.scores), (len(encoding),))
+        scores = np.asarray(text.scores)
+        check_scores("scores", scores, (len(encoding),))
+        of_words = np.array(encoding.word_ids) != NO_WORD
+        finite = np.abs(scores[: len(encoding)]) <= FLOAT32_MAX
+        if not finite[of_words].all():
+            raise MethodError(
+                "gave a score that is not finite; the method is wrong, or the classifier's logits or gradients "
+                "overflow in this precision"
+            )
         check_scores("logits", np.asarray(text.logits), (classes,))
 
 
@@ -135,7 +144,6 @@ def attribution_of(
 
     Raises:
         ModelError: a logit is not finite.
-        ExplearnError: a score is not finite.
     """
     encoding = text.whole
     first = windows[0]
@@ -173,6 +181,7 @@ def attribution_of(
         completeness_error=whole.completeness_error,
         example_id=encoding.example_id,
         spans=encoding.spans,
+        gaps=encoding.gaps,
         pair_start=encoding.pair_start,
         unit=unit,
         token=encoding.token,

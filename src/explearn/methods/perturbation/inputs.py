@@ -41,13 +41,14 @@ class PerturbedText:
 
     def perturbed(self, kept: NDArray[np.bool_], removal: Removal) -> list[Encoding]:
         """Return the text once for each row of `kept`, bool, (n, w), without the words that are False there."""
+        # A column for each word, and one for positions of no word.
+        stays = np.ones((len(kept), len(self) + 1), dtype=bool)
+        stays[:, :-1] = kept
+        mask: int | None = self._mask_token_id
         if removal == "delete":
-            # A column for each word, and one for positions of no word.
-            stays = np.ones((len(kept), len(self) + 1), dtype=bool)
-            stays[:, :-1] = kept | np.isin(self.words, list(self.encoding.fixed_words))
-            return [self.encoding.only(row) for row in stays[:, self.owners].tolist()]
-        left_out = [self.words[~row].tolist() for row in kept]
-        return [self.encoding.mask(words, self._mask_token_id) for words in left_out]
+            stays[:, :-1] |= np.isin(self.words, list(self.encoding.fixed_words))
+            mask = None
+        return self.encoding.copies(stays[:, self.owners], mask)
 
     def on_pieces(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give each sub-token its word's score, 0 if it has no word: (w,) -> (tokens,)."""

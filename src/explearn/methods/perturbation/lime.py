@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -19,9 +18,6 @@ from explearn.predictors.cached import Ask
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal
 
-FIRST_CHARACTER = 0xF0000
-"""Start of a private-use plane of Unicode: 65,534 characters that no text needs, one for each word."""
-
 
 class Lime(PerturbationExplainer):
     """A linear model of how the class's probability changes when words are left out at random.
@@ -31,11 +27,11 @@ class Lime(PerturbationExplainer):
     Copies of the text without a random set of words are weighted by their cosine similarity to it, and a ridge
     regression of f on the words present gives each word its weight. Signed; all sub-tokens of a word get its weight.
 
-    Computed by lime's LimeTextExplainer for every word occurrence by itself (bow=False), as many features as words. It
-    gets a stand-in text with one character per word, whose copies show which words are left: the draws are those for
-    the text itself, and the classifier reads the text's own sub-tokens without those of the missing words. With no word
-    left, only the special tokens remain. As all words are features, the library's feature selection ("auto") would
-    choose all of them, after fits that change nothing; it is "none" here. The draws start at the seed for each text.
+    The draws are those of lime's LimeTextExplainer for every word occurrence by itself (bow=False), and its LimeBase
+    fits the linear model, with as many features as words. The classifier reads the text's own sub-tokens without those
+    of the missing words; with no word left, only the special tokens remain. As all words are features, the library's
+    feature selection ("auto") would choose all of them, after fits that change nothing; it is "none" here. The draws
+    start at the seed for each text.
     """
 
     about = About(
@@ -61,39 +57,31 @@ class Lime(PerturbationExplainer):
         super().check(classifier)
 
     def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        from lime.lime_text import LimeTextExplainer
+        from lime.lime_base import LimeBase
 
+        options = self.options
         words = len(text)
+        rng = np.random.RandomState(options.seed)
+        present = draw_words(words, options.samples, rng)
+        values = outputs(classifier, ask(text.perturbed(present, options.removal)), options.output)
+        distances = 100 * (1 - np.sqrt(present.mean(1)))  # cosine distance from the text, in hundredths
 
-        def explained(copies: Sequence[str]) -> NDArray[np.float64]:
-            logits = ask(text.perturbed(present(copies, words), self.options.removal))
-            return outputs(classifier, logits, self.options.output)[:, [target]]
+        def kernel(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.exp(-((distances / options.kernel_width) ** 2) / 2))
 
-        explainer = LimeTextExplainer(
-            kernel_width=self.options.kernel_width,
-            class_names=[classifier.labels[target]],
-            feature_selection="none",
-            split_expression=list,
-            bow=False,
-            mask_string="",
-            random_state=self.options.seed,
-        )
-        explanation = explainer.explain_instance(
-            "".join(chr(FIRST_CHARACTER + word) for word in range(words)),
-            explained,
-            labels=(0,),
-            num_features=words,
-            num_samples=self.options.samples,
+        fitted = LimeBase(kernel, random_state=rng).explain_instance_with_data(
+            present.astype(np.float64), values[:, [target]], distances, 0, words, feature_selection="none"
         )
         weights = np.zeros(words)
-        for word, weight in explanation.local_exp[0]:
+        for word, weight in fitted[1]:
             weights[word] = weight
         return Scored(text.on_pieces(weights))
 
 
-def present(copies: Sequence[str], words: int) -> NDArray[np.bool_]:
-    """Return which words remain in each copy, (copies, words)."""
-    masks = np.zeros((len(copies), words), dtype=bool)
-    for mask, copy in zip(masks, copies, strict=True):
-        mask[[ord(character) - FIRST_CHARACTER for character in copy]] = True
-    return masks
+def draw_words(words: int, samples: int, rng: np.random.RandomState) -> NDArray[np.bool_]:
+    """Return which words remain in each copy, (samples, words): all in the first, a random number in each other."""
+    present = np.ones((samples, words), dtype=bool)
+    missing = rng.randint(1, words + 1, samples - 1)
+    for copy, count in zip(present[1:], missing.tolist(), strict=True):
+        copy[rng.choice(words, count, replace=False)] = False
+    return present

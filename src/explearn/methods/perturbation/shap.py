@@ -144,8 +144,7 @@ def token_masker(classifier: Predictor, encoding: Encoding) -> tuple[Any, list[s
     import shap
 
     tokenizer = classifier.transformer.tokenizer
-    read = max(encoding.word_ids) + 1
-    string = lay_out(encoding.words[:read], encoding.joined).text
+    string = encoding.segments[0].text
     pieces = tokenizer(string, truncation=True, max_length=classifier.max_length, return_offsets_mapping=True)
     # What lies behind the last piece that the classifier reads is not there for the masker either.
     string = string[: max(end for _, end in pieces["offset_mapping"])]
