@@ -23,6 +23,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_
 from explearn.core.validation import check
 from explearn.core.writing import check_own, is_page, write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, Search
+from explearn.decision.decision import Decision
 from explearn.decision.document import (
     VERSION,
     Answer,
@@ -36,7 +37,6 @@ from explearn.decision.document import (
     RecordedText,
     holds_record,
 )
-from explearn.decision.edits import Decision, Edits
 from explearn.decision.page import page_of
 from explearn.decision.replacements import from_list, from_masked_words
 from explearn.decision.signature import read_private_key, sign
@@ -48,6 +48,7 @@ from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.versions import COMPARISON, versions
 from explearn.text.encoding import Text, as_segments
+from explearn.text.rewriting import Edits
 
 Chosen = Literal["named", "best in the comparison", "default"]
 """Why a method was taken."""
