@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +96,7 @@ class Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[AuditText]) -> Vocabulary:
-        counts = Counter(key for text in texts for key in text.keys)
+        counts = Counter(chain.from_iterable(text.keys for text in texts))
         # The order among equally frequent words does not depend on the order of texts.
         frequent = sorted(counts, key=lambda key: (-counts[key], key))[:FREQUENT_WORDS]
         length = float(np.median([len(text.words) for text in texts]))

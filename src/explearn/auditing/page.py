@@ -34,6 +34,12 @@ MOST_CLASSES = 6
 LONGEST_NAME = 40
 """Characters of a finding's name in the picture."""
 
+LONGEST_TEXT = 160
+"""Characters of a text in a table."""
+
+MOST_ANSWERS = 100
+"""Changed answers on the page; all are in the JSON beside it."""
+
 COLOUR = STYLES["learned"][0]
 
 BOUNDS = {
@@ -119,10 +125,7 @@ def _draw(rows: Sequence[Finding], drawing: Any) -> None:
             headings.append(len(names))
             names.append(finding.target)
         position = len(names)
-        name = finding.element
-        if len(name) > LONGEST_NAME:
-            name = f"{name[: LONGEST_NAME - 1]}…"
-        names.append(name)
+        names.append(shortened(finding.element, LONGEST_NAME))
         words = f"{finding.element}: {finding.effect:+.3f}"
         if finding.low is not None:
             axes.plot([finding.low, finding.high], [position, position], color=COLOUR, linewidth=1.6)
@@ -139,32 +142,32 @@ def _draw(rows: Sequence[Finding], drawing: Any) -> None:
         axes.get_yticklabels()[position].set_fontweight("bold")
 
 
-def _records_table(caption: str, records: Sequence[Any], texts: Mapping[str, str], numbers: Mapping[str, str]) -> Table:
+def _records_table(caption: str, records: Sequence[Any], shown: Mapping[str, str]) -> Table:
     """Return a table with a row for each record.
 
     Args:
         caption: its title.
         records: the records.
-        texts: heading -> attribute, for columns of words.
-        numbers: the same for columns of numbers, which follow.
+        shown: heading -> attribute.
     """
-    rows: list[list[Cell | str]] = []
+    heads = []
+    for heading, name in shown.items():
+        words = any(isinstance(getattr(record, name), str) for record in records)
+        heads.append(Column(heading, numeric=not words, ascending=name in ASCENDING))
+    rows = []
     for record in records:
-        row: list[Cell | str] = [getattr(record, name) for name in texts.values()]
-        row += [_cell(record, name) for name in numbers.values()]
-        rows.append(row)
-    heads = columns(list(texts))
-    for heading, name in numbers.items():
-        heads.append(Column(heading, ascending=name in ASCENDING))
+        rows.append([_cell(record, name) for name in shown.values()])
     kinds = [record.kind for record in records if hasattr(record, "kind")]
     return Table(heads, rows, caption, kinds)
 
 
 def _cell(record: Any, name: str) -> Cell:
-    """Return a figure of a record, with its interval if it has one."""
+    """Return words of a record, shortened; or a figure, with its interval if it has one."""
     value = getattr(record, name)
     if value is None:
         return Cell("–")
+    if isinstance(value, str):
+        return Cell(shortened(value, LONGEST_TEXT))
     form = FORMATS.get(name, "+.3f")
     note = ""
     if name in BOUNDS:
@@ -175,8 +178,9 @@ def _cell(record: Any, name: str) -> Cell:
 
 
 def _findings_table(caption: str, findings: Sequence[Finding]) -> Table:
-    texts = {"Element": "element", "Counts for": "target", "Kind": "kind"}
-    numbers = {
+    shown = {
+        "Element": "element",
+        "Counts for": "target",
         "Effect": "effect",
         "Taken out": "taken_out",
         "Put in": "put_in",
@@ -184,8 +188,9 @@ def _findings_table(caption: str, findings: Sequence[Finding]) -> Table:
         "Texts with it": "texts",
         "Share of the explanation": "score",
         "Corrected p-value": "corrected",
+        "Kind": "kind",
     }
-    return _records_table(caption, findings, texts, numbers)
+    return _records_table(caption, findings, shown)
 
 
 def _source_table(audit: AuditFigures) -> Table:
@@ -201,14 +206,16 @@ def _source_table(audit: AuditFigures) -> Table:
 
 
 def _error_table(audit: AuditFigures) -> Table:
-    texts = {"Element": "element", "Wrong answer": "target", "Kind": "kind"}
-    numbers = {
+    shown = {
+        "Element": "element",
+        "Wrong answer": "target",
         "Wrong answers with it": "wrong",
         "Right without it": "mended",
         "Right answers with it": "right",
         "Wrong without it": "right_lost",
+        "Kind": "kind",
     }
-    return _records_table("Wrong answers that become right without a finding", audit.errors, texts, numbers)
+    return _records_table("Wrong answers that become right without a finding", audit.errors, shown)
 
 
 def _group_table(audit: AuditFigures) -> Table:
@@ -226,9 +233,9 @@ def _group_table(audit: AuditFigures) -> Table:
 def _difference_block(audit: AuditFigures) -> Block:
     if not audit.differences:
         return Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")
-    texts = {"Group": "group", "Element": "element", "Counts for": "target"}
-    numbers = {"In the group": "inside", "Elsewhere": "outside", "Corrected p-value": "corrected"}
-    return _records_table("Effects of taking out, in a group and elsewhere", audit.differences, texts, numbers)
+    shown = {"Group": "group", "Element": "element", "Counts for": "target"}
+    shown |= {"In the group": "inside", "Elsewhere": "outside", "Corrected p-value": "corrected"}
+    return _records_table("Effects of taking out, in a group and elsewhere", audit.differences, shown)
 
 
 def _explanation(audit: AuditFigures) -> list[Block]:
@@ -257,23 +264,21 @@ def diff_blocks(diff: DiffFigures, made: Mapping[str, str]) -> list[Block]:
         diff: what changed.
         made: how the page was made.
     """
-    of_findings = {"Element": "element", "Counts for": "target", "Change": "status", "Kind": "kind"}
-    effects = {"Effect before": "before", "Effect now": "after", "Difference": "difference"}
-    effects["Corrected p-value"] = "corrected"
+    of_findings = {"Element": "element", "Counts for": "target", "Change": "status", "Difference": "difference"}
+    of_findings |= {"Effect before": "before", "Effect now": "after", "Corrected p-value": "corrected", "Kind": "kind"}
     of_answers = {"Text": "text", "Answer before": "before", "Answer now": "after"}
-    probabilities = {"Its probability before": "probability_before", "Its probability now": "probability"}
+    of_answers |= {"Its probability before": "probability_before", "Its probability now": "probability"}
     of_reasons = {"Text": "text", "Answer": "answer", "Strongest words before": "before"}
-    of_reasons["Strongest words now"] = "after"
-    same = "Texts with the same answer whose scores changed most"
+    of_reasons |= {"Strongest words now": "after", "Rank correlation": "correlation"}
     return [
         Heading("What changed between two classifiers", level=1),
         Bullets(diff_sentences(diff)),
         Heading("Findings"),
-        _records_table("Findings confirmed for either classifier", diff.findings, of_findings, effects),
+        _records_table("Findings confirmed for either classifier", diff.findings, of_findings),
         Heading("Changed answers"),
-        _records_table("Texts with another answer", diff.answers, of_answers, probabilities),
+        _records_table(f"Texts with another answer, at most {MOST_ANSWERS}", diff.answers[:MOST_ANSWERS], of_answers),
         Heading("Changed reasons"),
-        _records_table(same, diff.reasons, of_reasons, {"Rank correlation": "correlation"}),
+        _records_table("Texts with the same answer whose scores changed most", diff.reasons, of_reasons),
         Heading("How this was done"),
         Paragraph(
             f"Both classifiers were audited on the same texts, explained by {diff.method}; the claims of both were "
@@ -283,3 +288,10 @@ def diff_blocks(diff: DiffFigures, made: Mapping[str, str]) -> list[Block]:
         ),
         Table(columns(["", ""]), list(made.items())),
     ]
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the start of a text that has more than so many characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -151,11 +153,12 @@ def read_subject(
 def _explainer(method: str | Explainer | None, model: Predictor) -> Explainer:
     if method is None:
         return default_explainer(model)
-    explainer = get_explainer(method) if isinstance(method, str) else method
-    if not isinstance(explainer, Explainer):
+    if isinstance(method, str):
+        method = get_explainer(method)
+    if not isinstance(method, Explainer):
         raise ParamsError(f"method: got {kind_of(method)}; expected a name or an explainer")
-    explainer.check_explains(model)
-    return explainer
+    method.check_explains(model)
+    return method
 
 
 def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[str]:
@@ -247,7 +250,7 @@ def _audit_text(subject: Subject, number: int, answer: list[float], scores: list
     return AuditText(
         example=example,
         words=words,
-        keys=tuple(bare(word).casefold() for word in words),
+        keys=tuple(sys.intern(bare(word).casefold()) for word in words),
         matches=pattern_matches(example, subject.programs),
         probabilities=np.array(answer),
         shares=shares,
@@ -264,6 +267,4 @@ def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
     for i, text in enumerate(texts):
         numbers.setdefault(repr(text.all_words), []).append(i)
     order = [numbers[words] for words in hash_order(numbers, seed)]
-    searched = [i for same in order[::2] for i in same]
-    held_out = [i for same in order[1::2] for i in same]
-    return searched, held_out
+    return list(chain.from_iterable(order[::2])), list(chain.from_iterable(order[1::2]))

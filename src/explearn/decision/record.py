@@ -246,7 +246,9 @@ def observe(
             words=len(words),
             unread=attribution.unaligned,
         ),
-        classifier=RecordedClassifier(name=model.name, sha256=model.fingerprint, problem=str(model.problem)),
+        classifier=RecordedClassifier(
+            name=_last_part(model.name), sha256=model.fingerprint, problem=str(model.problem)
+        ),
         answer=_as_answer(decision, decision.original),
         method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=_method_sha256(explainer)),
         scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
@@ -258,6 +260,14 @@ def observe(
         made={},
         versions=dict(versions(COMPARISON)),
     )
+
+
+def _last_part(name: str) -> str:
+    """Return a classifier's name; of an absolute path, which says something of the machine, its last part."""
+    path = Path(name)
+    if path.is_absolute():
+        name = path.name
+    return name
 
 
 def _as_answer(decision: Decision, probabilities: NDArray[np.float64]) -> Answer:
