@@ -12,7 +12,7 @@ import numpy as np
 from explearn.auditing.candidates import Candidate, find_candidates
 from explearn.auditing.elements import Element, Vocabulary
 from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, DiffFigures
-from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, Verdict, corrected_tests, judge
+from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, Verdict, corrected_tests
 from explearn.auditing.origin import Origin, Result, check_page
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.run import Checked
@@ -141,15 +141,13 @@ def diff(
         chosen = [of_one[i] for i in searched]
         for candidate in find_candidates(chosen, known, options.patterns, len(new.model.labels)):
             claims.setdefault((candidate.element, candidate.target), candidate)
-    pairs = list(claims)
     tests = []
     for subject, of_one in ((new, read), (old, before)):
         answers = np.array([text.probabilities for text in of_one])
         tested = Tested(subject, read, answers, known, searched, held_out, list(claims.values()))
-        tested.run(work, options.show_progress)
-        tests.append(judge(pairs, tested.effects))
+        tests.append(tested.run(work, options.show_progress))
     result = Diff(
-        findings=_changes(pairs, *tests, new.model.labels),
+        findings=_changes(list(claims), *tests, new.model.labels),
         answers=_changed_answers(read, before, new.model.labels),
         reasons=_changed_reasons(read, before, new.model.labels),
         texts=len(read),

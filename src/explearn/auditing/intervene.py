@@ -98,6 +98,8 @@ def plan_trials(
     having = set(having)
     for number in held_out:
         text = texts[number]
+        if min(len(out), len(put)) == MOST_TEXTS:
+            break
         if number in having:
             if len(out) < MOST_TEXTS:
                 _add(out, number, take_out(element, text, known))

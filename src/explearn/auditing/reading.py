@@ -35,6 +35,9 @@ from explearn.text.rows import read_file
 FEWEST = 40
 """Fewest texts of an audit."""
 
+MOST_SEARCHED = 10_000
+"""Most texts that are searched for claims, and so explained."""
+
 CHUNK_TEXTS = 500
 """Texts that are explained before their scores are kept."""
 
@@ -267,4 +270,6 @@ def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
     for i, text in enumerate(texts):
         numbers.setdefault(repr(text.all_words), []).append(i)
     order = [numbers[words] for words in hash_order(numbers, seed)]
-    return list(chain.from_iterable(order[::2])), list(chain.from_iterable(order[1::2]))
+    searched = list(chain.from_iterable(order[::2]))
+    held_out = list(chain.from_iterable(order[1::2]))
+    return searched[:MOST_SEARCHED], held_out

@@ -11,7 +11,6 @@ import numpy as np
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
 from explearn.auditing.findings import Finding, Findings
-from explearn.auditing.intervene import judge
 from explearn.auditing.origin import check_page
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.result import Audit
@@ -88,8 +87,7 @@ def audit(
     candidates = find_candidates([read[i] for i in searched], known, options.patterns, len(subject.model.labels))
     answers = np.array([text.probabilities for text in read])
     tested = Tested(subject, read, answers, known, searched, held_out, candidates)
-    tested.run(work, options.show_progress)
-    verdicts = judge([(candidate.element, candidate.target) for candidate in candidates], tested.effects)
+    verdicts = tested.run(work, options.show_progress)
     findings = []
     for candidate, verdict in zip(candidates, verdicts, strict=True):
         findings.append((tested.finding(candidate, verdict), candidate))

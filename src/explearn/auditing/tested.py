@@ -21,6 +21,7 @@ from explearn.auditing.intervene import (
     Effects,
     Trials,
     Verdict,
+    judge,
     measure,
     plan_trials,
 )
@@ -79,12 +80,13 @@ class Tested:
         self.searched = set(searched)
         self.held_out = held_out
         self.answers = answers
+        self.candidates = candidates
         self.elements = sorted({candidate.element for candidate in candidates})
         self.where = occurrences(self.elements, texts, known)
         self.effects: dict[Element, Effects] = {}
 
-    def run(self, work: Work, show_progress: bool) -> None:
-        """Measure the effects of all elements."""
+    def run(self, work: Work, show_progress: bool) -> list[Verdict]:
+        """Measure the effects of all elements, and return what they say of each candidate."""
         name = f"{self.subject.model.fingerprint[:12]}-effects"
         with progress("change texts" if show_progress else None, len(self.elements)) as bar:
             for start in range(0, len(self.elements), CHUNK_ELEMENTS):
@@ -93,6 +95,7 @@ class Tested:
                 for element, (out, put) in zip(chunk, rows, strict=True):
                     self.effects[element] = Effects(self._array(out), self._array(put))
                 bar.update(len(chunk))
+        return judge([(candidate.element, candidate.target) for candidate in self.candidates], self.effects)
 
     def _rows(self, elements: Sequence[Element]) -> list[list[Any]]:
         """Return the effects of taking out and of putting in for each element, as lists."""
