@@ -141,13 +141,13 @@ def diff(
         chosen = [of_one[i] for i in searched]
         for candidate in find_candidates(chosen, known, options.patterns, len(new.model.labels)):
             claims.setdefault((candidate.element, candidate.target), candidate)
-    tests = []
+    verdicts = []
     for subject, of_one in ((new, read), (old, before)):
         answers = np.array([text.probabilities for text in of_one])
         tested = Tested(subject, read, answers, known, searched, held_out, list(claims.values()))
-        tests.append(tested.run(work, options.show_progress))
+        verdicts.append(tested.run(work, options.show_progress))
     result = Diff(
-        findings=_changes(list(claims), *tests, new.model.labels),
+        findings=_changes(list(claims), verdicts[0], verdicts[1], new.model.labels),
         answers=_changed_answers(read, before, new.model.labels),
         reasons=_changed_reasons(read, before, new.model.labels),
         texts=len(read),

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explearn.auditing.texts import AuditText, Version, bare, is_mark
+from explearn.auditing.texts import AuditText, bare, is_mark
+from explearn.text.rewriting import Rewritten
 
-AS_IT_IS: Version = ""
+AS_IT_IS: Rewritten = ""
 """Stands for the text itself among its versions."""
 
-Intervention = list[tuple[int, Version | None]]
+Intervention = list[tuple[int, Rewritten | None]]
 """Weights and versions of a text; None: a version without any word, which cannot be asked."""
 
 FREQUENT_WORDS = 30
@@ -265,7 +266,7 @@ def take_out(element: Element, text: AuditText, known: Vocabulary) -> Interventi
     return [(1, AS_IT_IS), (-1, without(element, text, known))]
 
 
-def without(element: Element, text: AuditText, known: Vocabulary) -> Version | None:
+def without(element: Element, text: AuditText, known: Vocabulary) -> Rewritten | None:
     """Return a text that has an element without what the claim is about; None if a segment would have no word."""
     at = positions(element, text, known)
     words = text.words
@@ -340,7 +341,7 @@ def _to_give(element: Element, at: Sequence[int], donor: AuditText) -> list[int]
     return given
 
 
-def _stretched(text: AuditText, known: Vocabulary) -> Version | None:
+def _stretched(text: AuditText, known: Vocabulary) -> Rewritten | None:
     """Return a long text without the half of its words that score least; a short one with them a second time."""
     by_share = sorted(range(len(text.words)), key=lambda number: abs(known.shares.get(text.keys[number], 0.0)))
     least = sorted(by_share[: (len(text.words) + 1) // 2])

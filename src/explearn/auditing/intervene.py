@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.auditing.elements import AS_IT_IS, Element, Intervention, Vocabulary, lacks, put_in, take_out
-from explearn.auditing.texts import AuditText, Version
+from explearn.auditing.texts import AuditText
 from explearn.metrics.significance import signed_rank_test
 from explearn.predictors.predictor import Predictor
+from explearn.text.rewriting import Rewritten
 
 MOST_TEXTS = 50
 """Most texts from which an element is taken out, and most into which it is put."""
@@ -30,8 +31,8 @@ LEVEL = 0.05
 """Level of the corrected test."""
 
 Array = NDArray[np.float64]
-Trials = list[tuple[int, Intervention]]
-"""Numbers of texts, each with an intervention on it."""
+Trials = list[tuple[int, list[tuple[int, Rewritten]]]]
+"""Numbers of texts, each with an intervention on it of which all versions have words."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,8 +111,9 @@ def plan_trials(
 
 
 def _add(trials: Trials, number: int, intervention: Intervention) -> None:
-    if all(version is not None for _, version in intervention):
-        trials.append((number, intervention))
+    possible = [(weight, version) for weight, version in intervention if version is not None]
+    if len(possible) == len(intervention):
+        trials.append((number, possible))
 
 
 def measure(trials: Trials, classifier: Predictor, answers: Array) -> Array:
@@ -122,7 +124,7 @@ def measure(trials: Trials, classifier: Predictor, answers: Array) -> Array:
         classifier: the classifier.
         answers: its probabilities for the texts as they are, (texts, C).
     """
-    asked: dict[Version, int] = {}
+    asked: dict[Rewritten, int] = {}
     for _, intervention in trials:
         for _, version in intervention:
             if version != AS_IT_IS:

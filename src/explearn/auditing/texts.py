@@ -12,14 +12,10 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError, first_line
 from explearn.core.examples import Example
-from explearn.text.encoding import Text
-from explearn.text.rewriting import Edits, rewrite
+from explearn.text.rewriting import Edits, Rewritten, rewrite
 
 PATTERN_SECONDS = 1.0
 """Longest time that a pattern may search one text."""
-
-Version = Text
-"""A rewritten text, or pair of texts."""
 
 
 def is_mark(character: str) -> bool:
@@ -77,11 +73,11 @@ class AuditText:
         numbers: list[int] = np.argsort(-self.shares, kind="stable")[:count].tolist()
         return numbers
 
-    def rewritten(self, edits: Edits, put: Mapping[int, Sequence[str]] | None = None) -> Version | None:
+    def rewritten(self, edits: Edits, put: Mapping[int, Sequence[str]] | None = None) -> Rewritten | None:
         """Return another version of the text, as `explearn.text.rewriting.rewrite` does."""
         return rewrite(self.example.segments, edits, put)
 
-    def without(self, numbers: Collection[int]) -> Version | None:
+    def without(self, numbers: Collection[int]) -> Rewritten | None:
         """Return the text without some words, by number; None if a segment would have no word."""
         return self.rewritten(dict.fromkeys(numbers))
 

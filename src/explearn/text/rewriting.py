@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from explearn.core.words import Segment, gaps_of
-from explearn.text.encoding import Text
 
 Edits = Mapping[int, str | None]
 """Index of a word -> the word in its place; None: it is taken out."""
 
+Rewritten = str | tuple[str, str]
+"""A changed text, or pair of texts."""
 
-def rewrite(segments: Sequence[Segment], edits: Edits, put: Mapping[int, Sequence[str]] | None = None) -> Text | None:
+
+def rewrite(
+    segments: Sequence[Segment], edits: Edits, put: Mapping[int, Sequence[str]] | None = None
+) -> Rewritten | None:
     """Return a text with some words changed; None if a segment would have no word.
 
     White space stays as it is; of that around a word taken out, the longer part.
