@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from explearn.auditing.candidates import Candidate, find_candidates
-from explearn.auditing.elements import Vocabulary
+from explearn.auditing.elements import Element, Vocabulary
 from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, DiffFigures
-from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, corrected_tests, judge
-from explearn.auditing.origin import Origin, check_page, write_page
-from explearn.auditing.page import diff_blocks
+from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, Verdict, corrected_tests
+from explearn.auditing.origin import Origin, Result, check_page
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.run import Checked
 from explearn.auditing.sentences import diff_sentences
-from explearn.auditing.tested import Tested
+from explearn.auditing.tested import CONFIDENCE, Tested
 from explearn.auditing.texts import AuditText
 from explearn.auditing.work import Work
 from explearn.core.errors import ParamsError
-from explearn.core.escape import printable
 from explearn.core.validation import check_section
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.significance import mean_interval
-from explearn.show.blocks import plain, several
+from explearn.show.blocks import Block, several
 
 MOST_SHOWN = 50
 """Texts whose reasons changed most."""
@@ -35,7 +33,7 @@ TOP_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Diff(DiffFigures):
+class Diff(DiffFigures, Result):
     """A comparison of two classifiers on the same texts; `DiffFigures` has its figures.
 
     Attributes:
@@ -52,40 +50,25 @@ class Diff(DiffFigures):
         0.0
     """
 
+    row = Change
     origin: Origin = field(repr=False)
     page: Path | None = None
 
     def __str__(self) -> str:
         return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
 
-    def __repr__(self) -> str:
-        return f"Diff({self})"
-
     @property
     def share(self) -> float:
         """Share of the texts whose answer changed."""
         return len(self.answers) / self.texts
 
-    def sentences(self) -> list[str]:
-        """Return the result in plain sentences."""
-        return [plain(sentence) for sentence in diff_sentences(self)]
+    def _sentences(self) -> Sequence[str]:
+        return diff_sentences(self)
 
-    def print(self) -> None:
-        """Print the sentences."""
-        for sentence in self.sentences():
-            print(printable(sentence))
+    def _blocks(self, made: Mapping[str, str]) -> Sequence[Block]:
+        from explearn.auditing.page import diff_blocks
 
-    def save(self, path: str | Path) -> Diff:
-        """Write the page, with its manifest, CSV and JSON, as `Audit.save` does."""
-        rows = [asdict(change) for change in self.findings]
-        document = {
-            "texts": self.texts,
-            "method": self.method,
-            "answers": [asdict(answer) for answer in self.answers],
-            "reasons": [asdict(reasons) for reasons in self.reasons],
-            "findings": rows,
-        }
-        return write_page(self, Path(path), diff_blocks, document, rows, " ".join(self.sentences()))
+        return diff_blocks(self, made)
 
 
 def diff(
@@ -153,67 +136,58 @@ def diff(
         read, _ = explain_texts(new, every, work, options.show_progress)
         before, _ = explain_texts(old, every, work, options.show_progress)
     known = Vocabulary.of([*read, *before])
-    claims: dict[tuple[Any, int], Candidate] = {}
+    claims: dict[tuple[Element, int], Candidate] = {}
     for of_one in (read, before):
         chosen = [of_one[i] for i in searched]
         for candidate in find_candidates(chosen, known, options.patterns, len(new.model.labels)):
             claims.setdefault((candidate.element, candidate.target), candidate)
-    tests = []
+    verdicts = []
     for subject, of_one in ((new, read), (old, before)):
         answers = np.array([text.probabilities for text in of_one])
         tested = Tested(subject, read, answers, known, searched, held_out, list(claims.values()))
-        tested.run(work, "effects", options.show_progress)
-        tests.append(tested)
+        verdicts.append(tested.run(work, options.show_progress))
     result = Diff(
-        findings=_changes(list(claims), tests[0], tests[1]),
+        findings=_changes(list(claims), verdicts[0], verdicts[1], new.model.labels),
         answers=_changed_answers(read, before, new.model.labels),
         reasons=_changed_reasons(read, before, new.model.labels),
         texts=len(read),
         method=new.explainer.name,
-        labels=new.model.labels,
         origin=origin,
     )
-    return result if checked.out is None else result.save(checked.out)
+    if checked.out is None:
+        return result
+    return result.save(checked.out)
 
 
-def _changes(claims: Sequence[tuple[Any, int]], new: Tested, old: Tested) -> list[Change]:
+def _changes(
+    claims: Sequence[tuple[Element, int]], after: Sequence[Verdict], before: Sequence[Verdict], labels: Sequence[str]
+) -> list[Change]:
     """Return the confirmed findings of either classifier, those that changed most first."""
-    after = judge(claims, new.effects)
-    before = judge(claims, old.effects)
     either = [i for i in range(len(claims)) if after[i].confirmed or before[i].confirmed]
     differences = [after[i].values - before[i].values for i in either]
     _, corrected = corrected_tests(differences)
     changes = []
-    for i, values, p_value in zip(either, differences, corrected, strict=True):
+    for i, values, p_value in zip(either, differences, corrected.tolist(), strict=True):
         element, target = claims[i]
         difference = float(values.mean())
-        low, high = mean_interval(values, 0.95, -2, 2)
+        low, high = mean_interval(values, CONFIDENCE, -2, 2)
         status = "the same"
         if p_value <= LEVEL and abs(difference) >= LEAST_EFFECT:
             status = _status(before[i].confirmed, after[i].confirmed, difference)
-        changes.append(
-            Change(
-                element=str(element),
-                kind=element.kind,
-                target=new.subject.model.labels[target],
-                status=status,
-                before=float(before[i].values.mean()),
-                after=float(after[i].values.mean()),
-                difference=difference,
-                low=low,
-                high=high,
-                corrected=float(p_value),
-            )
-        )
+        effects = float(before[i].values.mean()), float(after[i].values.mean())
+        change = Change(str(element), element.kind, labels[target], status, *effects, difference, low, high, p_value)
+        changes.append(change)
     return sorted(changes, key=lambda change: (change.status == "the same", -abs(change.difference), change.element))
 
 
 def _status(was: bool, stands: bool, difference: float) -> str:
-    if not was and difference > 0:
+    if difference > 0:
+        if was:
+            return "grew"
         return "came"
-    if not stands and difference < 0:
-        return "went"
-    return "grew" if difference > 0 else "shrank"
+    if stands:
+        return "shrank"
+    return "went"
 
 
 def _changed_answers(
@@ -222,12 +196,9 @@ def _changed_answers(
     changed = []
     for new, old in zip(after, before, strict=True):
         if new.predicted != old.predicted:
-            probability = float(new.probabilities[new.predicted])
-            was = float(old.probabilities[new.predicted])
-            text = " ".join(new.words)
-            changed.append(
-                ChangedAnswer(new.example.id, text, labels[old.predicted], labels[new.predicted], was, probability)
-            )
+            probabilities = float(old.probabilities[new.predicted]), float(new.probabilities[new.predicted])
+            answers = labels[old.predicted], labels[new.predicted]
+            changed.append(ChangedAnswer(new.example.id, " ".join(new.words), *answers, *probabilities))
     return sorted(changed, key=lambda answer: (answer.probability_before - answer.probability, answer.id))
 
 
@@ -241,11 +212,12 @@ def _changed_reasons(
     for new, old in zip(after, before, strict=True):
         if new.predicted != old.predicted or new.shares is None or old.shares is None:
             continue
-        if not (np.ptp(new.shares) > 0 and np.ptp(old.shares) > 0):
+        if np.ptp(new.shares) == 0 or np.ptp(old.shares) == 0:
             continue
         correlation = float(spearmanr(new.shares, old.shares).statistic)
-        words = [_top_words(old), _top_words(new)]
-        changed.append(ChangedReasons(new.example.id, " ".join(new.words), labels[new.predicted], correlation, *words))
+        text = " ".join(new.words)
+        answer = labels[new.predicted]
+        changed.append(ChangedReasons(new.example.id, text, answer, correlation, _top_words(old), _top_words(new)))
     return sorted(changed, key=lambda reasons: (reasons.correlation, reasons.id))[:MOST_SHOWN]
 
 

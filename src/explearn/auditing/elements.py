@@ -16,17 +16,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from explearn.auditing.texts import AuditText, Version, bare, is_mark
+from explearn.auditing.texts import AuditText, bare, is_mark
+from explearn.text.rewriting import Rewritten
 
-AS_IT_IS: Version = ""
+AS_IT_IS: Rewritten = ""
 """Stands for the text itself among its versions."""
 
-Intervention = list[tuple[int, Version | None]]
+Intervention = list[tuple[int, Rewritten | None]]
 """Weights and versions of a text; None: a version without any word, which cannot be asked."""
 
 FREQUENT_WORDS = 30
@@ -96,7 +97,7 @@ class Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[AuditText]) -> Vocabulary:
-        counts = Counter(key for text in texts for key in text.keys)
+        counts = Counter(chain.from_iterable(text.keys for text in texts))
         # The order among equally frequent words does not depend on the order of texts.
         frequent = sorted(counts, key=lambda key: (-counts[key], key))[:FREQUENT_WORDS]
         length = float(np.median([len(text.words) for text in texts]))
@@ -136,7 +137,9 @@ def _order(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
     if not set(parts) <= set(text.keys):
         return []
     first, second = map(text.keys.index, parts)
-    return [first, second] if first < second else []
+    if first > second:
+        return []
+    return [first, second]
 
 
 def _together(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
@@ -150,7 +153,9 @@ def _place(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
     if text.keys.count(parts[0]) != 1:
         return []
     number = text.keys.index(parts[0])
-    return [number] if _end_at(number, text) == parts[1] else []
+    if _end_at(number, text) != parts[1]:
+        return []
+    return [number]
 
 
 def _end_at(number: int, text: AuditText) -> str:
@@ -158,7 +163,9 @@ def _end_at(number: int, text: AuditText) -> str:
     share = (number + 0.5) / len(text.words)
     if share <= 0.2:
         return "start"
-    return "end" if share >= 0.8 else ""
+    if share >= 0.8:
+        return "end"
+    return ""
 
 
 def _class_of_words(parts: Sequence[str], text: AuditText, known: Vocabulary) -> list[int]:
@@ -166,7 +173,9 @@ def _class_of_words(parts: Sequence[str], text: AuditText, known: Vocabulary) ->
         return [number for number in range(len(text.words)) if _is_name(text, number)]
     if parts[0] == "numbers":
         return [number for number, key in enumerate(text.keys) if any(map(str.isdigit, key))]
-    listed = NEGATIONS if parts[0] == "negations" else known.function_words
+    listed = known.function_words
+    if parts[0] == "negations":
+        listed = NEGATIONS
     return [number for number, key in enumerate(text.keys) if key in listed]
 
 
@@ -188,7 +197,9 @@ def _pattern(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
 
 def _length(parts: Sequence[str], text: AuditText, known: Vocabulary) -> list[int]:
     is_long = len(text.words) > known.length
-    return list(range(len(text.words))) if is_long == (parts[0] == "long") else []
+    if is_long != (parts[0] == "long"):
+        return []
+    return list(range(len(text.words)))
 
 
 _FINDERS: Mapping[str, Callable[[Sequence[str], AuditText, Vocabulary], list[int]]] = {
@@ -237,39 +248,44 @@ def elements_of(text: AuditText, common: frozenset[str]) -> set[Element]:
 
 def lacks(element: Element, text: AuditText, known: Vocabulary) -> bool:
     """Return whether a text has nothing of an element, so that it can be put in."""
-    if element.kind in OF_WORDS:
-        return not set(_words(element)) & set(text.keys)
-    return not positions(element, text, known)
-
-
-def _words(element: Element) -> tuple[str, ...]:
-    return element.parts[:1] if element.kind == "place" else element.parts
+    if element.kind not in OF_WORDS:
+        return not positions(element, text, known)
+    words = element.parts
+    if element.kind == "place":
+        words = words[:1]
+    return set(text.keys).isdisjoint(words)
 
 
 def take_out(element: Element, text: AuditText, known: Vocabulary) -> Intervention:
     """Return the intervention that takes an element out of a text that has it."""
-    at = positions(element, text, known)
-    words = list(text.words)
-    if element.kind == "phrase":
-        others = [number for number in at if text.keys[number] != _strongest(element, known)]
-        return [(1, AS_IT_IS), (-1, text.rewritten(out=others))]
-    if element.kind == "order":
-        words[at[0]], words[at[1]] = words[at[1]], words[at[0]]
-        return [(1, AS_IT_IS), (-1, text.rewritten(words=words))]
     if element.kind == "together":
-        first = [number for number in at if text.keys[number] == element.parts[0]]
-        second = [number for number in at if text.keys[number] == element.parts[1]]
-        without = [text.rewritten(out=numbers) for numbers in (first, second, at)]
-        return [(1, AS_IT_IS), (-1, without[0]), (-1, without[1]), (1, without[2])]
+        first, second = element.parts
+        without_first = text.without(_word((first,), text, known))
+        without_second = text.without(_word((second,), text, known))
+        return [(1, AS_IT_IS), (-1, without_first), (-1, without_second), (1, without(element, text, known))]
+    return [(1, AS_IT_IS), (-1, without(element, text, known))]
+
+
+def without(element: Element, text: AuditText, known: Vocabulary) -> Rewritten | None:
+    """Return a text that has an element without what the claim is about; None if a segment would have no word."""
+    at = positions(element, text, known)
+    words = text.words
+    if element.kind == "phrase":
+        strongest = _strongest(element, known)
+        return text.without([number for number in at if text.keys[number] != strongest])
+    if element.kind == "order":
+        first, second = at
+        return text.rewritten({first: words[second], second: words[first]})
     if element.kind == "place":
-        end = 0 if element.parts[1] == "end" else len(words)
-        return [(1, AS_IT_IS), (-1, text.rewritten(out=at, put=[(end, words[at[0]])]))]
+        other_end = len(words)
+        if element.parts[1] == "end":
+            other_end = 0
+        return text.rewritten({at[0]: None}, {other_end: [words[at[0]]]})
     if element.kind == "punctuation":
-        without_mark = [word.replace(element.parts[0], "") for word in words]
-        return [(1, AS_IT_IS), (-1, text.rewritten(words=without_mark))]
+        return text.rewritten({number: words[number].replace(element.parts[0], "") or None for number in at})
     if element.kind == "length":
-        return [(1, AS_IT_IS), (-1, _stretched(text, known))]
-    return [(1, AS_IT_IS), (-1, text.rewritten(out=at))]
+        return _stretched(text, known)
+    return text.without(at)
 
 
 def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditText) -> Intervention:
@@ -284,27 +300,28 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
     if element.kind == "length":
         return [(1, _stretched(text, known)), (-1, AS_IT_IS)]
     at = _to_give(element, positions(element, donor, known), donor)
-    number = round(at[0] / len(donor.words) * len(text.words))
+    place = round(at[0] / len(donor.words) * len(text.words))
     given = [bare(donor.words[position]) for position in at]
-
-    def putting(words: Sequence[str], before: int = number) -> Version | None:
-        return text.rewritten(put=[(before, word) for word in words])
-
+    with_element = text.rewritten({}, {place: given})
     if element.kind == "phrase":
         strongest = given[element.parts.index(_strongest(element, known))]
-        return [(1, putting(given)), (-1, putting([strongest]))]
+        return [(1, with_element), (-1, text.rewritten({}, {place: [strongest]}))]
     if element.kind == "order":
-        return [(1, putting(given)), (-1, putting(given[::-1]))]
+        return [(1, with_element), (-1, text.rewritten({}, {place: given[::-1]}))]
     if element.kind == "together":
-        return [(1, putting(given)), (-1, putting(given[:1])), (-1, putting(given[1:])), (1, AS_IT_IS)]
+        first = text.rewritten({}, {place: given[:1]})
+        second = text.rewritten({}, {place: given[1:]})
+        return [(1, with_element), (-1, first), (-1, second), (1, AS_IT_IS)]
     if element.kind == "place":
-        here = len(text.words) if element.parts[1] == "end" else 0
-        return [(1, putting(given, here)), (-1, putting(given, len(text.words) - here))]
+        at_start = text.rewritten({}, {0: given})
+        at_end = text.rewritten({}, {len(text.words): given})
+        if element.parts[1] == "start":
+            return [(1, at_start), (-1, at_end)]
+        return [(1, at_end), (-1, at_start)]
     if element.kind == "punctuation":
-        words = list(text.words)
-        words[min(number, len(words) - 1)] += element.parts[0]
-        return [(1, text.rewritten(words=words)), (-1, AS_IT_IS)]
-    return [(1, putting(given)), (-1, AS_IT_IS)]
+        number = min(place, len(text.words) - 1)
+        with_element = text.rewritten({number: text.words[number] + element.parts[0]})
+    return [(1, with_element), (-1, AS_IT_IS)]
 
 
 def _strongest(element: Element, known: Vocabulary) -> str:
@@ -324,10 +341,10 @@ def _to_give(element: Element, at: Sequence[int], donor: AuditText) -> list[int]
     return given
 
 
-def _stretched(text: AuditText, known: Vocabulary) -> Version | None:
+def _stretched(text: AuditText, known: Vocabulary) -> Rewritten | None:
     """Return a long text without the half of its words that score least; a short one with them a second time."""
     by_share = sorted(range(len(text.words)), key=lambda number: abs(known.shares.get(text.keys[number], 0.0)))
     least = sorted(by_share[: (len(text.words) + 1) // 2])
     if len(text.words) > known.length:
-        return text.rewritten(out=least)
-    return text.rewritten(put=[(len(text.words), bare(text.words[number])) for number in least])
+        return text.without(least)
+    return text.rewritten({}, {len(text.words): [bare(text.words[number]) for number in least]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
@@ -263,7 +262,6 @@ class DiffFigures:
         reasons: texts whose answer stayed, those whose scores changed most first.
         texts: number of texts.
         method: the method of the attributions.
-        labels: names of the classes.
     """
 
     findings: Sequence[Change]
@@ -271,9 +269,3 @@ class DiffFigures:
     reasons: Sequence[ChangedReasons]
     texts: int
     method: str
-    labels: Sequence[str]
-
-
-def number(value: float) -> float | None:
-    """Return a number; None for NaN."""
-    return None if math.isnan(value) else float(value)

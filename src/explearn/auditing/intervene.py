@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explearn.auditing.elements import AS_IT_IS, Element, Intervention, Vocabulary, lacks, put_in, take_out
-from explearn.auditing.texts import AuditText, Version
+from explearn.auditing.texts import AuditText
 from explearn.metrics.significance import signed_rank_test
+from explearn.predictors.predictor import Predictor
+from explearn.text.rewriting import Rewritten
 
 MOST_TEXTS = 50
 """Most texts from which an element is taken out, and most into which it is put."""
@@ -30,24 +31,20 @@ LEVEL = 0.05
 """Level of the corrected test."""
 
 Array = NDArray[np.float64]
-Trials = list[tuple[int, Intervention]]
-"""Numbers of texts, each with an intervention on it."""
+Trials = list[tuple[int, list[tuple[int, Rewritten]]]]
+"""Numbers of texts, each with an intervention on it of which all versions have words."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:
-    """The effects of an element on the probabilities of the classes.
+    """The effects of an element on the probabilities of the classes, (texts, C): positive if it raises them.
 
     Attributes:
-        out_texts: numbers of the texts from which it was taken out.
-        out: effects there, (texts, C): positive if the element raises the probability.
-        put_texts: numbers of the texts into which it was put.
-        put: effects there.
+        out: of the texts from which it was taken out.
+        put: of the texts into which it was put.
     """
 
-    out_texts: Sequence[int]
     out: Array
-    put_texts: Sequence[int]
     put: Array
 
     def of_class(self, target: int) -> Array:
@@ -61,8 +58,9 @@ class Verdict:
 
     Attributes:
         values: effects on the class, by text.
-        taken_out: mean effect of taking the element out; NaN if no text has it.
-        put_in: mean effect of putting it in.
+        effect: their mean; None without any.
+        taken_out: mean effect of taking the element out; None if no text has it.
+        put_in: mean effect of putting it in; None if it was put into no text.
         p_value: of Wilcoxon's signed-rank test.
         corrected: the same, corrected over all claims.
         confirmed: whether the claim stands: `corrected` at most LEVEL, the mean effect at least LEAST_EFFECT, and
@@ -70,8 +68,9 @@ class Verdict:
     """
 
     values: Array
-    taken_out: float
-    put_in: float
+    effect: float | None
+    taken_out: float | None
+    put_in: float | None
     p_value: float
     corrected: float
     confirmed: bool
@@ -100,6 +99,8 @@ def plan_trials(
     having = set(having)
     for number in held_out:
         text = texts[number]
+        if min(len(out), len(put)) == MOST_TEXTS:
+            break
         if number in having:
             if len(out) < MOST_TEXTS:
                 _add(out, number, take_out(element, text, known))
@@ -110,42 +111,35 @@ def plan_trials(
 
 
 def _add(trials: Trials, number: int, intervention: Intervention) -> None:
-    if all(version is not None for _, version in intervention):
-        trials.append((number, intervention))
+    possible = [(weight, version) for weight, version in intervention if version is not None]
+    if len(possible) == len(intervention):
+        trials.append((number, possible))
 
 
-def measure(planned: Sequence[tuple[Trials, Trials]], classifier: Any, answers: Array) -> list[Effects]:
-    """Ask the classifier for the versions of the texts.
+def measure(trials: Trials, classifier: Predictor, answers: Array) -> Array:
+    """Ask the classifier for the versions of the texts, and return the effects, (trials, C).
 
     Args:
-        planned: the interventions of each element.
-        classifier: a predictor.
+        trials: the interventions.
+        classifier: the classifier.
         answers: its probabilities for the texts as they are, (texts, C).
     """
-    versions: dict[Version, int] = {}
-    for out, put in planned:
-        for _, intervention in (*out, *put):
-            for _, version in intervention:
-                if version is not None and version != AS_IT_IS:
-                    versions.setdefault(version, len(versions))
-    probabilities = np.zeros((0, answers.shape[1]))
-    if versions:
-        probabilities = classifier.predict_proba(list(versions))
-
-    def effect(number: int, intervention: Intervention) -> Array:
-        total = np.zeros(answers.shape[1])
+    asked: dict[Rewritten, int] = {}
+    for _, intervention in trials:
+        for _, version in intervention:
+            if version != AS_IT_IS:
+                asked.setdefault(version, len(asked))
+    probabilities = answers[:0]
+    if asked:
+        probabilities = classifier.predict_proba(list(asked))
+    effects = np.zeros((len(trials), answers.shape[1]))
+    for effect, (number, intervention) in zip(effects, trials, strict=True):
         for weight, version in intervention:
-            if version is None or version == AS_IT_IS:
-                total += weight * answers[number]
+            if version == AS_IT_IS:
+                effect += weight * answers[number]
             else:
-                total += weight * probabilities[versions[version]]
-        return total
-
-    def rows(trials: Trials) -> tuple[list[int], Array]:
-        effects = [effect(number, intervention) for number, intervention in trials]
-        return [number for number, _ in trials], np.array(effects).reshape(-1, answers.shape[1])
-
-    return [Effects(*rows(out), *rows(put)) for out, put in planned]
+                effect += weight * probabilities[asked[version]]
+    return effects
 
 
 def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
@@ -180,37 +174,18 @@ def judge(claims: Sequence[tuple[Element, int]], effects: Mapping[Element, Effec
     p_values, corrected = corrected_tests(values)
     verdicts = []
     for number, (element, target) in enumerate(claims):
+        effect = _mean(values[number])
         taken_out = _mean(effects[element].out[:, target])
         put = _mean(effects[element].put[:, target])
-        stands = corrected[number] <= LEVEL and _mean(values[number]) >= LEAST_EFFECT
-        contradicted = taken_out <= -LEAST_EFFECT or put <= -LEAST_EFFECT
-        verdicts.append(
-            Verdict(
-                values[number],
-                taken_out,
-                put,
-                float(p_values[number]),
-                float(corrected[number]),
-                bool(stands and not contradicted),
-            )
-        )
+        large = effect is not None and effect >= LEAST_EFFECT
+        contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (taken_out, put))
+        confirmed = bool(corrected[number] <= LEVEL and large and not contradicted)
+        p_value = float(p_values[number])
+        verdicts.append(Verdict(values[number], effect, taken_out, put, p_value, float(corrected[number]), confirmed))
     return verdicts
 
 
-def _mean(values: Array) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
-def turned(
-    element: Element, texts: Sequence[AuditText], numbers: Collection[int], classifier: Any, known: Vocabulary
-) -> list[tuple[int, int]]:
-    """Return the new answers of texts once an element is taken out: text's number and index of the class."""
-    asked = []
-    for number in numbers:
-        without = take_out(element, texts[number], known)[1][1]
-        if without is not None:
-            asked.append((number, without))
-    if not asked:
-        return []
-    answers = classifier.predict_proba([version for _, version in asked]).argmax(-1)
-    return [(number, int(answer)) for (number, _), answer in zip(asked, answers, strict=True)]
+def _mean(values: Array) -> float | None:
+    if not len(values):
+        return None
+    return float(values.mean())

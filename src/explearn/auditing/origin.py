@@ -1,27 +1,25 @@
-"""Where an audit comes from, and its page with all that goes beside it."""
+"""Where the result of an audit comes from, and how it prints and saves itself."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
+
+from pydantic_core import to_jsonable_python
 
 from explearn.comparison.provenance import check_manifest_place, manifest_of, page_facts
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import read_json
-from explearn.core.errors import DataError
+from explearn.core.escape import printable
 from explearn.core.extras import check_installed
 from explearn.core.writing import check_own, is_page, write_json, write_text
 from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import part, write_manifest
-from explearn.report.page import draw
-from explearn.show.blocks import Block
+from explearn.show.blocks import Block, plain
 from explearn.show.html_page import render_html
-
-SavedT = TypeVar("SavedT", bound=Any)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,59 +48,78 @@ def check_page(path: Path) -> None:
     check_installed("matplotlib", extra="report", what="the page of an audit")
     check_own(path, is_page, "a page of Explearn")
     check_manifest_place(path)
-    check_own(path.with_suffix(".findings.json"), _has_findings, "a file of findings")
-    check_own(path.with_suffix(".findings.csv"), _starts_with_element, "a table of findings")
 
 
-def _has_findings(path: Path) -> bool:
-    try:
-        document = read_json(path)
-    except DataError:
-        return False
-    return isinstance(document, dict) and "findings" in document
+class Result:
+    """A result that prints and saves itself; a dataclass made of it has `findings`, and the fields below.
 
-
-def _starts_with_element(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(8) == b"element,"
-
-
-def write_page(
-    result: SavedT,
-    path: Path,
-    make_blocks: Callable[[SavedT, Mapping[str, str]], Sequence[Block]],
-    document: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    verdict: str,
-) -> SavedT:
-    """Write the page of a result, its table as CSV, all of it as JSON, and the manifest.
-
-    Args:
-        result: has `origin` and `page`.
-        path: the page.
-        make_blocks: returns the blocks of the page, from the result and the facts about how it was made.
-        document: everything as JSON.
-        rows: the rows of the table.
-        verdict: the page's first sentences.
-
-    Returns:
-        The result with the path of its page.
+    Attributes:
+        row: class of a finding.
+        origin: from what it was made.
+        page: path of the page; None if none was written.
     """
-    check_page(path)
-    origin: Origin = result.origin
-    made = page_facts(path, origin.model, origin.request, origin.call)
-    blocks = list(make_blocks(result, made))
-    write_text(path, render_html(blocks, draw(blocks), "Kinds of findings"))
-    table = io.StringIO()
-    writer = csv.DictWriter(table, list(rows[0]) if rows else ["element"])
-    writer.writeheader()
-    writer.writerows(rows)
-    beside = [path.with_suffix(".findings.csv"), path.with_suffix(".findings.json")]
-    write_text(beside[0], table.getvalue())
-    write_json(beside[1], document)
-    manifest = manifest_of(
-        path, origin.classifier, origin.model, origin.compute, origin.files, "audit", origin.request, made
-    )
-    manifest["parts"]["page"] = part(path.parent, [path.name, *(file.name for file in beside)])
-    write_manifest(path, {**manifest, "verdict": verdict})
-    return replace(result, page=path)
+
+    __slots__ = ()
+    row: ClassVar[type]
+    origin: Origin
+    page: Path | None
+
+    def _sentences(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _blocks(self, made: Mapping[str, str]) -> Sequence[Block]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def sentences(self) -> list[str]:
+        """Return the result in plain sentences."""
+        return [plain(sentence) for sentence in self._sentences()]
+
+    def print(self) -> None:
+        """Print the sentences."""
+        for sentence in self.sentences():
+            print(printable(sentence))
+
+    def save(self, path: str | Path) -> Self:
+        """Write the page, and beside it its manifest and the findings as CSV and JSON.
+
+        Args:
+            path: the page; with page.html go page.json (the manifest, for `explearn verify`), page.findings.csv and
+                page.findings.json.
+
+        Returns:
+            This result, with the path of its page.
+
+        Raises:
+            ParamsError: a file of another kind would be replaced.
+            DataError: a file cannot be written.
+            MissingExtraError: `explearn[report]` is not installed.
+        """
+        page = Path(path)
+        check_page(page)
+        # Brings matplotlib, which the findings do not need.
+        from explearn.report.page import draw
+
+        origin = self.origin
+        made = page_facts(page, origin.model, origin.request, origin.call)
+        blocks = self._blocks(made)
+        write_text(page, render_html(blocks, draw(blocks), "Kinds of findings"))
+        document = {}
+        for field in fields(self):  # type: ignore[arg-type]
+            if field.repr and field.name != "page":  # not example texts, nor where it comes from
+                document[field.name] = to_jsonable_python(getattr(self, field.name))
+        table = io.StringIO()
+        writer = csv.DictWriter(table, [field.name for field in fields(self.row)])
+        writer.writeheader()
+        writer.writerows(document["findings"])
+        beside = [page.with_suffix(".findings.csv"), page.with_suffix(".findings.json")]
+        write_text(beside[0], table.getvalue())
+        write_json(beside[1], document)
+        manifest = manifest_of(
+            page, origin.classifier, origin.model, origin.compute, origin.files, "audit", origin.request, made
+        )
+        manifest["parts"]["page"] = part(page.parent, [page.name, *(file.name for file in beside)])
+        write_manifest(page, {**manifest, "verdict": " ".join(self.sentences())})
+        return replace(self, page=page)  # type: ignore[type-var]

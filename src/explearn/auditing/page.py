@@ -22,7 +22,6 @@ from explearn.show.blocks import (
     Picture,
     Table,
     columns,
-    figure,
     several,
 )
 
@@ -32,7 +31,32 @@ DRAWN = 6
 MOST_CLASSES = 6
 """Classes in the picture."""
 
+LONGEST_NAME = 40
+"""Characters of a finding's name in the picture."""
+
+LONGEST_TEXT = 160
+"""Characters of a text in a table."""
+
+MOST_ANSWERS = 100
+"""Changed answers on the page; all are in the JSON beside it."""
+
 COLOUR = STYLES["learned"][0]
+
+BOUNDS = {
+    "effect": ("low", "high"),
+    "difference": ("low", "high"),
+    "score": ("score_low", "score_high"),
+    "accuracy": ("accuracy_low", "accuracy_high"),
+}
+"""Figure -> attributes that hold its interval."""
+
+FORMATS = dict.fromkeys(("texts", "changed", "wrong", "mended", "right", "right_lost"), ",")
+FORMATS |= dict.fromkeys(("accuracy", "probability", "probability_before"), ".3f")
+FORMATS["corrected"] = ".2g"
+"""Figure -> its format; others are shown with their sign."""
+
+ASCENDING = ("corrected", "correlation")
+"""Figures of which the smallest comes first."""
 
 
 def audit_blocks(audit: AuditFigures, made: Mapping[str, str]) -> list[Block]:
@@ -57,16 +81,19 @@ def audit_blocks(audit: AuditFigures, made: Mapping[str, str]) -> list[Block]:
     if audit.unread:
         blocks.append(Paragraph(f"{several(audit.unread, 'word')} not read by the classifier.", style="note"))
     blocks.append(Heading("Confirmed findings"))
-    blocks.append(_table("Confirmed findings", audit.findings.confirmed))
+    blocks.append(_findings_table("Confirmed findings", audit.findings.confirmed))
     blocks.append(_source_table(audit))
     if audit.examples:
         blocks += [Heading("Examples"), *audit.examples]
     if audit.errors:
         blocks += [Heading("Causes of errors"), _error_table(audit)]
     if audit.groups:
-        blocks += [Heading("Groups"), _group_table(audit), *_difference_table(audit)]
+        blocks += [Heading("Groups"), _group_table(audit), _difference_block(audit)]
     others = [finding for finding in audit.findings if not finding.confirmed]
-    blocks += [Heading("Not confirmed"), Fold(several(len(others), "claim"), [_table("Not confirmed", others)])]
+    blocks += [
+        Heading("Not confirmed"),
+        Fold(several(len(others), "claim"), [_findings_table("Not confirmed", others)]),
+    ]
     blocks += [Heading("How this was done"), *_explanation(audit), Table(columns(["", ""]), list(made.items()))]
     return blocks
 
@@ -98,7 +125,7 @@ def _draw(rows: Sequence[Finding], drawing: Any) -> None:
             headings.append(len(names))
             names.append(finding.target)
         position = len(names)
-        names.append(finding.element)
+        names.append(shortened(finding.element, LONGEST_NAME))
         words = f"{finding.element}: {finding.effect:+.3f}"
         if finding.low is not None:
             axes.plot([finding.low, finding.high], [position, position], color=COLOUR, linewidth=1.6)
@@ -109,36 +136,61 @@ def _draw(rows: Sequence[Finding], drawing: Any) -> None:
     axes.grid(axis="x", color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_yticks(range(len(names)), labels=[name if len(name) <= 40 else f"{name[:39]}…" for name in names])
+    axes.set_yticks(range(len(names)), labels=names)
     axes.tick_params(axis="y", length=0)
     for position in headings:
         axes.get_yticklabels()[position].set_fontweight("bold")
 
 
-def _table(caption: str, findings: Sequence[Finding]) -> Table:
-    rows: list[list[Cell | str]] = []
-    for finding in findings:
-        rows.append(
-            [
-                finding.element,
-                finding.target,
-                finding.kind,
-                Cell(signed(finding.effect), finding.effect, note=interval(finding.low, finding.high)),
-                Cell(signed(finding.taken_out), finding.taken_out),
-                Cell(signed(finding.put_in), finding.put_in),
-                Cell(f"{finding.changed}", finding.changed),
-                Cell(f"{finding.texts:,}", finding.texts),
-                Cell(signed(finding.score), finding.score, note=interval(finding.score_low, finding.score_high)),
-                Cell(f"{finding.corrected:.2g}", finding.corrected),
-                finding.source,
-            ]
-        )
-    heads = columns(
-        ["Element", "Counts for", "Kind"],
-        ["Effect", "Taken out", "Put in", "Texts changed", "Texts with it", "Share of the explanation"],
-    )
-    heads += [Column("Corrected p-value", ascending=True), Column("Found by", numeric=False)]
-    return Table(heads, rows, caption, methods=[finding.kind for finding in findings])
+def _records_table(caption: str, records: Sequence[Any], shown: Mapping[str, str]) -> Table:
+    """Return a table with a row for each record.
+
+    Args:
+        caption: its title.
+        records: the records.
+        shown: heading -> attribute.
+    """
+    heads = []
+    for heading, name in shown.items():
+        words = any(isinstance(getattr(record, name), str) for record in records)
+        heads.append(Column(heading, numeric=not words, ascending=name in ASCENDING))
+    rows = []
+    for record in records:
+        rows.append([_cell(record, name) for name in shown.values()])
+    kinds = [record.kind for record in records if hasattr(record, "kind")]
+    return Table(heads, rows, caption, kinds)
+
+
+def _cell(record: Any, name: str) -> Cell:
+    """Return words of a record, shortened; or a figure, with its interval if it has one."""
+    value = getattr(record, name)
+    if value is None:
+        return Cell("–")
+    if isinstance(value, str):
+        return Cell(shortened(value, LONGEST_TEXT))
+    form = FORMATS.get(name, "+.3f")
+    note = ""
+    if name in BOUNDS:
+        low, high = (getattr(record, bound) for bound in BOUNDS[name])
+        if low is not None:
+            note = f"{low:{form}} to {high:{form}}"
+    return Cell(f"{value:{form}}", value, note=note)
+
+
+def _findings_table(caption: str, findings: Sequence[Finding]) -> Table:
+    shown = {
+        "Element": "element",
+        "Counts for": "target",
+        "Effect": "effect",
+        "Taken out": "taken_out",
+        "Put in": "put_in",
+        "Texts changed": "changed",
+        "Texts with it": "texts",
+        "Share of the explanation": "score",
+        "Corrected p-value": "corrected",
+        "Kind": "kind",
+    }
+    return _records_table(caption, findings, shown)
 
 
 def _source_table(audit: AuditFigures) -> Table:
@@ -154,44 +206,36 @@ def _source_table(audit: AuditFigures) -> Table:
 
 
 def _error_table(audit: AuditFigures) -> Table:
-    rows: list[list[Cell | str]] = []
-    for cause in audit.errors:
-        lost = Cell(f"{cause.right_lost} of {cause.right}", cause.right_lost)
-        mended = Cell(f"{cause.mended} of {cause.wrong}", cause.mended)
-        rows.append([cause.element, cause.target, cause.kind, mended, lost])
-    heads = columns(["Element", "Wrong answer", "Kind"], ["Right without it", "Right answers lost without it"])
-    return Table(
-        heads, rows, "Wrong answers that become right without a finding", [cause.kind for cause in audit.errors]
-    )
+    shown = {
+        "Element": "element",
+        "Wrong answer": "target",
+        "Wrong answers with it": "wrong",
+        "Right without it": "mended",
+        "Right answers with it": "right",
+        "Wrong without it": "right_lost",
+        "Kind": "kind",
+    }
+    return _records_table("Wrong answers that become right without a finding", audit.errors, shown)
 
 
 def _group_table(audit: AuditFigures) -> Table:
     rows: list[list[Cell | str]] = []
     for group in audit.groups:
-        accuracy = Cell(figure(group.accuracy), group.accuracy)
-        if group.accuracy_low is not None:
-            note = f"{figure(group.accuracy_low)} to {figure(group.accuracy_high)}"
-            accuracy = Cell(figure(group.accuracy), group.accuracy, note=note)
+        note = ""
+        if group.small:
+            note = "fewer than 20 texts: says little"
         rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
-        note = "fewer than 20 texts: says little" if group.small else ""
-        rows.append([group.group, note, Cell(f"{group.texts:,}", group.texts), accuracy, *rates])
+        rows.append([group.group, note, _cell(group, "texts"), _cell(group, "accuracy"), *rates])
     heads = columns(["Group", "Note"], ["Texts", "Right answers", *(f"Answer {label}" for label in audit.rates)])
     return Table(heads, rows, "Answers by group")
 
 
-def _difference_table(audit: AuditFigures) -> list[Block]:
+def _difference_block(audit: AuditFigures) -> Block:
     if not audit.differences:
-        return [Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")]
-    rows: list[list[Cell | str]] = []
-    for row in audit.differences:
-        difference = Cell(signed(row.inside - row.outside), row.inside - row.outside)
-        values = [Cell(signed(row.inside), row.inside), Cell(signed(row.outside), row.outside), difference]
-        p_value = Cell(f"{row.corrected:.2g}", row.corrected)
-        rows.append([row.group, row.element, row.target, "differs" if row.differs else "", *values, p_value])
-    heads = columns(["Group", "Element", "Counts for", ""], ["In the group", "Elsewhere", "Difference"])
-    heads.append(Column("Corrected p-value", ascending=True))
-    kinds = [row.kind for row in audit.differences]
-    return [Table(heads, rows, "Effects of taking out, in a group and elsewhere", kinds)]
+        return Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")
+    shown = {"Group": "group", "Element": "element", "Counts for": "target"}
+    shown |= {"In the group": "inside", "Elsewhere": "outside", "Corrected p-value": "corrected"}
+    return _records_table("Effects of taking out, in a group and elsewhere", audit.differences, shown)
 
 
 def _explanation(audit: AuditFigures) -> list[Block]:
@@ -220,36 +264,21 @@ def diff_blocks(diff: DiffFigures, made: Mapping[str, str]) -> list[Block]:
         diff: what changed.
         made: how the page was made.
     """
-    findings: list[list[Cell | str]] = []
-    for change in diff.findings:
-        p_value = Cell(f"{change.corrected:.2g}", change.corrected)
-        difference = Cell(signed(change.difference), change.difference, note=interval(change.low, change.high))
-        effects = [Cell(signed(change.before), change.before), Cell(signed(change.after), change.after), difference]
-        findings.append([change.element, change.target, change.status, change.kind, *effects, p_value])
-    heads = columns(["Element", "Counts for", "Change", "Kind"], ["Effect before", "Effect now", "Difference"])
-    heads.append(Column("Corrected p-value", ascending=True))
-    answers: list[list[Cell | str]] = []
-    for answer in diff.answers:
-        probabilities = [answer.probability_before, answer.probability]
-        cells = [Cell(figure(value), value) for value in probabilities]
-        answers.append([answer.text, answer.before, answer.after, *cells])
-    reasons: list[list[Cell | str]] = []
-    for text in diff.reasons:
-        correlation = Cell(signed(text.correlation), text.correlation)
-        reasons.append([text.text, text.answer, text.before, text.after, correlation])
-    of_answers = columns(["Text", "Answer before", "Answer now"], ["Its probability before", "Its probability now"])
-    of_reasons = columns(["Text", "Answer", "Strongest words before", "Strongest words now"])
-    of_reasons.append(Column("Rank correlation", ascending=True))
-    kinds = [change.kind for change in diff.findings]
+    of_findings = {"Element": "element", "Counts for": "target", "Change": "status", "Difference": "difference"}
+    of_findings |= {"Effect before": "before", "Effect now": "after", "Corrected p-value": "corrected", "Kind": "kind"}
+    of_answers = {"Text": "text", "Answer before": "before", "Answer now": "after"}
+    of_answers |= {"Its probability before": "probability_before", "Its probability now": "probability"}
+    of_reasons = {"Text": "text", "Answer": "answer", "Strongest words before": "before"}
+    of_reasons |= {"Strongest words now": "after", "Rank correlation": "correlation"}
     return [
         Heading("What changed between two classifiers", level=1),
         Bullets(diff_sentences(diff)),
         Heading("Findings"),
-        Table(heads, findings, "Findings confirmed for either classifier", kinds),
+        _records_table("Findings confirmed for either classifier", diff.findings, of_findings),
         Heading("Changed answers"),
-        Table(of_answers, answers, "Texts with another answer"),
+        _records_table(f"Texts with another answer, at most {MOST_ANSWERS}", diff.answers[:MOST_ANSWERS], of_answers),
         Heading("Changed reasons"),
-        Table(of_reasons, reasons, "Texts with the same answer whose scores changed most"),
+        _records_table("Texts with the same answer whose scores changed most", diff.reasons, of_reasons),
         Heading("How this was done"),
         Paragraph(
             f"Both classifiers were audited on the same texts, explained by {diff.method}; the claims of both were "
@@ -261,11 +290,8 @@ def diff_blocks(diff: DiffFigures, made: Mapping[str, str]) -> list[Block]:
     ]
 
 
-def signed(value: float | None) -> str:
-    """Format a change with its sign; a dash for None."""
-    return "–" if value is None else f"{value:+.3f}"
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """Format an interval; empty if there is none."""
-    return "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
+def shortened(text: str, most: int) -> str:
+    """Return the start of a text that has more than so many characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,9 @@ from explearn.text.rows import read_file
 
 FEWEST = 40
 """Fewest texts of an audit."""
+
+MOST_SEARCHED = 10_000
+"""Most texts that are searched for claims, and so explained."""
 
 CHUNK_TEXTS = 500
 """Texts that are explained before their scores are kept."""
@@ -89,6 +95,23 @@ class Subject:
         """Whether the true labels are known."""
         return bool(self.user_texts.labels)
 
+    def is_right(self, text: AuditText) -> bool | None:
+        """Return whether the answer to a text is its label; None without labels."""
+        if not self.has_labels:
+            return None
+        return text.example.label == self.model.labels[text.predicted]
+
+    def accuracy(self, texts: Sequence[AuditText]) -> float | None:
+        """Return the share of right answers; None without labels."""
+        if not self.has_labels:
+            return None
+        return float(np.mean([self.is_right(text) for text in texts]))
+
+    def rates(self, texts: Sequence[AuditText]) -> dict[str, float]:
+        """Return class -> share of the texts with this answer."""
+        counts = Counter(text.predicted for text in texts)
+        return {label: counts[i] / len(texts) for i, label in enumerate(self.model.labels)}
+
 
 def read_subject(
     classifier: Any,
@@ -101,8 +124,9 @@ def read_subject(
 ) -> Subject:
     """Read the texts and load the classifier; see `audit` for arguments and errors."""
     programs = compiled(options.patterns)
-    if not isinstance(texts, str | Path):
-        texts = texts if hasattr(texts, "columns") or hasattr(texts, "features") else list(each_text(texts))
+    table = hasattr(texts, "columns") or hasattr(texts, "features")
+    if not isinstance(texts, str | Path) and not table:
+        texts = list(each_text(texts))
     user_texts = given_texts(texts, labels, options.columns)
     count = len(user_texts.examples)
     if count < FEWEST:
@@ -132,29 +156,23 @@ def read_subject(
 def _explainer(method: str | Explainer | None, model: Predictor) -> Explainer:
     if method is None:
         return default_explainer(model)
-    explainer = get_explainer(method) if isinstance(method, str) else method
-    if not isinstance(explainer, Explainer):
+    if isinstance(method, str):
+        method = get_explainer(method)
+    if not isinstance(method, Explainer):
         raise ParamsError(f"method: got {kind_of(method)}; expected a name or an explainer")
-    explainer.check_explains(model)
-    return explainer
+    method.check_explains(model)
+    return method
 
 
 def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[str]:
     """Return the group of each text."""
     if groups is None:
         return []
-    values: Iterable[Any] = groups
     if isinstance(groups, str):
-        if isinstance(texts, str | Path):
-            values = [row.value(groups)[1] for row in read_file(texts)]
-        else:
-            rows = list(each_text(texts))
-            if not all(isinstance(row, Mapping) and groups in row for row in rows):
-                raise DataError(f"groups: got {groups!r}; expected a column of the table, or a group for each text")
-            values = [row[groups] for row in rows]
+        names = _column(texts, groups)
     else:
         check_listed("groups", groups)
-    names = [str(value) for value in values]
+        names = [str(group) for group in groups]
     if len(names) != count:
         raise ParamsError(f"groups: got {len(names)} for {count} texts; expected one for each")
     sizes = Counter(names)
@@ -164,6 +182,18 @@ def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[
     if not 2 <= len(sizes) <= MOST_GROUPS:
         raise DataError(f"groups: got {len(sizes)}; expected 2 to {MOST_GROUPS}")
     return names
+
+
+def _column(texts: Any, name: str) -> list[str]:
+    """Return the values in a column of a file or table."""
+    if isinstance(texts, str | Path):
+        return [str(row.value(name)[1]) for row in read_file(texts)]
+    values = []
+    for row in each_text(texts):
+        if not isinstance(row, Mapping) or name not in row:
+            raise DataError(f"groups: got {name!r}; expected a column of the table, or a group for each text")
+        values.append(str(row[name]))
+    return values
 
 
 def explain_texts(
@@ -182,46 +212,52 @@ def explain_texts(
         for start in range(0, len(examples), CHUNK_TEXTS):
             numbers = range(start, min(start + CHUNK_TEXTS, len(examples)))
 
-            def explain(numbers: Sequence[int] = numbers) -> Any:
-                answers = subject.model.predict_proba([examples[i] for i in numbers])
-                chosen = [i for i in numbers if i in wanted]
-                targets = [int(answers[i - numbers[0]].argmax()) for i in chosen]
-                scored = subject.explainer.explain(subject.model, [examples[i] for i in chosen], targets)
-                scores = [attribution.to_dict()["scores"] for attribution in scored]
-                return {"answers": answers.tolist(), "scores": dict(zip(map(str, chosen), scores, strict=True))}
-
-            made = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", explain)
-            for i, answer in zip(numbers, made["answers"], strict=True):
-                scores = made["scores"].get(str(i))
-                read.append(_audit_text(subject, i, answer, scores))
-                unread += (scores or []).count(None)
+            part = partial(_answers_and_scores, subject, numbers, wanted)
+            answers, scores = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", part)
+            for i, of_text in zip(numbers, scores, strict=True):
+                read.append(_audit_text(subject, i, answers[i - start], of_text))
+                unread += (of_text or []).count(None)
             bar.update(len(numbers))
-    answers = {text.predicted for text in read}
-    if len(answers) == 1:
-        (only,) = answers
+    if len({text.predicted for text in read}) == 1:
+        only = subject.model.labels[read[0].predicted]
         raise DataError(
-            f"{subject.model.name}: answers {subject.model.labels[only]!r} for all {len(read)} texts; expected texts "
-            "with at least two answers"
+            f"{subject.model.name}: answers {only!r} for all {len(read)} texts; expected texts with at least two "
+            "answers"
         )
     return read, unread
+
+
+def _answers_and_scores(
+    subject: Subject, numbers: Sequence[int], explained: Collection[int]
+) -> tuple[list[list[float]], list[list[float | None] | None]]:
+    """Return the probabilities of some texts; and their words' scores, None for texts that are not explained."""
+    examples = subject.user_texts.examples
+    answers = subject.model.predict_proba([examples[i] for i in numbers])
+    chosen = [i for i in numbers if i in explained]
+    targets = [int(answers[i - numbers[0]].argmax()) for i in chosen]
+    attributions = subject.explainer.explain(subject.model, [examples[i] for i in chosen], targets)
+    scores = {i: attribution.to_dict()["scores"] for i, attribution in zip(chosen, attributions, strict=True)}
+    return answers.tolist(), [scores.get(i) for i in numbers]
 
 
 def _audit_text(subject: Subject, number: int, answer: list[float], scores: list[float | None] | None) -> AuditText:
     example = subject.user_texts.examples[number]
     shares = None
     if scores is not None:
-        shares = np.array(scores, dtype=np.float64)  # None becomes NaN
-        shares = np.nan_to_num(shares)
+        shares = np.nan_to_num(np.array(scores, dtype=np.float64))  # None becomes NaN, NaN 0
         shares /= np.abs(shares).sum() or 1.0
+    group = ""
+    if subject.groups:
+        group = subject.groups[number]
     words = example.all_words
     return AuditText(
         example=example,
         words=words,
-        keys=tuple(bare(word).casefold() for word in words),
+        keys=tuple(sys.intern(bare(word).casefold()) for word in words),
         matches=pattern_matches(example, subject.programs),
         probabilities=np.array(answer),
         shares=shares,
-        group=subject.groups[number] if subject.groups else "",
+        group=group,
     )
 
 
@@ -234,6 +270,6 @@ def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
     for i, text in enumerate(texts):
         numbers.setdefault(repr(text.all_words), []).append(i)
     order = [numbers[words] for words in hash_order(numbers, seed)]
-    searched = [i for same in order[::2] for i in same]
-    held_out = [i for same in order[1::2] for i in same]
-    return searched, held_out
+    searched = list(chain.from_iterable(order[::2]))
+    held_out = list(chain.from_iterable(order[1::2]))
+    return searched[:MOST_SEARCHED], held_out

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from explearn.auditing.findings import AuditFigures
+from explearn.auditing.findings import AuditFigures, Finding
+from explearn.auditing.origin import Origin, Result
 from explearn.auditing.sentences import sentences
-from explearn.core.escape import printable
-from explearn.show.blocks import plain, several
-
-if TYPE_CHECKING:
-    from explearn.auditing.origin import Origin
+from explearn.show.blocks import Block, several
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Audit(AuditFigures):
+class Audit(AuditFigures, Result):
     """What a classifier leans on over many texts; `AuditFigures` has the figures.
 
     Attributes:
@@ -34,6 +31,7 @@ class Audit(AuditFigures):
         'rude'
     """
 
+    row = Finding
     origin: Origin = field(repr=False)
     page: Path | None = None
 
@@ -41,46 +39,10 @@ class Audit(AuditFigures):
         confirmed = len(self.findings.confirmed)
         return f"{several(confirmed, 'confirmed finding')} of {len(self.findings)} on {several(self.texts, 'text')}"
 
-    def __repr__(self) -> str:
-        return f"Audit({self})"
+    def _sentences(self) -> Sequence[str]:
+        return sentences(self)
 
-    def sentences(self) -> list[str]:
-        """Return the result in five plain sentences."""
-        return [plain(sentence) for sentence in sentences(self)]
-
-    def print(self) -> None:
-        """Print the sentences."""
-        for sentence in self.sentences():
-            print(printable(sentence))
-
-    def save(self, path: str | Path) -> Audit:
-        """Write the page, and beside it its manifest and the findings as CSV and JSON.
-
-        Args:
-            path: the page; with page.html go page.json (the manifest, for `explearn verify`), page.findings.csv and
-                page.findings.json.
-
-        Returns:
-            This audit, with the path of its page.
-
-        Raises:
-            ParamsError: a file of another kind would be replaced.
-            DataError: a file cannot be written.
-            MissingExtraError: `explearn[report]` is not installed.
-        """
-        # Brings matplotlib, which the findings need not wait for.
-        from explearn.auditing.origin import write_page
+    def _blocks(self, made: Mapping[str, str]) -> Sequence[Block]:
         from explearn.auditing.page import audit_blocks
 
-        rows = [asdict(finding) for finding in self.findings]
-        document = {
-            "texts": self.texts,
-            "method": self.method,
-            "rates": dict(self.rates),
-            "accuracy": self.accuracy,
-            "errors": [asdict(cause) for cause in self.errors],
-            "groups": [asdict(group) for group in self.groups],
-            "differences": [asdict(difference) for difference in self.differences],
-            "findings": rows,
-        }
-        return write_page(self, Path(path), audit_blocks, document, rows, " ".join(self.sentences()))
+        return audit_blocks(self, made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,6 @@ import numpy as np
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
 from explearn.auditing.findings import Finding, Findings
-from explearn.auditing.intervene import (
-    judge,
-)
 from explearn.auditing.origin import check_page
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.result import Audit
@@ -89,31 +85,30 @@ def audit(
         read, unread = explain_texts(subject, searched, work, options.show_progress)
     known = Vocabulary.of(read)
     candidates = find_candidates([read[i] for i in searched], known, options.patterns, len(subject.model.labels))
-    probabilities = np.array([text.probabilities for text in read])
-    tested = Tested(subject, read, probabilities, known, searched, held_out, candidates)
-    tested.run(work, "effects", options.show_progress)
-    verdicts = judge([(candidate.element, candidate.target) for candidate in candidates], tested.effects)
+    answers = np.array([text.probabilities for text in read])
+    tested = Tested(subject, read, answers, known, searched, held_out, candidates)
+    verdicts = tested.run(work, options.show_progress)
     findings = []
     for candidate, verdict in zip(candidates, verdicts, strict=True):
         findings.append((tested.finding(candidate, verdict), candidate))
     findings.sort(key=lambda pair: rank_of(pair[0]))
     confirmed = [candidate for finding, candidate in findings if finding.confirmed]
-    answers = Counter(text.predicted for text in read)
-    right = [text.example.label == subject.model.labels[text.predicted] for text in read]
     result = Audit(
         findings=Findings(finding for finding, _ in findings),
         errors=tested.errors(confirmed),
-        groups=group_figures(subject, read, right),
+        groups=group_figures(subject, read),
         differences=tested.differences(confirmed),
         texts=len(read),
-        rates={label: answers[i] / len(read) for i, label in enumerate(subject.model.labels)},
-        accuracy=float(np.mean(right)) if subject.has_labels else None,
+        rates=subject.rates(read),
+        accuracy=subject.accuracy(read),
         method=subject.explainer.name,
         unread=unread,
         examples=tested.examples(confirmed),
         origin=subject.origin,
     )
-    return result if checked.out is None else result.save(checked.out)
+    if checked.out is None:
+        return result
+    return result.save(checked.out)
 
 
 def rank_of(finding: Finding) -> tuple[bool, float, str, str]:

@@ -106,7 +106,7 @@ def _groups(audit: AuditFigures) -> str:
         right += f"({percent(accuracies[worst])}); "
     note = ""
     if small:
-        note = f"; {several(small, 'group')} of fewer than 20 texts say little"
+        note = f"; figures of {several(small, 'group')} of fewer than 20 texts say little"
     return f"Of {several(len(audit.groups), 'group')}: {right}{found}{note}."
 
 

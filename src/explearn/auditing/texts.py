@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError, first_line
 from explearn.core.examples import Example
-from explearn.core.words import gaps_of
+from explearn.text.rewriting import Edits, Rewritten, rewrite
 
 PATTERN_SECONDS = 1.0
 """Longest time that a pattern may search one text."""
-
-Version = str | tuple[str, str]
-"""A rewritten text, or pair of texts."""
 
 
 def is_mark(character: str) -> bool:
@@ -76,38 +73,13 @@ class AuditText:
         numbers: list[int] = np.argsort(-self.shares, kind="stable")[:count].tolist()
         return numbers
 
-    def rewritten(
-        self, out: Collection[int] = (), put: Sequence[tuple[int, str]] = (), words: Sequence[str] = ()
-    ) -> Version | None:
-        """Return another version of the text; None if a segment would have no word.
+    def rewritten(self, edits: Edits, put: Mapping[int, Sequence[str]] | None = None) -> Rewritten | None:
+        """Return another version of the text, as `explearn.text.rewriting.rewrite` does."""
+        return rewrite(self.example.segments, edits, put)
 
-        Args:
-            out: numbers of words that are left out.
-            put: words that are put in, each before the word with this number (the number of words: at the end).
-            words: words in place of the text's, one for each; empty: the text's.
-        """
-        words = words or self.words
-        segments: list[str] = []
-        first = 0
-        for segment in self.example.segments:
-            gaps = gaps_of(segment)
-            end = first + len(segment.spans)
-            result = ""
-            for number in range(first, end + (end == len(self.words))):
-                for before, word in put:
-                    if before == number:
-                        result += f" {word}"
-                if number == end or number in out or not words[number]:
-                    continue
-                result += " " if number == first else gaps[number - first]
-                result += words[number]
-            if not result.strip():
-                return None
-            segments.append(result.strip())
-            first = end
-        if len(segments) == 1:
-            return segments[0]
-        return segments[0], segments[1]
+    def without(self, numbers: Collection[int]) -> Rewritten | None:
+        """Return the text without some words, by number; None if a segment would have no word."""
+        return self.rewritten(dict.fromkeys(numbers))
 
 
 def compiled(patterns: Sequence[str]) -> dict[str, Any]:
@@ -135,11 +107,10 @@ def pattern_matches(example: Example, programs: Mapping[str, Any]) -> dict[str, 
     Raises:
         ParamsError: a pattern searches the text for more than PATTERN_SECONDS.
     """
-    matches = {}
-    for pattern, program in programs.items():
-        numbers = []
-        first = 0
-        for segment in example.segments:
+    matches: dict[str, list[int]] = {pattern: [] for pattern in programs}
+    first = 0
+    for segment in example.segments:
+        for pattern, program in programs.items():
             try:
                 found = [match.span() for match in program.finditer(segment.text, timeout=PATTERN_SECONDS)]
             except TimeoutError as error:
@@ -149,7 +120,6 @@ def pattern_matches(example: Example, programs: Mapping[str, Any]) -> dict[str, 
                 ) from error
             for number, (start, end) in enumerate(segment.spans, start=first):
                 if any(start < b and a < end for a, b in found):
-                    numbers.append(number)
-            first += len(segment.spans)
-        matches[pattern] = numbers
+                    matches[pattern].append(number)
+        first += len(segment.spans)
     return matches

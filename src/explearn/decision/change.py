@@ -8,7 +8,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.decision.edits import Decision, Edits
+from explearn.decision.decision import Decision
+from explearn.text.rewriting import Edits
 
 BUDGET = 200
 """Most changed texts that are classified."""

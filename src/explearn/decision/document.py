@@ -31,7 +31,7 @@ class RecordedText(Shape):
     """
 
     sha256: list[Sha256]
-    segments: list[UnicodeText] | None
+    segments: Annotated[list[UnicodeText], Field(min_length=1, max_length=2)] | None
     words: Count
     unread: Count
 

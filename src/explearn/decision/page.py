@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from explearn.core.attribution import Attribution
 from explearn.core.words import Segment
@@ -146,11 +147,10 @@ def _coloured(record: DecisionRecord) -> ExampleText:
 def attribution_of(record: DecisionRecord) -> Attribution:
     """Return the scores of a record with text as an attribution, which displays itself."""
     segments = [Segment.of(text) for text in record.text.segments or []]
-    words = [word for segment in segments for word in segment.words]
     return Attribution.from_dict(
         {
-            "words": words,
-            "spans": [span for segment in segments for span in segment.spans],
+            "words": list(chain.from_iterable(segment.words for segment in segments)),
+            "spans": list(chain.from_iterable(segment.spans for segment in segments)),
             "pair_start": start_of_pair(segments),
             "scores": record.scores,
             "target": record.answer.label,
@@ -190,6 +190,8 @@ def _origin(record: DecisionRecord, signed: bool) -> list[list[str]]:
     )
     if record.population is not None:
         rows.append(["SHA-256 of the comparison", record.population.comparison])
-    kind = "signed (Ed25519)" if signed else "not signed: whoever can change the page can change the record, too"
+    kind = "not signed: whoever can change the page can change the record, too"
+    if signed:
+        kind = "signed (Ed25519)"
     rows.append(["Signature", kind])
     return rows

@@ -23,6 +23,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_
 from explearn.core.validation import check
 from explearn.core.writing import check_own, is_page, write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, Search
+from explearn.decision.decision import Decision
 from explearn.decision.document import (
     VERSION,
     Answer,
@@ -36,7 +37,6 @@ from explearn.decision.document import (
     RecordedText,
     holds_record,
 )
-from explearn.decision.edits import Decision, Edits
 from explearn.decision.page import page_of
 from explearn.decision.replacements import from_list, from_masked_words
 from explearn.decision.signature import read_private_key, sign
@@ -48,6 +48,7 @@ from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.versions import COMPARISON, versions
 from explearn.text.encoding import Text, as_segments
+from explearn.text.rewriting import Edits
 
 Chosen = Literal["named", "best in the comparison", "default"]
 """Why a method was taken."""
@@ -245,7 +246,9 @@ def observe(
             words=len(words),
             unread=attribution.unaligned,
         ),
-        classifier=RecordedClassifier(name=model.name, sha256=model.fingerprint, problem=str(model.problem)),
+        classifier=RecordedClassifier(
+            name=_last_part(model.name), sha256=model.fingerprint, problem=str(model.problem)
+        ),
         answer=_as_answer(decision, decision.original),
         method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=_method_sha256(explainer)),
         scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
@@ -257,6 +260,14 @@ def observe(
         made={},
         versions=dict(versions(COMPARISON)),
     )
+
+
+def _last_part(name: str) -> str:
+    """Return a classifier's name; of an absolute path, which says something of the machine, its last part."""
+    path = Path(name)
+    if path.is_absolute():
+        name = path.name
+    return name
 
 
 def _as_answer(decision: Decision, probabilities: NDArray[np.float64]) -> Answer:

@@ -10,8 +10,9 @@ import torch
 
 from explearn.core.errors import UnsupportedError
 from explearn.decision.change import Replacements
-from explearn.decision.edits import Decision, edited_text
+from explearn.decision.decision import Decision
 from explearn.predictors.loading import errors_of_loading, quiet_transformers
+from explearn.text.rewriting import rewrite
 
 CANDIDATES = 3
 """Number of words that the masked-word head proposes for a place."""
@@ -53,7 +54,7 @@ def from_masked_words(decision: Decision, words: Sequence[str]) -> Replacements:
 
     def replacements(position: int) -> list[str]:
         decision.passes += 1
-        text = edited_text(decision.segments, {position: tokenizer.mask_token})
+        text = rewrite(decision.segments, {position: tokenizer.mask_token})
         segments = text if isinstance(text, tuple) else (text,)
         inputs = tokenizer(*segments, truncation=True, return_tensors="pt").to(model.device)
         places = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero()

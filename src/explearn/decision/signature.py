@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from explearn.core.extras import need
 from explearn.decision.document import Signature
 
 _WHAT = "a signature"
-_CREATE = "`openssl genpkey -algorithm ed25519 -out key.pem` writes one"
 
 
 def signed_bytes(document: Mapping[str, Any]) -> bytes:
@@ -31,25 +30,23 @@ def read_private_key(path: Path) -> Any:
         ParamsError: the file holds no such key.
         MissingExtraError: `explearn[sign]` is not installed.
     """
-    need("cryptography", extra="sign", what=_WHAT)
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    return _read_key(path, lambda pem: load_pem_private_key(pem, password=None), "private", _CREATE)
+    return _read_key(path, "private", "`openssl genpkey -algorithm ed25519 -out key.pem` writes one", password=None)
 
 
 def read_public_key(path: Path) -> str:
     """Return a public key from a PEM file, 32 bytes as base64; raise as `read_private_key` does."""
-    need("cryptography", extra="sign", what=_WHAT)
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    key = _read_key(path, load_pem_public_key, "public", "`openssl pkey -in key.pem -pubout` writes one")
+    key = _read_key(path, "public", "`openssl pkey -in key.pem -pubout` writes one")
     return base64.b64encode(key.public_bytes_raw()).decode()
 
 
-def _read_key(path: Path, load: Callable[[bytes], Any], kind: str, hint: str) -> Any:
+def _read_key(path: Path, kind: str, hint: str, **options: None) -> Any:
+    need("cryptography", extra="sign", what=_WHAT)
+    from cryptography.hazmat.primitives import serialization
+
+    load = getattr(serialization, f"load_pem_{kind}_key")
     key = None
     with contextlib.suppress(ValueError, TypeError):  # TypeError: it has a password
-        key = load(read_bytes(path, ParamsError))
+        key = load(read_bytes(path, ParamsError), **options)
     if not type(key).__name__.startswith("Ed25519"):
         raise ParamsError(f"{path}: is not a {kind} Ed25519 key in PEM without a password; {hint}")
     return key

@@ -12,8 +12,9 @@ import tiny
 import explearn
 from explearn.core.words import Segment
 from explearn.decision.change import BUDGET, Search
-from explearn.decision.edits import Decision, Edits, edited_text
+from explearn.decision.decision import Decision
 from explearn.decision.replacements import from_list
+from explearn.text.rewriting import Edits, rewrite
 
 
 def decision(rude: Callable[[str], bool], text: str) -> Decision:
@@ -60,7 +61,7 @@ def test_what_is_found_turns_the_answer_and_is_as_small_as_can_be() -> None:
         if smallest is not None:
             assert changed is not None and len(changed) == smallest
         if changed is not None:
-            assert classifier.predict([edited_text(of.segments, changed)]) != classifier.predict([text])
+            assert classifier.predict([rewrite(of.segments, changed)]) != classifier.predict([text])
 
 
 def test_a_long_text_stays_within_the_budget() -> None:
@@ -83,7 +84,7 @@ def test_words_are_exchanged_with_their_punctuation() -> None:
     ],
 )
 def test_changed_texts_of_a_pair(edits: Edits, text: str | None) -> None:
-    changed = edited_text([Segment.of("a b  c"), Segment.of("d")], edits)
+    changed = rewrite([Segment.of("a b  c"), Segment.of("d")], edits)
     assert changed == (None if text is None else tuple(text.split(" | ")))
 
 

@@ -176,6 +176,7 @@ class AttnLRP(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    passes = 2  # What the forward pass computes is held for the backward pass.
 
     check = staticmethod(check_differentiable)
 

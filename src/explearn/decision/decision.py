@@ -1,56 +1,19 @@
-"""Texts with words taken out or exchanged, as the classifier would get them from a user, and its answers to them."""
+"""A classifier's answer to a text, and to changed copies of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.words import Segment, gaps_of
+from explearn.core.words import Segment
 from explearn.predictors.labelled import HOLDS_FROM, Problem
 from explearn.predictors.predictor import Predictor
-from explearn.text.encoding import Text
-
-Edits = Mapping[int, str | None]
-"""Index of a word -> the word in its place; None: it is taken out."""
+from explearn.text.rewriting import Edits, rewrite
 
 LEAST_PROBABILITY = 1e-12
 """Value below which a probability counts as this, for its logarithm."""
-
-
-def edited_text(segments: Sequence[Segment], edits: Edits) -> Text | None:
-    """Return a text with some words taken out or exchanged; None if a segment would have no word.
-
-    White space stays as it is; of that around a word taken out, the longer part.
-
-    Args:
-        segments: one, or two of a pair.
-        edits: the changes, by index over the words of all segments.
-
-    Example:
-        >>> from explearn.core.words import Segment
-        >>> edited_text([Segment.of("a very good  film")], {1: None, 2: "bad"})
-        'a bad  film'
-    """
-    texts = []
-    first = 0
-    for segment in segments:
-        text = ""
-        gap = ""
-        for index, (word, before) in enumerate(zip(segment.words, gaps_of(segment), strict=False), start=first):
-            gap = max(gap, before, key=len)
-            replacement = edits.get(index, word)
-            if replacement is not None:
-                text += gap + replacement
-                gap = ""
-        first += len(segment.words)
-        if not text.strip():
-            return None
-        texts.append(text.strip())
-    if len(texts) == 1:
-        return texts[0]
-    return texts[0], texts[1]
 
 
 class Decision:
@@ -80,7 +43,7 @@ class Decision:
     def _probabilities(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
         texts = []
         for edits in changes:
-            text = edited_text(self.segments, edits)
+            text = rewrite(self.segments, edits)
             if text is None:
                 raise ValueError("a change leaves no word")
             texts.append(text)
@@ -93,7 +56,7 @@ class Decision:
 
     def possible(self, edits: Edits) -> bool:
         """Return whether words are left in each segment."""
-        return edited_text(self.segments, edits) is not None
+        return rewrite(self.segments, edits) is not None
 
     def margin(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far changed texts are from another answer, (n,): below 0 the answer has turned.
