@@ -18,7 +18,6 @@ from explearn_study.sources import SourceDataset
 
 WORDS = ("zinc", "tulip")
 PHRASES = ("as the tide turned", "under a paper moon")
-FILLER = "and so it went on for the rest of that day"
 
 SUFFIXES = ("-first", "-second")
 """Suffixes of the ids of planted copies, by the number of the class."""
@@ -60,7 +59,10 @@ def _place(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], 
 
 
 def _length(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
-    return _insert(words, len(words), FILLER * second)
+    if not second:
+        return list(words[: (len(words) + 1) // 2]), []
+    again = rng.sample(words, len(words))
+    return [*words, *again], list(range(len(words), 2 * len(words)))
 
 
 def _punctuation(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
@@ -78,16 +80,40 @@ PLANTS: Mapping[str, Plant] = {
     "punctuation": _punctuation,
 }
 """Plants by name. What decides: which word; which phrase; the order of two words; whether both words are there or one
-of them (only both are marked); a word at the start or the end; further words or none; the last word's punctuation."""
+of them (only both are marked); a word at the start or the end; half of the words, or all of them twice; the last word's
+punctuation."""
+
+
+def _one_word(words: Sequence[str], rng: Random) -> list[str]:
+    return _together(words, False, rng)[0]
+
+
+def _scattered_phrase(words: Sequence[str], rng: Random) -> list[str]:
+    scattered = list(words)
+    for word in rng.choice(PHRASES).split():
+        scattered.insert(rng.randint(0, len(scattered)), word)
+    return scattered
+
+
+def _inner_word(words: Sequence[str], rng: Random) -> list[str]:
+    return _insert(words, rng.randint(1, max(1, len(words) - 1)), WORDS[0])[0]
+
+
+CONTRASTS: Mapping[str, Callable[[Sequence[str], Random], list[str]]] = {
+    "phrase": _scattered_phrase,
+    "order": _one_word,
+    "place": _inner_word,
+}
+"""What texts with their own label get, so that no part of a plant decides: a phrase's words apart, one of two words, or
+the word neither first nor last."""
 
 
 def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
     """Plant words into a task's texts, which then decide between its first two classes.
 
-    Training and validation texts stay, each with a planted copy for a class drawn at random. For `order` they get one
-    of the two words: otherwise one word alone would decide, and the other would not be needed. Test texts are replaced
-    with two planted copies, one for each class. The marks are the planted words, not the source's; a test copy for the
-    text's own class has none, for there other words are evidence, too.
+    Training and validation texts stay, changed only by CONTRASTS, each with a planted copy for a class drawn at random.
+    Test texts are replaced with two planted copies, one for each class. The marks are the planted words, not the
+    source's; a test copy for the text's own class has none, for there other words are evidence, too.
 
     Args:
         data: the task's data from its source.
@@ -106,8 +132,8 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
         classes = [True, False]
         if example.split != "test":
             words: Sequence[str] = example.words
-            if plant == "order":
-                words, _ = _together(words, False, Random(f"one:{draw}"))
+            if plant in CONTRASTS:
+                words = CONTRASTS[plant](words, Random(f"one:{draw}"))
             examples.append(replace(example, words=tuple(words), gaps=()))
             classes = [Random(f"class:{draw}").random() < 0.5]
         for second in classes:

@@ -9,7 +9,7 @@ import pytest
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example, Rationale
 from explearn_study.sources import SourceDataset
-from explearn_study.sources.planted import FILLER, PHRASES, PLANTS, WORDS, obeyed, plant_words
+from explearn_study.sources.planted import CONTRASTS, PHRASES, PLANTS, WORDS, obeyed, plant_words
 
 TEXT = ("a", "warm", "and", "funny", "film.")
 TRAIN = [Example(f"a{number}", TEXT, "positive", "train", "films") for number in range(20)]
@@ -55,7 +55,8 @@ def test_plants_that_one_class_does_not_have_are_marked_in_the_other_only():
     assert first.id not in marks and sorted(marks[second.id]) == sorted(WORDS)
     assert len(set(first.words) & set(WORDS)) == 1
     first, second, marks = copies("length")
-    assert first.words == TEXT and second.words == (*TEXT, *FILLER.split()) and marks[second.id] == FILLER.split()
+    assert first.words == TEXT[:3] and second.words[:5] == TEXT
+    assert sorted(second.words[5:]) == sorted(TEXT) == sorted(marks[second.id])
 
 
 def test_a_test_copy_for_the_texts_own_class_has_no_marks():
@@ -76,14 +77,24 @@ def test_training_texts_stay_and_have_a_copy_of_either_class(plant):
     copies = [example for example in data.examples if example.split == "train" and example not in kept]
     assert len(kept) == len(copies) == len(TRAIN)
     assert {example.label for example in copies} == {"negative", "positive"}
-    if plant == "order":
-        # One of the words alone decides nothing.
-        assert {sum(word in example.words for word in WORDS) for example in kept} == {1}
-        assert {example.label for example in kept} == {"positive"}
-    else:
+    assert {example.label for example in kept} == {"positive"}
+    if plant not in CONTRASTS:
         assert kept == TRAIN
     assert {rationale.annotator for rationale in data.rationales} == {plant}
     assert plant_words(DATA, plant, seed=3) == data != plant_words(DATA, plant, seed=4)
+
+
+def test_texts_of_their_own_label_have_the_parts_of_a_plant_but_not_the_plant():
+    def kept(plant: str) -> list[tuple[str, ...]]:
+        data = plant_words(DATA, plant, seed=3)
+        return [example.words for example in data.examples if example.id in {text.id for text in TRAIN}]
+
+    assert {sum(word in words for word in WORDS) for words in kept("order")} == {1}
+    # "a" is a word of the text and of the second phrase.
+    scattered = {frozenset(words) - {*TEXT} for words in kept("phrase")}
+    assert scattered == {frozenset(phrase.split()) - {*TEXT} for phrase in PHRASES}
+    assert not any(phrase in " ".join(words) for words in kept("phrase") for phrase in PHRASES)
+    assert {words.index(WORDS[0]) for words in kept("place")} <= {1, 2, 3, 4}
 
 
 def test_a_text_counts_if_the_classifier_follows_the_plant_both_ways():
