@@ -13,7 +13,6 @@ from explearn.comparison.provenance import check_manifest_place, manifest_of, pa
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
-from explearn.core.extras import check_installed
 from explearn.core.writing import check_own, is_page, write_json, write_text
 from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import part, write_manifest
@@ -46,8 +45,7 @@ class Origin:
 
 
 def check_page(path: Path) -> None:
-    """Raise an error if the page cannot be drawn, or if a file of another kind would be replaced."""
-    check_installed("matplotlib", extra="report", what="the page of an audit")
+    """Raise an error if a file of another kind would be replaced."""
     check_own(path, is_page, "a page of Explearn")
     check_manifest_place(path)
     check_own(path.with_suffix(".findings.json"), _has_findings, "a file of findings")

@@ -66,7 +66,6 @@ class Audit(AuditFigures):
         Raises:
             ParamsError: a file of another kind would be replaced.
             DataError: a file cannot be written.
-            MissingExtraError: `explearn[report]` is not installed.
         """
         # Brings matplotlib, which the findings need not wait for.
         from explearn.auditing.origin import write_page
