@@ -22,10 +22,10 @@ from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.explainer import L2E
-from explearn.metrics.arrays import mean_where_defined
+from explearn.metrics.arrays import levels, mean_where_defined
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.sanity import rank_correlations, top_overlaps
-from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
+from explearn.metrics.stability import lexical_similarity, nearest, semantic_similarity
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.predictor import Predictor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -13,12 +13,14 @@ from torch import Tensor
 
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
-from explearn.core.numeric_checks import check_logits
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.lens.hooks import Hooks
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.labelled import check_logits
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 Layers = Literal["all"] | Sequence[int]
 """Layers whose attention is taken: indices from 0, or from the end if negative."""

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.metrics.arrays import correlation, ranks, ratio
-from explearn.metrics.plausibility import check_scores
+from explearn.metrics.arrays import check_scores, correlation, ranks, ratio
 
 Array = NDArray[np.float64]
 

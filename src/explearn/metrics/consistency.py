@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.metrics.arrays import correlation, ranks
+from explearn.metrics.arrays import check_scores, correlation, ranks
 from explearn.metrics.base import Measurement, Metric
 from explearn.metrics.context import Context, Explanations
-from explearn.metrics.plausibility import check_scores
 from explearn.metrics.significance import pooled_interval
 
 Array = NDArray[np.float64]

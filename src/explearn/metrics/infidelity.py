@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.attribution import Attribution
+from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Metric
 from explearn.metrics.context import Context, Explanations
-from explearn.metrics.plausibility import check_scores
 from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:

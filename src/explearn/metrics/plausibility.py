@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import float_or_none, mean_where_defined, ratio
+from explearn.metrics.arrays import check_scores, float_or_none, mean_where_defined, ratio
 from explearn.metrics.base import Measure, Measurement, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import EvaluateParams
@@ -31,17 +31,6 @@ Span = tuple[int, int]
 
 IOU_THRESHOLD = 0.5
 """Least overlap at which a predicted span counts as a hit (ERASER 4.1)."""
-
-
-def check_scores(scores: ArrayLike) -> Array:
-    """Return the scores as float64, shape (n,); raise DataError unless there is at least one and all are finite."""
-    array = np.asarray(scores, dtype=np.float64)
-    if array.ndim != 1 or array.size == 0:
-        raise DataError(f"scores have shape {array.shape}; expected one score a word, for at least one word")
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        raise DataError(f"word {bad[0]} has score {array[bad[0]]}; expected finite scores")
-    return array
 
 
 def ranking(scores: ArrayLike) -> NDArray[np.intp]:

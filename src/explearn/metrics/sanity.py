@@ -20,9 +20,9 @@ from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
 from explearn.lens.words import table_weight
-from explearn.metrics.arrays import correlation, mean_where_defined, ranks
+from explearn.metrics.arrays import check_scores, correlation, mean_where_defined, ranks
 from explearn.metrics.params import SanityParams
-from explearn.metrics.plausibility import check_scores, ranking
+from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
 from explearn.predictors.predictor import Predictor
 from explearn.text.units import Unit

@@ -26,10 +26,10 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
+from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import SimulatabilityParams
-from explearn.metrics.plausibility import check_scores
 
 if TYPE_CHECKING:
     import torch

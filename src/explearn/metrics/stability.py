@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.metrics.arrays import ratio
+from explearn.metrics.arrays import levels, ratio
 from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Context, Explanations
-from explearn.metrics.plausibility import check_scores
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -27,35 +26,6 @@ MAX_NGRAM = 4
 
 SHARED_UNITS = ("word", "token")
 """Units that different texts have in common."""
-
-_TOLERANCE = 1e-9
-"""Relative; the mean of equal scores may differ from them by rounding."""
-
-
-def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
-    """Return L2E's levels h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
-
-    Positive (negative) scores are high if at least as far from 0 as the mean of the text's positive (negative) scores;
-    a score of 0 is neutral. For unsigned scores (`signed` False), nearly all of which are positive, only high positive
-    ones are kept and all others are neutral, as L2E does for LRP (table 3).
-
-    Returns:
-        int8, shape (n,).
-
-    Raises:
-        DataError: a score is not finite.
-    """
-    values = check_scores(scores)
-    level = np.zeros(len(values), dtype=np.int8)
-    signs = (1, -1) if signed else (1,)
-    for sign in signs:
-        of_sign = sign * values > 0
-        if of_sign.any():
-            high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - _TOLERANCE))
-            if signed:
-                level[of_sign] = sign
-            level[high] = 2 * sign
-    return level
 
 
 @lru_cache(maxsize=100_000)

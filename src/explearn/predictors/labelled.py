@@ -6,6 +6,7 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from textwrap import shorten
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,4 +136,18 @@ def check_labels(name: str, classes: Sequence[str], labels: Collection[str], rem
         raise ModelError(
             f"{name}: its classes are {shown_classes}, the texts' labels are {shown_labels}; expected every label "
             f"among the classes; {remedy}"
+        )
+
+
+def check_logits(logits: NDArray[Any], what: str) -> None:
+    """Raise ModelError if a logit, or a probability computed from it, is NaN or infinite.
+
+    Args:
+        logits: numbers, of any shape.
+        what: the classifier's name, for the message.
+    """
+    if not np.isfinite(logits).all():
+        raise ModelError(
+            f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "
+            "this precision"
         )

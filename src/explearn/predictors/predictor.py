@@ -20,10 +20,9 @@ from torch.nn import functional
 from explearn.core.arguments import each_text
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.examples import Example, label_problem
-from explearn.core.numeric_checks import check_logits
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
-from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem
+from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem, check_logits
 
 OutputFunction = Callable[[torch.Tensor], torch.Tensor]
 """Logits, (texts, C) -> values, (texts,) or (texts, values)."""
@@ -63,6 +62,7 @@ class Predictor(Labelled, ABC):
         same_length: whether all texts of a batch must have one length.
         shortest: fewest sub-tokens of a batch; shorter texts are padded.
         has_model: whether there is a transformer to look into.
+        has_candidates: whether its classes are candidate labels of a zero-shot classifier.
         does: what the model does, for error messages.
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
         spread: how the model is spread over several devices (`explearn.predictors.spread`); None if it is on one.
@@ -83,6 +83,7 @@ class Predictor(Labelled, ABC):
     same_length: bool = False
     shortest: int = 1
     has_model: ClassVar[bool] = False
+    has_candidates: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
     file_labels: Mapping[str, str] = MappingProxyType({})
     spread: Any = None

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.certificate import certify
 from explearn.core.errors import MethodError
-from explearn.core.numeric_checks import check_logits
 from explearn.methods.base.targets import joint_probabilities
-from explearn.predictors.labelled import Problem
+from explearn.predictors.labelled import Problem, check_logits
 from explearn.predictors.windows import Windowed
 from explearn.text.alignment import aggregate
 from explearn.text.encoding import Encoding

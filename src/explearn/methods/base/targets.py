@@ -130,7 +130,8 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
     # Checked by an attribute, because importing the class takes seconds.
     if not hasattr(classifier, "problem"):
         raise ParamsError(
-            f"classifier: got {kind_of(classifier)}; expected an explearn predictor (explearn.load_classifier)"
+            f"classifier: got {kind_of(classifier)}; expected a predictor, as explearn.load_classifier(NAME) or "
+            "explearn.TransformerPredictor(MODEL, TOKENIZER) gives"
         )
     if reader and classifier.spread is not None:
         classifier.spread.check_readable(reader)

@@ -15,8 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import LEVELS, Student
-from explearn.metrics.arrays import correlation, ranks
-from explearn.metrics.stability import levels
+from explearn.metrics.arrays import correlation, levels, ranks
 from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
-from explearn.core.numeric_checks import check_logits
 from explearn.core.words import word_number
 from explearn.predictors.encoding import Encoding, Text
-from explearn.predictors.labelled import Problem
+from explearn.predictors.labelled import Problem, check_logits
 from explearn.predictors.transformer import TransformerPredictor, WrappedModel
 from explearn.text.encoding import name_of
 
@@ -48,13 +47,8 @@ class WordReader(WrappedModel):
 
         output = self.model(**inputs)
         rows = torch.arange(len(classified), device=output.logits.device)
-        logits = output.logits[rows, classified_position(classified).to(rows.device)]
+        logits = output.logits[rows, classified.long().argmax(1).to(rows.device)]
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states, attentions=output.attentions)
-
-
-def classified_position(classified: torch.Tensor) -> torch.Tensor:
-    """Return the position that is True in each row, int64, (b,), of bool (b, n)."""
-    return classified.long().argmax(1)
 
 
 def read_positions(encoding: Encoding) -> dict[int, int]:
