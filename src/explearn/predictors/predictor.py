@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional
 
 from explearn.core.arguments import each_text
@@ -24,7 +25,7 @@ from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem, check_logits
 
-OutputFunction = Callable[[torch.Tensor], torch.Tensor]
+OutputFunction = Callable[[Tensor], Tensor]
 """Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
 
@@ -110,7 +111,7 @@ class Predictor(Labelled, ABC):
         """
 
     @abstractmethod
-    def logits(self, batch: Batch) -> torch.Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         """Return logits, at least float32, (batch, C)."""
 
     @property
@@ -221,7 +222,7 @@ class Predictor(Labelled, ABC):
             ModelError: a logit is not finite.
         """
 
-        def run(indices: list[int]) -> tuple[torch.Tensor, ...]:
+        def run(indices: list[int]) -> tuple[Tensor, ...]:
             return self.logits(self.batch([encodings[i] for i in indices])).unbind()
 
         # Results stay on the device until all batches are queued, to wait only once.
@@ -266,7 +267,7 @@ class Predictor(Labelled, ABC):
             return encodings
         return self.encode(cast("Sequence[Text]", listed))
 
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+    def probabilities(self, logits: Tensor) -> Tensor:
         """Return the classes' probabilities, (.., C), of logits (.., C).
 
         Raises:
@@ -276,13 +277,13 @@ class Predictor(Labelled, ABC):
             return logits.sigmoid()
         return self.softmax_logits(logits).softmax(-1)
 
-    def log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+    def log_probabilities(self, logits: Tensor) -> Tensor:
         """Return the probabilities' natural logarithms, without rounding errors for a probability near 0."""
         if self.problem is Problem.MULTI_LABEL:
             return functional.logsigmoid(logits)
         return self.softmax_logits(logits).log_softmax(-1)
 
-    def softmax_logits(self, logits: torch.Tensor) -> torch.Tensor:
+    def softmax_logits(self, logits: Tensor) -> Tensor:
         """Return numbers whose softmax is the classes' probabilities, for losses over one class of several.
 
         They are the logits; for a model with one logit z, half of -z and z, since its probability is sigmoid(z).
@@ -380,7 +381,7 @@ class Predictor(Labelled, ABC):
         return self.with_outputs([f"{values} of {label}" for label in self.labels], self.labels, change)
 
     def with_outputs(
-        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
+        self, labels: list[str], classes: list[str], change: OutputFunction, rows: Tensor | None = None
     ) -> Predictor:
         """Return a view that gives values instead of logits.
 
@@ -393,7 +394,7 @@ class Predictor(Labelled, ABC):
         return ChangedOutputs(self, labels, classes, change)
 
 
-def changed_logits(logits: torch.Tensor, change: OutputFunction) -> torch.Tensor:
+def changed_logits(logits: Tensor, change: OutputFunction) -> Tensor:
     """Return values, (texts, values), of logits, (texts, C).
 
     Raises:
@@ -475,5 +476,5 @@ class ChangedOutputs(HeldPredictor):
     def fingerprint(self) -> str:
         return hashlib.sha256(repr((self.held.fingerprint, self.labels)).encode()).hexdigest()
 
-    def logits(self, batch: Batch) -> torch.Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         return changed_logits(self.held.logits(batch), self._change)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import ModelError
 from explearn.lens.hooks import Hooks
@@ -83,9 +83,7 @@ class LowRankChange(nn.Module):
         self.up = nn.Parameter(layer.weight.new_zeros(texts, width, layer.out_features))
         self.bias = nn.Parameter(layer.weight.new_zeros(texts, layer.out_features))
 
-    def add(
-        self, _layer: nn.Module, inputs: tuple[torch.Tensor], _options: object, output: torch.Tensor
-    ) -> torch.Tensor:
+    def add(self, _layer: nn.Module, inputs: tuple[Tensor], _options: object, output: Tensor) -> Tensor:
         """Return the layer's output with the change; used as a forward hook."""
         (narrow,) = inputs
         if self.down is not None:
@@ -113,13 +111,13 @@ class LowRankTuning(nn.Module):
         changes = [LowRankChange(layer, texts, RANK, generator) for layer in (network.read, *linear)]
         self.changes = nn.ModuleList([*changes, LowRankChange(network.head, texts, None, generator)])
 
-    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
         """Return what G returns, (b, n), with each text's changes."""
         changes: Any = self.changes
         with Hooks() as hooks:
             for change in changes:
                 hooks.after(change.layer, change.add)
-            scores: torch.Tensor = self.model(classifier, inputs, predictions)
+            scores: Tensor = self.model(classifier, inputs, predictions)
         return scores
 
 
@@ -263,7 +261,7 @@ def refine(
     start: PAML,
     evaluator: MapEvaluator,
     inputs: ModelInput,
-    predictions: torch.Tensor,
+    predictions: Tensor,
     targets: Sequence[int],
     options: FAMLParams,
 ) -> list[MapSearch]:
@@ -444,7 +442,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         if self.start is not None:
             self.start.check_trained_for(classifier)
 
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         start = self.start
         assert start is not None and start.model is not None
         model = start.model.to(classifier.device)

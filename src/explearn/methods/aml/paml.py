@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import transformers
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.validation import Number
@@ -114,7 +114,7 @@ def train(
         sums.fill(0)
         return random_batches(lengths, options.batch_size, generator, SORTED_BATCHES)
 
-    def batch_loss(indices: list[int]) -> torch.Tensor:
+    def batch_loss(indices: list[int]) -> Tensor:
         parts = [indices]
         if classifier.same_length:
             # Padding changes this classifier's predictions: texts of each length go by themselves.
@@ -340,7 +340,7 @@ class PAML(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         model = self._trained(self.model).to(classifier.device)
         inputs = model.prepare(classifier, batch)
         chosen = resolve_targets(inputs.logits, targets)
@@ -407,9 +407,7 @@ def restored_encoder(state: TrainedState, folder: Path) -> EncoderModel:
     return state.restore(make)
 
 
-def prediction_information(
-    classifier: TransformerPredictor, logits: torch.Tensor, targets: torch.Tensor
-) -> torch.Tensor:
+def prediction_information(classifier: TransformerPredictor, logits: Tensor, targets: Tensor) -> Tensor:
     """Return y, (b, C): predicted probabilities where the target is the predicted class, else its one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets

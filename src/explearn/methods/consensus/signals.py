@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
@@ -36,7 +37,7 @@ PASSES = 2
 """Batches are smaller than the budget by this factor: what the ways back need, the attention matrices and their
 gradients among it, takes more memory than classifying."""
 
-Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
+Scored = tuple[dict[str, Tensor], Tensor, Tensor]
 
 
 def available_signals(classifier: Predictor, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ def _explains(check: Callable[[TransformerPredictor], None], classifier: Transfo
 
 
 def batch_signals(
-    classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None, names: Sequence[str] = SIGNALS
+    classifier: TransformerPredictor, batch: Batch, targets: Tensor | None, names: Sequence[str] = SIGNALS
 ) -> Scored:
     """Compute sub-token scores of several methods for one batch, from shared passes if its gradients can be had.
 
@@ -83,7 +84,7 @@ def batch_signals(
         UnsupportedError: as `available_signals`.
     """
     names = available_signals(classifier, names)
-    scores: dict[str, torch.Tensor] = {}
+    scores: dict[str, Tensor] = {}
     if not _explains(check_differentiable, classifier):
         for name in names:
             scored = METHODS[name]().score_batch(classifier, batch, targets)
@@ -138,9 +139,9 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -
 def text_signals(
     classifier: TransformerPredictor,
     encodings: Sequence[Encoding],
-    scores: Mapping[str, torch.Tensor],
-    logits: torch.Tensor,
-    targets: torch.Tensor,
+    scores: Mapping[str, Tensor],
+    logits: Tensor,
+    targets: Tensor,
 ) -> Iterator[WordSignals]:
     """Yield the word signals of a batch's texts from what `batch_signals` gives."""
     tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}

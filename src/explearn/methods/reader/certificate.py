@@ -10,7 +10,7 @@ import math
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.certificate import COVERAGE
 
@@ -47,14 +47,12 @@ class Certifier(nn.Module):
         self.weights = nn.Buffer(torch.zeros(FEATURES + 1))
         self.margin = nn.Buffer(torch.zeros(()))
 
-    def distance(self, units: torch.Tensor) -> torch.Tensor:
+    def distance(self, units: Tensor) -> Tensor:
         """Return the squared Mahalanobis distance of hidden units, (b, width), from the training texts', (b,)."""
         away = units - self.centre
         return ((away @ self.precision) * away).sum(-1)
 
-    def features(
-        self, units: torch.Tensor, text: torch.Tensor, scores: torch.Tensor, answer: torch.Tensor
-    ) -> torch.Tensor:
+    def features(self, units: Tensor, text: Tensor, scores: Tensor, answer: Tensor) -> Tensor:
         """Return the six numbers, (b, 6).
 
         Args:
@@ -74,7 +72,7 @@ class Certifier(nn.Module):
         ]
         return torch.stack(columns, -1)
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
+    def forward(self, features: Tensor) -> Tensor:
         """Return the bound, and 1 where a text is familiar, else 0, (b, 2)."""
         inputs = (features - self.offset) / self.scale
         error = inputs @ self.weights[:-1] + self.weights[-1]
@@ -90,7 +88,7 @@ class Certifier(nn.Module):
         self.centre.copy_(torch.from_numpy(estimate.location_))
         self.precision.copy_(torch.from_numpy(estimate.precision_))
 
-    def fit_texts(self, features: torch.Tensor, errors: NDArray[np.float64]) -> None:
+    def fit_texts(self, features: Tensor, errors: NDArray[np.float64]) -> None:
         """Fit the regression and the margin to texts held out.
 
         The margin is the 90 % quantile of each text's residual under the regression on all other texts (the jackknife,

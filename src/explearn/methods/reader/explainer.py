@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
+from torch import Tensor
 
 from explearn.core.certificate import top_words
 from explearn.core.errors import DataError, ModelError
@@ -73,11 +74,11 @@ class ScoredBatch(NamedTuple):
         features: the certifier's inputs, (b, 6).
     """
 
-    logits: torch.Tensor
-    targets: torch.Tensor
-    scores: torch.Tensor
-    marks: torch.Tensor
-    features: torch.Tensor
+    logits: Tensor
+    targets: Tensor
+    scores: Tensor
+    marks: Tensor
+    features: Tensor
 
 
 class Reader(BoundExplainer, BatchExplainer):
@@ -283,7 +284,7 @@ class Reader(BoundExplainer, BatchExplainer):
         # To the whole text, and to none of it.
         answered = ask(classifier, encodings, [2] * len(encodings), self.options.seed, description)
 
-        def score(indices: list[int]) -> Iterator[tuple[torch.Tensor, int, NDArray[np.float64]]]:
+        def score(indices: list[int]) -> Iterator[tuple[Tensor, int, NDArray[np.float64]]]:
             batch = self._scored(classifier, classifier.batch([encodings[i] for i in indices]), None)
             scores = batch.scores.double().cpu().numpy()
             sums = [word_sums(row, answered[i].text) for i, row in zip(indices, scores, strict=True)]
@@ -315,7 +316,7 @@ class Reader(BoundExplainer, BatchExplainer):
     def _parts(self) -> tuple[StateNetwork, Certifier]:
         return self._trained(self.network), self._trained(self.certifier)
 
-    def _scored(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> ScoredBatch:
+    def _scored(self, classifier: Predictor, batch: Batch, targets: Tensor | None) -> ScoredBatch:
         network, certifier = self._parts()
         network.to(classifier.device)
         certifier.to(classifier.device)
@@ -330,7 +331,7 @@ class Reader(BoundExplainer, BatchExplainer):
         return ScoredBatch(logits, chosen, scores, self.marked(output.marks, word_ids), features)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Predictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         scored = self._scored(classifier, batch, targets)
         aim = scored.scores.new_full((len(batch), 1), self.options.aim)
         scores = aimed(scored.scores, scored.marks, aim)
@@ -340,7 +341,7 @@ class Reader(BoundExplainer, BatchExplainer):
             found = certifier(scored.features).tolist()
         return BatchScores(scores, scored.logits, scored.targets, certificates=found)
 
-    def marked(self, logits: torch.Tensor, word_ids: torch.Tensor) -> torch.Tensor:
+    def marked(self, logits: Tensor, word_ids: Tensor) -> Tensor:
         """Return each sub-token's part in the probability that its word is marked.
 
         The parts of a word add up to the mean of its sub-tokens' probabilities.
@@ -393,7 +394,7 @@ class Reader(BoundExplainer, BatchExplainer):
         self.certifier = restored["certifier"]
 
 
-def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
+def aimed(scores: Tensor, marks: Tensor, aim: Tensor) -> Tensor:
     """Mix scores of the class explained with how likely words are marked, as `aim` says.
 
     Args:
@@ -406,7 +407,7 @@ def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch
     return torch.where(aim == 1, scores, torch.where(aim == 0, marks, mixed))
 
 
-def _to_unit_sum(scores: torch.Tensor) -> torch.Tensor:
+def _to_unit_sum(scores: Tensor) -> Tensor:
     return scores / scores.abs().sum(-1, keepdim=True).clamp_min(1e-9)
 
 
