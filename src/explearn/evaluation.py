@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     # It imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.predictor import Predictor
     from explearn.text.encoding import Encoding
-
-
-Array = NDArray[np.float64]
 
 
 def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
@@ -62,7 +60,6 @@ def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
     return ratio(total, texts)
 
 
-Array = NDArray[np.float64]
 Figures = dict[str, int | float | None]
 
 MAIN = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")

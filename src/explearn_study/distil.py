@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution, filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
@@ -60,7 +61,7 @@ class ComparedTexts:
     examples: Sequence[Example]
     encodings: Sequence[Encoding]
     targets: Sequence[int]
-    marked: Sequence[NDArray[np.bool_] | None]
+    marked: Sequence[Mask | None]
     neighbours: Mapping[str, NDArray[np.intp]]
     k: int
 
@@ -180,7 +181,7 @@ def _explain(
     return explained, (time.perf_counter() - start) / len(examples)
 
 
-def _teacher_weights(explained: Mapping[str, Sequence[Attribution]], lessons: Lessons) -> list[NDArray[np.float64]]:
+def _teacher_weights(explained: Mapping[str, Sequence[Attribution]], lessons: Lessons) -> list[Array]:
     """Return the word weights of a teacher on each text, combined over its members."""
     weights = []
     for attributions in zip(*explained.values(), strict=True):
@@ -197,7 +198,7 @@ def _compared_texts(
     predicted: Sequence[str],
 ) -> ComparedTexts:
     gold = workspace.read_gold(task, params)
-    marked: list[NDArray[np.bool_] | None] = []
+    marked: list[Mask | None] = []
     for example, label in zip(examples, predicted, strict=True):
         judged = example.id in gold and label == example.label
         marked.append(np.asarray(gold[example.id], dtype=np.bool_) if judged else None)
@@ -216,7 +217,7 @@ def _compared_texts(
     )
 
 
-def _teacher_side(weights: Sequence[NDArray[np.float64]], lessons: Lessons, formulation: str) -> SideScores:
+def _teacher_side(weights: Sequence[Array], lessons: Lessons, formulation: str) -> SideScores:
     if formulation == "labelling":
         return SideScores(weights, [levels(scores, lessons.signed) for scores in weights])
     return SideScores([np.abs(scores) for scores in weights])

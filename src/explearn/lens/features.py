@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from explearn.core.arrays import Array32
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
@@ -96,10 +97,10 @@ class ExampleFeatures:
 
     example_id: str
     predicted: str
-    probabilities: NDArray[np.float32]
+    probabilities: Array32
     word_ids: NDArray[np.int32]
-    attention: NDArray[np.float32]
-    hidden: NDArray[np.float32] | None = None
+    attention: Array32
+    hidden: Array32 | None = None
 
 
 def feature_source(classifier: TransformerPredictor, layers: Layers = "all") -> dict[str, Any]:

@@ -8,19 +8,20 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 
 TOLERANCE = 1e-9
 """Relative; the mean of equal scores may differ from them by rounding."""
 
 
-def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.nan) -> NDArray[np.float64]:
+def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.nan) -> Array:
     """Divide, with `undefined` where the denominator is not above 0."""
     above, below = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
     return np.asarray(np.divide(above, below, out=np.full(above.shape, undefined), where=below > 0))
 
 
-def ranks(values: ArrayLike) -> NDArray[np.float64]:
+def ranks(values: ArrayLike) -> Array:
     """Return ranks from 1 along the last axis, with mean ranks for ties; same shape."""
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import rankdata
@@ -28,7 +29,7 @@ def ranks(values: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(rankdata(values, axis=-1))
 
 
-def correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+def correlation(first: ArrayLike, second: ArrayLike) -> Array:
     """Return Pearson's correlation along the last axis, broadcasting the others; NaN where one side is constant.
 
     For ranks this is Spearman's rho.
@@ -46,7 +47,7 @@ def mean_of_known(values: Iterable[float | None]) -> float | None:
     return fmean(defined) if defined else None
 
 
-def mean_where_defined(values: NDArray[np.float64]) -> float | None:
+def mean_where_defined(values: Array) -> float | None:
     """Return the mean without NaN; None if all values are NaN."""
     defined = values[~np.isnan(values)]
     return float_or_none(defined.mean()) if defined.size else None
@@ -57,7 +58,7 @@ def float_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def check_scores(scores: ArrayLike) -> NDArray[np.float64]:
+def check_scores(scores: ArrayLike) -> Array:
     """Return the scores as float64, shape (n,); raise DataError unless there is at least one and all are finite."""
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:

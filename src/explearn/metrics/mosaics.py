@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.metrics.base import Metric
-from explearn.metrics.context import Array, Mask
 from explearn.metrics.significance import mean_interval
 
 if TYPE_CHECKING:

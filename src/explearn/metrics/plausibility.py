@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import check_scores, float_or_none, mean_where_defined, ratio
@@ -24,8 +25,6 @@ from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import mean_interval, pooled_interval, resampled_areas, resampled_means
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Span = tuple[int, int]
 """A range of words, [start, end)."""
 
@@ -140,7 +139,7 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
     )
 
 
-def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> NDArray[np.int64]:
+def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> Counts:
     """Count words chosen and marked (TP), only chosen (FP), only marked (FN) in each text: int64, shape (texts, 3)."""
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
@@ -159,7 +158,7 @@ class PooledAgreement:
     f1: float | None
 
 
-def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
+def pooled_agreement(counts: Counts) -> PooledAgreement:
     """Compute precision TP / (TP + FP), recall TP / (TP + FN) and F1 = 2 TP / (2 TP + FP + FN).
 
     The counts, as `rationale_counts` returns them, are summed over texts: micro-averages over words, ExpNet B.1,
@@ -170,7 +169,7 @@ def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
     return PooledAgreement(*map(float_or_none, quotients))
 
 
-def f1_of_texts(counts: NDArray[np.int64]) -> Array:
+def f1_of_texts(counts: Counts) -> Array:
     """Return each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN for 0 / 0. The mean is ERASER's token F1."""
     tp, fp, fn = counts.T
     return ratio(2 * tp, 2 * tp + fp + fn)
@@ -198,7 +197,7 @@ def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
 
 def span_counts(
     predicted: Sequence[Sequence[Span]], true: Sequence[Sequence[Span]], threshold: float = IOU_THRESHOLD
-) -> NDArray[np.int64]:
+) -> Counts:
     """Count hits, predicted spans and true spans of each text, int64 (texts, 3).
 
     A predicted span is a hit if its largest overlap (words in both, divided by words in either) with any true span of
@@ -220,7 +219,7 @@ def _overlap(first: Span, second: Span) -> float:
     return both / (first[1] - first[0] + second[1] - second[0] - both)
 
 
-def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
+def iou_f1(counts: Counts, resamples: Counts) -> Array:
     """Return ERASER's macro IOU F1 of each resample of the texts, (samples,); 0 without a hit.
 
     It is the F1 of the mean precision over texts with predicted spans and the mean recall over texts with true spans.
@@ -333,9 +332,9 @@ def plausibility(
 def _resampled_figures(
     scores: Sequence[ArrayLike],
     gold: Sequence[Mask],
-    own_rule: NDArray[np.int64],
-    top_k: NDArray[np.int64],
-    spans: NDArray[np.int64],
+    own_rule: Counts,
+    top_k: Counts,
+    spans: Counts,
 ) -> dict[str, Array]:
     """Return each of POOLED over all texts, and then over all texts but each one: (1 + texts,)."""
     texts = len(scores)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
 from explearn.metrics.arrays import levels, ratio
 from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Context, Explanations
@@ -36,7 +37,7 @@ def normalise(word: str) -> str:
     return inner or lowered
 
 
-def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
+def semantic_similarity(states: ArrayLike) -> Array:
     """Return the cosine similarity of every two texts' states: (n, n) from (n, d)."""
     vectors = np.asarray(states, dtype=np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -44,7 +45,7 @@ def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(unit @ unit.T)
 
 
-def lexical_similarity(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+def lexical_similarity(texts: Sequence[Sequence[str]]) -> Array:
     """Sum over n = 1..MAX_NGRAM of |A_n and B_n| / |A_n or B_n|, A_n and B_n the n-grams of two texts: (n, n).
 
     The words are those of `texts`, normalised. Two texts too short for any n-gram of a length add 0 for it.
@@ -75,7 +76,7 @@ def stability(
     texts: Sequence[Sequence[str]],
     neighbours: NDArray[np.intp],
     content_words: bool = False,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return the mean overlap of each text's explanation with its neighbours', in [0, 1], larger is better; shape (n,).
 
     The overlap of two texts is intersection over union of their sets of (word, level), neutral words left out (L2E,
@@ -144,7 +145,7 @@ def _measure(neighbours: Callable[[Context], NDArray[np.intp] | None], content_w
     hidden states.
     """
 
-    def measure(explanations: Explanations) -> NDArray[np.float64] | None:
+    def measure(explanations: Explanations) -> Array | None:
         context = explanations.context
         if any(example.unit not in SHARED_UNITS for example in context.examples):
             return None

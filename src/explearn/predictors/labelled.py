@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from explearn.core.arrays import Array
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, shown
 
 HOLDS_FROM = 0.5
@@ -64,7 +65,7 @@ class Labelled:
     by_class: bool = False
     top: int = 1
 
-    def probabilities_of(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probabilities_of(self, logits: Array) -> Array:
         """Return the classes' probabilities, (.., C), of logits (.., C)."""
         if self.problem is Problem.MULTI_LABEL:
             return np.asarray(expit(logits))
@@ -96,7 +97,7 @@ class Labelled:
             raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))
         return number
 
-    def default_targets(self, probabilities: NDArray[np.float64]) -> list[int]:
+    def default_targets(self, probabilities: Array) -> list[int]:
         """Return the classes to explain by default from a text's probabilities, (C,).
 
         They are the `top` most probable classes; for a multi-label classifier every label with a probability of at

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from explearn.core.arguments import each_text
+from explearn.core.arrays import Array
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.examples import Example, label_problem
 from explearn.predictors.batching import run_batches
@@ -43,7 +43,7 @@ class Inside(NamedTuple):
     transformer: Any
     encodings: Sequence[Encoding]
     targets: Sequence[int] | None
-    answers: tuple[NDArray[np.float64], Sequence[int]] | None = None
+    answers: tuple[Array, Sequence[int]] | None = None
 
 
 class Predictor(Labelled, ABC):
@@ -211,7 +211,7 @@ class Predictor(Labelled, ABC):
         return self.encode(examples), [self.label_index(example.label) for example in examples]
 
     @torch.inference_mode()
-    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
+    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
         """Return logits, float64, (n, C).
 
         Args:
@@ -229,13 +229,11 @@ class Predictor(Labelled, ABC):
         rows = run_batches([len(encoding) for encoding in encodings], self, run, description=description)
         if not rows:
             return np.zeros((0, len(self.labels)))
-        logits: NDArray[np.float64] = torch.stack(rows).double().cpu().numpy()
+        logits: Array = torch.stack(rows).double().cpu().numpy()
         check_logits(logits, self.name)
         return logits
 
-    def predict_proba(
-        self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None
-    ) -> NDArray[np.float64]:
+    def predict_proba(self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None) -> Array:
         """Return class probabilities, (n, C).
 
         Args:

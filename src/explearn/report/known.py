@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from explearn.core.arrays import Array
 from explearn.evaluation import Standing
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.base import Array, Measurement
+from explearn.metrics.base import Measurement
 from explearn.metrics.mosaics import MOSAICS
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from explearn.core.arrays import Mask
 from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.reader.network import StateNetwork
@@ -74,7 +74,7 @@ class ModelInput:
         return torch.where(unlinked, lowest, merged)
 
 
-def token_links(target: Encoding, source: Encoding) -> NDArray[np.bool_]:
+def token_links(target: Encoding, source: Encoding) -> Mask:
     """Return which source tokens share characters of a word with each target token, (target tokens, source tokens).
 
     A target token that shares none, although its word has source tokens (two normalisers may drop different
@@ -86,7 +86,7 @@ def token_links(target: Encoding, source: Encoding) -> NDArray[np.bool_]:
     source_starts, source_ends = np.array(source.characters).T
     same_word = (words == np.array(source.word_ids)) & (words != NO_WORD)
     shared = same_word & (source_starts < ends) & (starts < source_ends)
-    links: NDArray[np.bool_] = np.where(shared.any(axis=1, keepdims=True), shared, same_word)
+    links: Mask = np.where(shared.any(axis=1, keepdims=True), shared, same_word)
     return links
 
 

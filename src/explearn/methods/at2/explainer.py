@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.lens.attention import Attention, reduced_attention
 from explearn.methods.at2.params import AT2Params
@@ -26,7 +26,6 @@ from explearn.text.sampling import texts_to_explain
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
 
-Array = NDArray[np.float64]
 
 LEAST_TEXTS = 5
 """Fewest training texts."""

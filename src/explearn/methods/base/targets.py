@@ -8,9 +8,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, each_text
+from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
 from explearn.predictors.labelled import Problem
@@ -189,7 +189,7 @@ def judged_targets(classifier: Predictor, texts: Sequence[Example]) -> list[str]
     return [classifier.labels[label] for label in best]
 
 
-def joint_probabilities(by_window: NDArray[np.float64]) -> NDArray[np.float64]:
+def joint_probabilities(by_window: Array) -> Array:
     """Average the outputs for a text's windows, (windows, C) -> (C,)."""
     return np.asarray(by_window.mean(axis=0))
 

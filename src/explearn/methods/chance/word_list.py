@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
@@ -151,7 +152,7 @@ class WordFacts(WordScorer):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.coefficients: NDArray[np.float64] | None = None
+        self.coefficients: Array | None = None
         self.frequent: frozenset[str] = frozenset()
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
@@ -179,14 +180,14 @@ class WordFacts(WordScorer):
     def check(self, classifier: Predictor) -> None:
         self._trained(self.coefficients)
 
-    def facts(self, words: Sequence[str]) -> NDArray[np.float64]:
+    def facts(self, words: Sequence[str]) -> Array:
         """Return what is known of each word, (words, 4): letters, place, its square, stop word."""
         letters = np.log1p([len(word) for word in words])
         place = np.linspace(0, 1, len(words))
         frequent = [word in self.frequent for word in words]
         return np.column_stack([letters, place, place**2, frequent])
 
-    def score_words(self, words: Sequence[str]) -> NDArray[np.float64]:
+    def score_words(self, words: Sequence[str]) -> Array:
         *slopes, intercept = self._trained(self.coefficients)
         return np.asarray(1 / (1 + np.exp(-(self.facts(words) @ slopes + intercept))))
 

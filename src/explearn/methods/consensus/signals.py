@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from explearn.core.arrays import Array32
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.attention import read_weights
@@ -115,7 +115,7 @@ def batch_signals(
     return scores, full_precision(run.logits), chosen
 
 
-def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+def word_scores(encoding: Encoding, tokens: Mapping[str, Array32]) -> Array32:
     """Return the signals of one text's words, float32, (words, len(SIGNALS)).
 
     NaN stands where a signal is missing or NaN, and in the row of a word without a sub-token.

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from explearn.core.arrays import Array, Counts
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import LEVELS, Student
@@ -99,13 +100,13 @@ class StudentLesson:
     """
 
     ids: Sequence[int]
-    owner: NDArray[np.int64]
-    values: NDArray[np.int8] | NDArray[np.float64]
-    weights: NDArray[np.float64]
+    owner: Counts
+    values: NDArray[np.int8] | Array
+    weights: Array
 
 
 def student_lesson(
-    encoding: Encoding, target: int, weights: NDArray[np.float64], signed: bool, vocabulary: int, formulation: str
+    encoding: Encoding, target: int, weights: Array, signed: bool, vocabulary: int, formulation: str
 ) -> StudentLesson:
     """Pair a text with its teacher's word scores, whose magnitude a ranking student learns."""
     ids, first = student_ids(encoding, target, vocabulary)

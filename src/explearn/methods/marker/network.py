@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from explearn.core.arrays import Counts
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.marker.params import MarkerParams
 from explearn.text.alignment import NO_WORD
@@ -74,11 +74,11 @@ class PooledWords:
     """
 
     values: Tensor
-    owners: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    owners: Counts
+    rows: Counts
 
 
-def pool_words(values: Tensor, owners: NDArray[np.int64]) -> PooledWords:
+def pool_words(values: Tensor, owners: Counts) -> PooledWords:
     """Take the largest value over the pieces of each word, column by column.
 
     Args:

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from explearn.core.arrays import Array
 from explearn.core.certificate import COVERAGE
 
 FAMILIAR = 0.99
@@ -80,7 +80,7 @@ class Certifier(nn.Module):
         familiar = (features[:, 1] <= self.furthest).to(bound.dtype)
         return torch.stack([bound, familiar], -1)
 
-    def fit_distance(self, units: NDArray[np.float64]) -> None:
+    def fit_distance(self, units: Array) -> None:
         """Learn where the training texts lie, from their units, (texts, width) (Lee et al. 2018, section 2.1)."""
         from sklearn.covariance import LedoitWolf  # takes a second to import
 
@@ -88,7 +88,7 @@ class Certifier(nn.Module):
         self.centre.copy_(torch.from_numpy(estimate.location_))
         self.precision.copy_(torch.from_numpy(estimate.precision_))
 
-    def fit_texts(self, features: Tensor, errors: NDArray[np.float64]) -> None:
+    def fit_texts(self, features: Tensor, errors: Array) -> None:
         """Fit the regression and the margin to texts held out.
 
         The margin is the 90 % quantile of each text's residual under the regression on all other texts (the jackknife,
@@ -108,7 +108,7 @@ class Certifier(nn.Module):
         self.margin.fill_(float(np.sort(residuals)[min(rank, len(residuals)) - 1]))
 
 
-def _ridge(inputs: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _ridge(inputs: Array, values: Array) -> tuple[Array, Array]:
     """Return weights, the intercept last, and the residual of each text under the regression on all others."""
     x = np.concatenate([inputs, np.ones((len(inputs), 1))], 1)
     inverse = np.linalg.inv(x.T @ x + RIDGE * np.diag([1.0] * inputs.shape[1] + [0.0]))

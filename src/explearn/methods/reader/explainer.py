@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from explearn.core.arrays import Array, Array32
 from explearn.core.certificate import top_words
 from explearn.core.errors import DataError, ModelError
 from explearn.core.examples import Example
@@ -284,7 +284,7 @@ class Reader(BoundExplainer, BatchExplainer):
         # To the whole text, and to none of it.
         answered = ask(classifier, encodings, [2] * len(encodings), self.options.seed, description)
 
-        def score(indices: list[int]) -> Iterator[tuple[Tensor, int, NDArray[np.float64]]]:
+        def score(indices: list[int]) -> Iterator[tuple[Tensor, int, Array]]:
             batch = self._scored(classifier, classifier.batch([encodings[i] for i in indices]), None)
             scores = batch.scores.double().cpu().numpy()
             sums = [word_sums(row, answered[i].text) for i, row in zip(indices, scores, strict=True)]
@@ -411,7 +411,7 @@ def _to_unit_sum(scores: Tensor) -> Tensor:
     return scores / scores.abs().sum(-1, keepdim=True).clamp_min(1e-9)
 
 
-def _marks_of_tokens(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:
+def _marks_of_tokens(encoding: Encoding, marks: Mapping[str, WordTargets]) -> Array32:
     """Return how far each sub-token's word is evidence by the marks, (tokens,), NaN where unknown."""
     owners = np.asarray(encoding.word_ids)
     values = np.full(len(owners), np.nan, dtype=np.float32)

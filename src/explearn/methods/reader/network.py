@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from explearn.core.arrays import Array32, Mask
 from explearn.core.errors import DataError
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.student import PreNormBlock
@@ -107,9 +107,9 @@ class TrainingText(NamedTuple):
     """
 
     states: Tensor
-    kept: NDArray[np.bool_]
-    values: NDArray[np.float32]
-    marks: NDArray[np.float32]
+    kept: Mask
+    values: Array32
+    marks: Array32
 
 
 def train_network(
@@ -198,6 +198,6 @@ def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, d
     return loss
 
 
-def _padded(arrays: Sequence[NDArray[np.float32]]) -> Tensor:
+def _padded(arrays: Sequence[Array32]) -> Tensor:
     rows = [torch.from_numpy(array) for array in arrays]
     return pad_sequence(rows, batch_first=True, padding_value=torch.nan)

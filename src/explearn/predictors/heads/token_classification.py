@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.words import word_number
@@ -147,7 +147,7 @@ class TokenPredictor(TransformerPredictor):
     def encode_samples(self, *texts: str) -> list[Encoding]:
         return self.at(0).encode(texts)
 
-    def predict_words(self, text: Text) -> NDArray[np.float64]:
+    def predict_words(self, text: Text) -> Array:
         """Return the class probabilities of each word of a text, (words, C), in one pass.
 
         Words that are not read have NaN.
@@ -159,7 +159,7 @@ class TokenPredictor(TransformerPredictor):
         return self._word_probabilities(encoding)
 
     @torch.inference_mode()
-    def _word_probabilities(self, encoding: Encoding) -> NDArray[np.float64]:
+    def _word_probabilities(self, encoding: Encoding) -> Array:
         positions = read_positions(encoding)
         inputs = self.batch([encoding]).model_inputs()
         with self.autocast():
