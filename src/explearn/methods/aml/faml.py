@@ -23,9 +23,8 @@ from explearn.methods.aml.loss import DivergedError, loss_terms, weighted
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, Values, indicators
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, BatchExplainer, BatchScores, Variant, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
-from explearn.methods.info import About, Variant
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.transformer import TransformerPredictor
@@ -393,10 +392,8 @@ class FAML(RefiningExplainer, BatchExplainer):
     Options = FAMLParams
     options: FAMLParams
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.start: PAML | None = None
-        self._searches: list[MapSearch] = []
+    start: PAML | None = None
+    _searches: Sequence[MapSearch] = ()
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
@@ -436,7 +433,7 @@ class FAML(RefiningExplainer, BatchExplainer):
                 "or --explainer FOLDER on the command line"
             )
         self.start.check(classifier)
-        self._searches = []
+        self._searches = ()
 
     def check_trained_for(self, classifier: TransformerPredictor) -> None:
         if self.start is not None:
@@ -460,7 +457,7 @@ class FAML(RefiningExplainer, BatchExplainer):
             for part in inputs:
                 rows = slice(len(searches), len(searches) + len(part.batch))
                 searches += refine(start, evaluator, part, predictions[rows], chosen[rows].tolist(), self.options)
-        self._searches += searches
+        self._searches = [*self._searches, *searches]
         scores = torch.zeros(batch.input_ids.shape)
         for row, search in zip(scores, searches, strict=True):
             row[: len(search.scores)] = torch.from_numpy(search.scores)

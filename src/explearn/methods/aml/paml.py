@@ -29,16 +29,21 @@ from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weight
 from explearn.methods.aml.params import ENCODER, STATES, PAMLParams
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, protocol_of
 from explearn.methods.aml.weight_search import search
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
-from explearn.methods.base.task import TaskData
+from explearn.methods.base.explainer import (
+    About,
+    Batch,
+    BatchExplainer,
+    BatchScores,
+    Encoding,
+    Variant,
+    resolve_targets,
+)
+from explearn.methods.base.learned import BoundExplainer, LayerList, TaskData, TrainedState
 from explearn.methods.base.training import seeded, train_epochs
-from explearn.methods.info import About, Variant
 from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.protocols import FaithfulnessProtocol
 from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.labelled import ONE_CLASS

@@ -15,10 +15,8 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Rounds, Section
 from explearn.lens.attention import Attention, read_weights, reduced_attention, resolve_layer
 from explearn.lens.listed_head import check_reads
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.architectures import reads
-from explearn.predictors.encoding import Batch
 from explearn.predictors.transformer import TransformerPredictor
 
 CAPACITY_UNITS = 2**30

@@ -40,7 +40,19 @@ from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Predictor
 from explearn.text.units import Unit, unit_name
 
-__all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
+__all__ = [
+    "About",
+    "Batch",
+    "BatchExplainer",
+    "BatchScores",
+    "Encoding",
+    "Explainer",
+    "Text",
+    "TextScores",
+    "Variant",
+    "resolve_targets",
+    "unread_words_known",
+]
 
 logger = logging.getLogger(__name__)
 

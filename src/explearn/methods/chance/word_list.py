@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import torch
@@ -16,11 +16,8 @@ from numpy.typing import ArrayLike
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TaskData, TrainedState
 from explearn.predictors.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -90,10 +87,8 @@ class WordList(WordScorer):
     )
     weights_file = "word_list.safetensors"
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.shares: Mapping[str, float] | None = None
-        self.rate = 0.0
+    shares: Mapping[str, float] | None = None
+    rate = 0.0
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Count the marked words.
@@ -150,10 +145,8 @@ class WordFacts(WordScorer):
     )
     weights_file = "word_facts.safetensors"
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.coefficients: Array | None = None
-        self.frequent: frozenset[str] = frozenset()
+    coefficients: Array | None = None
+    frequent: frozenset[str] = frozenset()
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Fit the regression.

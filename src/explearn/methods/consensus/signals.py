@@ -19,13 +19,12 @@ from explearn.lens.attention import read_weights
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.attention.explainers import Rollout, rollout_row
-from explearn.methods.base.explainer import BatchExplainer, resolve_targets
+from explearn.methods.base.explainer import Batch, BatchExplainer, Encoding, resolve_targets
 from explearn.methods.base.task import TaskData
 from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD, aggregate

@@ -11,11 +11,17 @@ from torch import Tensor, nn
 
 from explearn.core.validation import Section
 from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
+from explearn.methods.base.explainer import (
+    About,
+    Batch,
+    BatchExplainer,
+    BatchScores,
+    Encoding,
+    TextScores,
+    resolve_targets,
+)
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
-from explearn.methods.info import About
 from explearn.predictors.batching import run_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.quantised import weight_of
 from explearn.predictors.transformer import TransformerPredictor
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -19,13 +20,11 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, locat
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
@@ -105,12 +104,10 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     weights_file = "expnet.safetensors"
     kept: ClassVar = {"encoder": dict[str, int], "trained_on": list[str], "losses": list[Number]}
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.network: nn.Sequential | None = None
-        self.encoder: dict[str, int] = {}
-        self.trained_on: list[str] = []
-        self.losses: list[float] = []
+    network: nn.Sequential | None = None
+    encoder: Mapping[str, int] = MappingProxyType({})
+    trained_on: Sequence[str] = ()
+    losses: Sequence[float] = ()
 
     @property
     def needs_hidden(self) -> bool:

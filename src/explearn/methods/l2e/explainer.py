@@ -17,12 +17,11 @@ from explearn.core.arrays import Array32
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.validation import Figures
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import Lesson, Lessons, TaskData
 from explearn.methods.base.teachers import check_lesson, members
 from explearn.methods.base.training import seeded
-from explearn.methods.info import About
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import LEVELS, Student, principal_embeddings
 from explearn.methods.l2e.student_training import (
@@ -35,7 +34,6 @@ from explearn.methods.l2e.student_training import (
     train,
 )
 from explearn.predictors.batching import budget_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD, aggregate
 

@@ -20,10 +20,9 @@ from explearn.core.errors import DataError
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Variant, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
-from explearn.methods.info import About, Variant
 from explearn.methods.marker.network import (
     WITH_MARKS,
     WITHOUT_MARKS,
@@ -37,7 +36,6 @@ from explearn.methods.marker.network import (
 )
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
-from explearn.predictors.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:

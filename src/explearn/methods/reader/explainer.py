@@ -25,11 +25,17 @@ from explearn.core.errors import DataError, ModelError
 from explearn.core.examples import Example
 from explearn.core.validation import Count, Number
 from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
-from explearn.methods.base.task import TaskData
+from explearn.methods.base.explainer import (
+    About,
+    Batch,
+    BatchExplainer,
+    BatchScores,
+    Encoding,
+    TextScores,
+    resolve_targets,
+)
+from explearn.methods.base.learned import BoundExplainer, Calibration, TaskData, TrainedState
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
-from explearn.methods.info import About
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import WordTargets, curriculum_for
 from explearn.methods.perturbation.answers import ask, word_sums
@@ -40,7 +46,6 @@ from explearn.methods.reader.params import ReaderParams
 from explearn.methods.reader.repair import passes_of, repaired
 from explearn.predictors.batching import run_batches
 from explearn.predictors.cached import CachedPredictions
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 

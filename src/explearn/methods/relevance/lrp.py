@@ -30,10 +30,8 @@ from explearn.lens.anatomy import (
 )
 from explearn.lens.attention import resolve_layer
 from explearn.lens.listed_head import check_listed_head
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.architectures import architecture
-from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import dequantised, has_quantised, weight_of
 from explearn.predictors.transformer import TransformerPredictor
 
