@@ -149,3 +149,6 @@ class TaskReport:
     def standings(self) -> dict[str, tuple[Collection[str], Collection[str]]]:
         """The best methods by tested metric, and those that are not significantly worse."""
         return {metric: (test.best, test.tied) for metric, test in self.comparisons.items()}
+
+
+Tasks = Sequence[TaskReport]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from explearn.core.arrays import Array
 from explearn.evaluation import Standing
-from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.methods.results import Number, RunFacts, Tasks
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.base import Measurement
 from explearn.metrics.mosaics import MOSAICS
@@ -22,7 +21,7 @@ TAUGHT = ("in_domain", "few_shot")
 """Values of an option `protocol` under which a method learns from the task's own marks, which name planted words."""
 
 
-def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[TaskReport]) -> list[Block]:
+def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
     """Return a table with a row for each method, and what its columns mean; nothing if nothing was measured.
 
     Args:
@@ -56,7 +55,7 @@ def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[
     return [board, Paragraph(_meaning(tasks, planted), style="note")]
 
 
-def _over_tasks(tasks: Sequence[TaskReport]) -> dict[str, Array]:
+def _over_tasks(tasks: Tasks) -> dict[str, Array]:
     """Return the shares of all tasks' mosaics, by method, for methods that explained them all."""
     by_task = [task.by_text[MOSAICS.name] for task in tasks if MOSAICS.name in task.by_text]
     joined = {}
@@ -66,7 +65,7 @@ def _over_tasks(tasks: Sequence[TaskReport]) -> dict[str, Array]:
     return joined
 
 
-def _meaning(tasks: Sequence[TaskReport], planted: Sequence[TaskReport]) -> str:
+def _meaning(tasks: Tasks, planted: Tasks) -> str:
     chances = [figures.get("mosaics_chance") for task in tasks for figures in task.methods.values()]
     sentences = [
         f"Mosaics: {MOSAICS.summary} (equal scores: {figure(mean_of_known(chances))}; Arias-Duart et al. 2022)."

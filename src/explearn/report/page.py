@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator, Sequence
 
-from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.methods.results import Number, RunFacts, Tasks
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
@@ -116,9 +116,7 @@ RULES = {
 """The rules by which methods choose words, or other units."""
 
 
-def report_blocks(
-    run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = (), known: Sequence[Block] = ()
-) -> list[Block]:
+def report_blocks(run: RunFacts, tasks: Tasks, more: Sequence[Block] = (), known: Sequence[Block] = ()) -> list[Block]:
     """Return the whole report: the first page, each task, then what only some readers look for.
 
     Args:
@@ -151,7 +149,7 @@ def report_blocks(
     return [*blocks, *_appendix(run, tasks)]
 
 
-def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+def page(run: RunFacts, tasks: Tasks) -> str:
     """Return the whole report as one HTML page."""
     blocks = report_blocks(run, tasks)
     return render_html(blocks, draw(blocks))
@@ -162,9 +160,7 @@ def draw(blocks: Sequence[Block]) -> dict[str, str]:
     return {block.file: svg(block) for block in walk(blocks) if isinstance(block, Picture)}
 
 
-def _first_page(
-    run: RunFacts, tasks: Sequence[TaskReport], verdict: Recommendation, known: Sequence[Block]
-) -> Iterator[Block]:
+def _first_page(run: RunFacts, tasks: Tasks, verdict: Recommendation, known: Sequence[Block]) -> Iterator[Block]:
     counted = counted_tasks(run, tasks)
     yield Heading(run.title, level=1)
     yield Paragraph(verdict.sentence, style="lead")
@@ -196,7 +192,7 @@ def _first_page(
         yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
 
 
-def _overview(run: RunFacts, counted: Sequence[TaskReport]) -> Iterator[Block]:
+def _overview(run: RunFacts, counted: Tasks) -> Iterator[Block]:
     metrics = [*(CATALOGUE[name] for name in QUESTIONS), TIME]
     figures: dict[str, dict[str, Number]] = {}
     for metric in metrics:
@@ -218,7 +214,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport]) -> Iterator[Block]:
         yield board
 
 
-def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+def _appendix(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
     """Explain the figures and the methods, and list the run's parameters and versions."""
     yield Heading("What the figures mean")
     for sentence in INTRODUCTION:

@@ -14,7 +14,7 @@ import yaml
 
 from explearn.core.documents import read_json
 from explearn.core.writing import put_files, scratch_folder, write_json
-from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
+from explearn.methods.results import Number, RunFacts, TaskReport, Tasks, in_table_order
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.runs import read_run
 from explearn.report.manifest import CODE, part
@@ -124,7 +124,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
 
 
-def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
+def run_facts(params: Params, tasks: Tasks) -> RunFacts:
     """Return the facts about a run as a whole that the report needs."""
     title = "Which explanations to use"
     subtitle = f"Profile {params.profile}."
@@ -185,8 +185,8 @@ def _filled(value: Any) -> Any:
 def write_metrics(
     folder: Path,
     params: Params,
-    tasks: Sequence[TaskReport],
-    planted: Sequence[TaskReport],
+    tasks: Tasks,
+    planted: Tasks,
     verdict: Mapping[str, Sequence[str]],
 ) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
