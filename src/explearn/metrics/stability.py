@@ -88,7 +88,7 @@ def stability(
         neighbours: (n, k), as `nearest` gives them.
         content_words: leave out English stop words (scikit-learn's list).
     """
-    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
+    # scikit-learn takes a second to load; importing this module should not.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     if not neighbours.size:
@@ -109,18 +109,12 @@ def stability(
 
 
 def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
-    """Return 1 where a set (row) holds an element (column), float64."""
-    # scipy takes a while to load; training with `levels` alone should not wait for it.
+    """Return 1 where a set (row) holds an element (column)."""
+    # They take a second to load; importing this module should not.
     from scipy.sparse import csr_array
+    from sklearn.preprocessing import MultiLabelBinarizer
 
-    columns: dict[Hashable, int] = {}
-    indices: list[int] = []
-    starts = [0]
-    for row in sets:
-        indices += [columns.setdefault(element, len(columns)) for element in row]
-        starts.append(len(indices))
-    shape = (len(sets), max(1, len(columns)))
-    return csr_array((np.ones(len(indices)), np.array(indices, dtype=np.int64), np.array(starts)), shape=shape)
+    return csr_array(MultiLabelBinarizer(sparse_output=True).fit_transform(sets))
 
 
 def _levels(explanations: Explanations) -> list[NDArray[np.int8]]:

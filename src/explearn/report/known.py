@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from explearn.core.arrays import Array
 from explearn.evaluation import Standing
 from explearn.methods.results import Number, RunFacts, Tasks
 from explearn.metrics.arrays import mean_of_known
@@ -15,6 +12,7 @@ from explearn.metrics.mosaics import MOSAICS
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.columns import leaderboard
+from explearn.report.task_sections import over_all_texts
 from explearn.show.blocks import Block, Paragraph, figure
 
 TAUGHT = ("in_domain", "few_shot")
@@ -29,7 +27,7 @@ def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
         tasks: its results on each task, whose mosaics are put together.
         planted: its results on each task of planted words, a column each.
     """
-    columns = {MOSAICS: _over_tasks(tasks)}
+    columns = {MOSAICS: over_all_texts(tasks, MOSAICS.name)}
     for task in planted:
         column = replace(MOSAICS, name=task.task, heading=f"Planted: {task.task}")
         columns[column] = {}
@@ -53,16 +51,6 @@ def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
     if board is None:
         return []
     return [board, Paragraph(_meaning(tasks, planted), style="note")]
-
-
-def _over_tasks(tasks: Tasks) -> dict[str, Array]:
-    """Return the shares of all tasks' mosaics, by method, for methods that explained them all."""
-    by_task = [task.by_text[MOSAICS.name] for task in tasks if MOSAICS.name in task.by_text]
-    joined = {}
-    for method in next(iter(by_task), {}):
-        if all(method in of_task for of_task in by_task):
-            joined[method] = np.concatenate([of_task[method] for of_task in by_task])
-    return joined
 
 
 def _meaning(tasks: Tasks, planted: Tasks) -> str:

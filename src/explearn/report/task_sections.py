@@ -173,7 +173,7 @@ def _range(task: TaskReport, name: str) -> str:
 def against_each_other(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
     """Yield pictures of the two main metrics' ranks over all texts, and a table of rank correlations of scores."""
     for metric in (MARKS, MODEL):
-        by_text = _over_all_texts(tasks, CATALOGUE[metric].by_text)
+        by_text = over_all_texts(tasks, CATALOGUE[metric].by_text)
         values = {}
         for method, value in means(run, metric, tasks).items():
             if method in by_text and run.comparable(method, metric):
@@ -192,7 +192,7 @@ def against_each_other(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
         yield Fold(f"How alike methods order the {run.unit}s", [_square(run, caption, methods, cells)], page_only=True)
 
 
-def _over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
+def over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
     """Return the values on the texts of all tasks, (texts,), of the methods that have them on every judged task."""
     by_task = [task.by_text[metric] for task in tasks if metric in task.by_text]
     joined = {}
