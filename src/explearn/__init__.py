@@ -10,8 +10,6 @@ A predictor is what is explained, an explainer makes attributions of its predict
     explearn.evaluate(classifier, [attribution], metrics=["comprehensiveness"]).to_pandas()
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

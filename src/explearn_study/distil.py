@@ -1,7 +1,5 @@
 """Comparing teachers with their students on one task: training over formulations and seeds, figures, times."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`explearn export`: write a bundle."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`explearn finetune`: fine-tune a classifier on a table of labelled texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

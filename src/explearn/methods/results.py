@@ -5,8 +5,6 @@ Evaluation code fills these objects and passes them to `explearn.report`. A meth
 method.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

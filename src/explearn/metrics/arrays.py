@@ -1,7 +1,5 @@
 """Arithmetic on word scores, and on arrays with undefined entries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """A page's tables as CSV and LaTeX, for spreadsheets and papers."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """The agreement of annotators, and the length of their rationales."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Parameters that name the columns of a table of texts."""
 
-from __future__ import annotations
-
 from explearn.core.validation import Section
 
 

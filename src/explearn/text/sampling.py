@@ -1,7 +1,5 @@
 """The sample of a task's texts that is explained."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from explearn.core.examples import Example

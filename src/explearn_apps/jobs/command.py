@@ -1,7 +1,5 @@
 """`explearn job`: explain the texts of a file of any length."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -5,8 +5,6 @@ themselves, so every node must see input, folder and classifier under the same p
 worker (`explaining`).
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections import deque

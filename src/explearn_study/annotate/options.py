@@ -3,8 +3,6 @@
 It only limits spending: no answer depends on it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The section that compares L2E's students with their teachers, like tables 1 to 5 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

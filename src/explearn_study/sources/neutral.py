@@ -4,8 +4,6 @@ A classifier that learns to predict `neutral` if the marked words are masked has
 rationales then show what the classifier really uses.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from explearn.core.errors import ParamsError

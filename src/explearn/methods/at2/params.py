@@ -1,7 +1,5 @@
 """Options of AT2."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The report's section on the consensus: the weight of each signal and word feature."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -3,8 +3,6 @@
 To add a column, add its function to WORD_COLUMNS.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """DecompX: one vector for each token, carried through all layers to the class's logit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

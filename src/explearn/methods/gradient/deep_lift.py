@@ -1,7 +1,5 @@
 """DeepLIFT, computed by captum."""
 
-from __future__ import annotations
-
 import warnings
 
 import torch

@@ -1,7 +1,5 @@
 """GradientSHAP."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

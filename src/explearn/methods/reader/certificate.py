@@ -3,8 +3,6 @@
 b = batch, n = tokens.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

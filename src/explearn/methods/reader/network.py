@@ -3,8 +3,6 @@
 b = batch, n = tokens, C = classes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

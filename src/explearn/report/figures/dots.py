@@ -1,7 +1,5 @@
 """The overview: a named row per method, a panel per question, and the time."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 

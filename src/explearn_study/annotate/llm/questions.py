@@ -3,8 +3,6 @@
 Used by the stage rationalise and `explearn annotate`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Sequence
