@@ -244,7 +244,7 @@ class IvRA(BoundExplainer, BatchExplainer):
             if criterion in ("comp", "suff") and criterion not in measured:
                 measured |= measure_faithfulness(classifier, texts, attributions)
             elif criterion == "cons":
-                measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].value
+                measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].figure
             elif criterion == "sim":
                 classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
                 measured["sim"] = None
