@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,7 @@ WARM_UP_TEXTS = 2
 """Texts that the teacher explains before it is timed: first calls load kernels and allocate buffers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedTexts:
+class ComparedTexts(NamedTuple):
     """The texts that teacher and students explain.
 
     Attributes:

@@ -8,8 +8,7 @@ as the side with fewer has, the best ones by score.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,8 +43,7 @@ COMPARED = (
 """Metrics that teacher and student are compared by."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SideScores:
+class SideScores(NamedTuple):
     """One side's explanations of n texts.
 
     Attributes:
@@ -57,8 +55,7 @@ class SideScores:
     levels: Sequence[NDArray[np.int8]] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChosenWords:
+class ChosenWords(NamedTuple):
     """The words of a text that make its explanation.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,7 @@ Layers = Literal["all"] | Sequence[int]
 """Layers whose attention is taken: indices from 0, or from the end if negative."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFeatures:
+class TokenFeatures(NamedTuple):
     """The features of one batch.
 
     Attributes:

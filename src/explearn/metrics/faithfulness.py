@@ -8,7 +8,7 @@ Shares of k percent and their mean (AOPC) are as in ERASER.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,8 +41,7 @@ INPUTS = {
 comprehensiveness, sufficiency and log-odds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FaithfulnessResult:
+class FaithfulnessResult(NamedTuple):
     """The faithfulness of one method on each of n texts; p is the probability of the attribution's target.
 
     Attributes:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,8 +30,7 @@ TEXTS_OF_A_CLASS = 2
 """Texts of each of the two classes in a mosaic, as the paper has two images of the class among four."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mosaics:
+class Mosaics(NamedTuple):
     """Some mosaics.
 
     Attributes:

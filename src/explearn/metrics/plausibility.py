@@ -7,9 +7,9 @@ Everything is at word level, with one array per text: `scores` float (n,) and ma
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -147,8 +147,7 @@ def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class PooledAgreement:
+class PooledAgreement(NamedTuple):
     """The agreement of chosen and marked words, pooled over texts; None for a quotient 0 / 0."""
 
     precision: float | None

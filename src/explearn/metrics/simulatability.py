@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,8 +40,7 @@ CHUNK_ENTRIES = 4_000_000
 together."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SimulatabilityResult:
+class SimulatabilityResult(NamedTuple):
     """Accuracy at predicting the classifier's class for held-out texts, averaged over partitions.
 
     Attributes:
@@ -193,8 +191,7 @@ def read_bags(
     return pooled @ weight + bias, attention
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Students:
+class _Students(NamedTuple):
     """What all students share; s students, n texts, w words, d dimensions.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetedText:
+class TargetedText(NamedTuple):
     """A text and the classes to explain.
 
     Attributes:

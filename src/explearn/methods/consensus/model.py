@@ -159,8 +159,7 @@ class WordModel:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TaskRows:
+class TaskRows(NamedTuple):
     """The training words of one task.
 
     Attributes:

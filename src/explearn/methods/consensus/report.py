@@ -1,9 +1,8 @@
 """The report's section on the consensus: the weight of each signal and word feature."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
@@ -21,8 +20,7 @@ INTRODUCTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureWeight:
+class FeatureWeight(NamedTuple):
     """A feature's coefficient.
 
     Attributes:

@@ -1,8 +1,7 @@
 """DecompX: one vector for each token, carried through all layers to the class's logit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -127,8 +126,7 @@ class DecompX(BatchExplainer):
         return BatchScores(scores, run.logits, chosen, error)
 
 
-@dataclass(frozen=True, slots=True)
-class PartRules:
+class PartRules(NamedTuple):
     """The rules by which maps act on a batch's parts, (b, n, rows, width).
 
     Attributes:

@@ -6,10 +6,9 @@ Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -62,8 +61,7 @@ def build_network(width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenExamples:
+class TokenExamples(NamedTuple):
     """Training tokens of several texts, concatenated.
 
     Attributes:

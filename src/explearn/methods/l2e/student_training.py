@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -86,8 +86,7 @@ def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tenso
     return pad_sequence([torch.tensor(ids) for ids in texts], batch_first=True).to(device), lengths
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StudentLesson:
+class StudentLesson(NamedTuple):
     """A text with the teacher's scores.
 
     Attributes:

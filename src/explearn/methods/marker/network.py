@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -61,8 +60,7 @@ def log_attention(attention: Tensor) -> Tensor:
     return (attention + FLOOR).log_()
 
 
-@dataclass(frozen=True, slots=True)
-class PooledWords:
+class PooledWords(NamedTuple):
     """The words of one text or batch.
 
     Attributes:
@@ -93,8 +91,7 @@ def pool_words(values: Tensor, owners: Counts) -> PooledWords:
     return PooledWords(largest, words, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingWords:
+class TrainingWords(NamedTuple):
     """The training words of several texts, concatenated.
 
     Attributes:

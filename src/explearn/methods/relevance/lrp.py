@@ -8,8 +8,7 @@ unchanged, and biases take none. Texts of a batch do not affect each other, and 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -80,8 +79,7 @@ def share_twice(relevance: Tensor, positive: Tensor, negative: Tensor) -> Pair:
     return divide(relevance, positive), divide(relevance, negative)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """The rules by which linear maps and sums pass relevance to their inputs.
 
     Attributes:
@@ -138,8 +136,7 @@ def product(relevance: Tensor, left: Tensor, right: Tensor, value: Tensor) -> Pa
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionRelevance:
+class AttentionRelevance(NamedTuple):
     """The relevance inside a block at the level of the attention; the three parts together are the block's relevance.
 
     Attributes:

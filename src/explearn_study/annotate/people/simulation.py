@@ -6,9 +6,8 @@ text that one person sees with marks, the next sees without.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +27,7 @@ RESAMPLES = 9999
 """Permutations in the permutation test, if there are more in all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
+class Guess(NamedTuple):
     """A person's prediction for a text: whether it is right, and whether they saw the explanation."""
 
     example_id: str
