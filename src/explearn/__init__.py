@@ -10,6 +10,8 @@ A predictor is what is explained, an explainer makes attributions of its predict
     explearn.evaluate(classifier, [attribution], metrics=["comprehensiveness"]).to_pandas()
 """
 
+from __future__ import annotations
+
 import importlib
 from typing import TYPE_CHECKING, Any
 

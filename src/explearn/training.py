@@ -1,5 +1,7 @@
 """Training a classifier, or an explainer for one, on a user's texts in one call: no project, no DVC."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Explearn inside other libraries."""
 
+from __future__ import annotations
+
 
 def register_pipeline() -> None:
     """Register `transformers.pipeline("text-classification-with-rationale", ...)`; repeated calls do nothing."""

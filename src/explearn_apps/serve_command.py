@@ -1,5 +1,7 @@
 """`explearn serve`: explanations over HTTP, for programs and in a browser."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys

@@ -3,6 +3,8 @@
 trainer.add_callback(CompareCallback(trainer, texts))
 """
 
+from __future__ import annotations
+
 import logging
 import random
 from collections.abc import Sequence

@@ -8,6 +8,8 @@ pipe("A warm and funny film.")
 # {"label": "POSITIVE", "score": 0.98, "words": [...], "scores": [...], "spans": [[0, 1], ...], ...}
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,6 +4,8 @@ grimp reads the imports. All count, also those in functions, except under TYPE_C
 each has its own fingerprint in addition to those of the stages.
 """
 
+from __future__ import annotations
+
 import ast
 import hashlib
 import importlib.metadata

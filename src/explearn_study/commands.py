@@ -1,5 +1,7 @@
 """Commands of the project: `explearn report` and `gate`."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

@@ -4,6 +4,8 @@ A curve is a JSON document of the study marks_curve: `points`, in the order of t
 intervals NAME_low and NAME_high, and `by_draw`, NAME -> the figure of each draw.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

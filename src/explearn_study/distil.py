@@ -1,5 +1,7 @@
 """Comparing teachers with their students on one task: training over formulations and seeds, figures, times."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median

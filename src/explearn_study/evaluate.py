@@ -1,5 +1,7 @@
 """All metrics of a task's methods, from the files of earlier stages."""
 
+from __future__ import annotations
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError

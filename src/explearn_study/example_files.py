@@ -1,5 +1,7 @@
 """Examples and rationales as Parquet files with fixed schemas, as they pass between stages."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Collection, Iterable
 from operator import attrgetter

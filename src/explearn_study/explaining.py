@@ -1,5 +1,7 @@
 """The stage explain: word scores of a task's test texts, by every method of a run."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import logging

@@ -3,6 +3,8 @@
 They are written and read shard by shard, so that memory does not grow with the number of texts.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,5 +1,7 @@
 """The stage features: what learned explainers read of a task's classifier."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Collection
 

@@ -1,5 +1,7 @@
 """Importing a trained classifier from a folder or the hub into the workspace, checked against a task's labels."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 

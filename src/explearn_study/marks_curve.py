@@ -1,5 +1,7 @@
 """Marker trained with none of a task's marked texts, with some, and with all of them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import chain

@@ -4,6 +4,8 @@ Sections of the stages are in `explearn_study.sections`; a method's options are 
 only affect where or how fast to compute are in `explearn.core.compute`: they must not invalidate caches.
 """
 
+from __future__ import annotations
+
 import os
 import pkgutil
 from collections.abc import Collection, Iterable, Mapping

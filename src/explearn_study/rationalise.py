@@ -1,5 +1,7 @@
 """Reading a task's texts and all of people's marks from a workspace."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 

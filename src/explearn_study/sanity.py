@@ -1,5 +1,7 @@
 """Sanity checks for the methods of a run."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace

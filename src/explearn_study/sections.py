@@ -1,5 +1,7 @@
 """The stages' sections of parameters, with types, units and ranges."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator

@@ -1,5 +1,7 @@
 """The common parts of all stages: options, parameters, seeding, and the end on an error."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import re

@@ -1,5 +1,7 @@
 """The studies that a run may ask for, each written as JSON documents below reports/metrics/studies."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from explearn.core.compute import ComputeOptions

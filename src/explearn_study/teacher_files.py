@@ -4,6 +4,8 @@ A folder contains SPLIT-NUMBER.parquet, the shards in their order. It appears on
 of a shard say what it was made from, so that an interrupted run resumes.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

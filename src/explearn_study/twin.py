@@ -6,6 +6,8 @@ Explainable AI") fine-tunes the finished classifier with random removal, explain
 faithfulness on the fine-tuned one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory

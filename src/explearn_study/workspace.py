@@ -1,5 +1,7 @@
 """The paths of every stage's files, and readers for files that several stages share."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """`explearn export`: write a bundle."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

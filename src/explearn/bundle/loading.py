@@ -3,6 +3,8 @@
 The token for writing to the hub comes only from the environment (HF_TOKEN). It is never written, logged or shown.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from functools import cached_property

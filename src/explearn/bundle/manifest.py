@@ -9,6 +9,8 @@
 A manifest reveals damage and mix-ups. It is not a signature: anyone who can change a file can change the manifest, too.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator, Mapping

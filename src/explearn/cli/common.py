@@ -1,5 +1,7 @@
 """Code that all commands share: options for computing, printing, and handling of errors."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import io

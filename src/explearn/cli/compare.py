@@ -1,5 +1,7 @@
 """`explearn compare`: which explanations can be trusted for a classifier?"""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,7 @@
 """`explearn diff`: what changed from one classifier to another, on the same texts?"""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,7 @@
 """`explearn export`: put an explainer, with everything that belongs to it, into a bundle."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

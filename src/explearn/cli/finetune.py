@@ -1,5 +1,7 @@
 """`explearn finetune`: fine-tune a classifier on a table of labelled texts."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,7 @@
 """The options that name a command's table of texts, and its columns."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,7 @@
 """`explearn train`: train an explainer for a classifier on a table of texts."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
 from typing import Annotated

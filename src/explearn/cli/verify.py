@@ -1,5 +1,7 @@
 """`explearn verify`: is a page, a record or a bundle still what it was, and does it hold when computed again?"""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,7 @@
 """Explaining the texts of a comparison by every method, with each method's main figures as soon as it has finished."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping
 from dataclasses import replace

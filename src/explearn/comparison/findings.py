@@ -1,5 +1,7 @@
 """What a comparison found about each method, as JSON in its manifest, for records of single decisions."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Judging the methods of a comparison: their evaluation, sanity checks and remarks, for the page."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

@@ -1,5 +1,7 @@
 """The plan of a comparison: methods and texts within a time budget, and how an interrupted comparison resumes."""
 
+from __future__ import annotations
+
 import math
 import re
 import time

@@ -1,5 +1,7 @@
 """The origin of a page (when, how and from what it was made), for its footer and its manifest."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys

@@ -1,5 +1,7 @@
 """The texts of a comparison as the classifier reads them, with scored units in place of words."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """A whole comparison of methods on a user's classifier, in one process: no project and no DVC."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack

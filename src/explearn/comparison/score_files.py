@@ -1,5 +1,7 @@
 """Word scores computed elsewhere, read from files."""
 
+from __future__ import annotations
+
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

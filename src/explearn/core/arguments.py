@@ -1,5 +1,7 @@
 """Checks of arguments of public functions."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any

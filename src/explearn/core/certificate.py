@@ -1,5 +1,7 @@
 """Certificates: how far an explanation can be relied on."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

@@ -1,5 +1,7 @@
 """Readers of JSON and YAML documents, with one-sentence errors that name file and position."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 from collections.abc import Iterable, Iterator

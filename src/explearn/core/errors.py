@@ -1,5 +1,7 @@
 """Errors for the person who can fix them: one sentence that says what is wrong, where, and what was expected."""
 
+from __future__ import annotations
+
 import difflib
 import os
 from collections.abc import Iterable, Iterator

@@ -4,6 +4,8 @@ A text, a label or a server's answer may hold escape sequences that clear a term
 output, and marks that reverse the writing direction. They are printed as Python writes them in a string.
 """
 
+from __future__ import annotations
+
 import json
 import re
 

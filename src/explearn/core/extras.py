@@ -1,5 +1,7 @@
 """Optional packages: the extras of `pip install 'explearn[EXTRA]'`."""
 
+from __future__ import annotations
+
 import importlib
 import importlib.util
 from types import ModuleType

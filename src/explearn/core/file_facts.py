@@ -1,5 +1,7 @@
 """Size and hash of a file, by which manifests notice that it has changed."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from typing import Any, Self

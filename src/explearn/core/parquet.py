@@ -1,5 +1,7 @@
 """Parquet files: written whole or not at all, and checked against a schema where they are read."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -4,6 +4,8 @@ JSON (`to_dict`), Parquet and Arrow (`explearn.core.storage`), the word table (`
 service's schema and files of scores from elsewhere are derived from them.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Seeds, and random orders that depend only on ids."""
 
+from __future__ import annotations
+
 import hashlib
 import random
 import threading

@@ -3,6 +3,8 @@
 The columns are the fields of an `Attribution`, and their types are derived from its annotations.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin

@@ -4,6 +4,8 @@ A `Section` is a group of options or parameters written by a user; a `Shape` is 
 a program, which may have been cut, edited or written by another version.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import difflib
 from collections.abc import Mapping

@@ -5,6 +5,8 @@ Meanwhile its writer holds the lock `.NAME.partial-lock`, and other writers wait
 were left by a dead one, and can be removed. No reader looks at partial files.
 """
 
+from __future__ import annotations
+
 import errno
 import glob
 import json

@@ -1,5 +1,7 @@
 """A counter of a method's forward and backward passes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

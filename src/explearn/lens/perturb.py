@@ -1,5 +1,7 @@
 """Copies of a classifier with new random or slightly changed weights, to check what explanations depend on."""
 
+from __future__ import annotations
+
 import copy
 import re
 from collections.abc import Collection

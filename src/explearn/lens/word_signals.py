@@ -1,5 +1,7 @@
 """The word scores of several methods for one text, side by side."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

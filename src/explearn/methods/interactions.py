@@ -1,5 +1,7 @@
 """Interactions: pairs of words that count more, or less, together than alone."""
 
+from __future__ import annotations
+
 from itertools import combinations
 from math import comb
 

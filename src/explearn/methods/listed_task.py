@@ -1,5 +1,7 @@
 """A task made from lists of texts: what `fit` learns from."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -5,6 +5,8 @@ Evaluation code fills these objects and passes them to `explearn.report`. A meth
 method.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

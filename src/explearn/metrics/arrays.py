@@ -1,5 +1,7 @@
 """Arithmetic on word scores, and on arrays with undefined entries."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from statistics import fmean
 

@@ -9,6 +9,8 @@ text with only zero scores stays all zeros. IvRA takes distances "at the token l
 of different lengths are matched; here words are compared, not tokens.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

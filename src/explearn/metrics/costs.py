@@ -1,5 +1,7 @@
 """The cost of explanations: passes are counted, times and memory measured on the machine."""
 
+from __future__ import annotations
+
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.base import Measurement, Metric
 from explearn.metrics.context import Explanations

@@ -1,5 +1,7 @@
 """The share of words that an explanation calls important (IvRA, appendix D)."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,5 +1,7 @@
 """Options of the metrics and of the sanity checks, with types, units and ranges."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal
 
 from pydantic import Field

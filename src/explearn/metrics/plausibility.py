@@ -5,6 +5,8 @@ Everything is at word level, with one array per text: `scores` float (n,) and ma
 4.1), exactly as in its published scorer: a rationale is a set of spans [start, end) of words.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,6 +4,8 @@ A new metric is one file: a function that measures it, and its `Metric` (CONTRIB
 tables and the glossary follow from it.
 """
 
+from __future__ import annotations
+
 import functools
 import warnings
 from importlib.metadata import EntryPoint, entry_points

@@ -1,5 +1,7 @@
 """A method's run on some texts: its attributions, how they were made and at what cost; and the file of a run."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

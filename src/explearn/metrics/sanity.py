@@ -5,6 +5,8 @@ classifier's weights are redrawn, or when it has learned permuted labels, says n
 Max-sensitivity is that of Yeh et al. 2019 (definition 2.5), with noise on the word embeddings.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

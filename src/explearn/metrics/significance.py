@@ -7,6 +7,8 @@ Differences are tested by Wilcoxon's signed-rank test over the texts, corrected 
 one metric's column (as L2E, footnote 6).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """peft adapters: small additional weights, in a folder that names the model they belong to."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A function from texts to probabilities as a predictor."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace

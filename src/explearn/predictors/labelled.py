@@ -1,5 +1,7 @@
 """Classes and answers of a classifier, in numpy: without torch, for readers of other runtimes as well."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum

@@ -1,5 +1,7 @@
 """Options of fine-tuning and of classification by completion, with types, units and ranges."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self

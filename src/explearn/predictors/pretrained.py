@@ -1,5 +1,7 @@
 """Trained classifiers, from a folder, from the hub or from memory, each by the loader of its head."""
 
+from __future__ import annotations
+
 import copy
 import logging
 import os

@@ -4,6 +4,8 @@ Matrix products with 4-bit weights (NF4 or FP4; Dettmers et al. 2023) use the de
 weights (LLM.int8(); Dettmers et al. 2022) also round their inputs. Gradients pass through both to the inputs.
 """
 
+from __future__ import annotations
+
 import logging
 from typing import Any, cast
 

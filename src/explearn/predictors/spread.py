@@ -5,6 +5,8 @@ stay in main memory or on disk, and are moved to the main device while their mod
 moved back to the main device. A state taken from a layer is on the layer's device; `OnOneDevice` moves it.
 """
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """Reasons not to trust a report: caveats derived from the run's numbers, the most serious first."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Tables of methods' figures: which metrics they show, and which methods are best or tied with the best."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 
 from explearn.evaluation import Standing, figure_cell

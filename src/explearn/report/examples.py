@@ -1,5 +1,7 @@
 """Example texts: which are shown, with the words that methods choose."""
 
+from __future__ import annotations
+
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """The table of known answers: what every method makes of mosaics and of planted words."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from explearn.evaluation import Standing

@@ -4,6 +4,8 @@ The manifest is a JSON document next to the page, with the same name. `check_man
 names what differs. It is not a signature: anyone who can change a file can also change the manifest.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,5 +1,7 @@
 """A whole report: its blocks, and the page and pictures made from them."""
 
+from __future__ import annotations
+
 import pkgutil
 from collections.abc import Iterator, Sequence
 

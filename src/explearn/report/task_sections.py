@@ -1,5 +1,7 @@
 """The section on one task."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The report's first page: which method is best at what, and at what cost, derived from the numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain

@@ -1,5 +1,7 @@
 """Versions of Python and the packages of this run."""
 
+from __future__ import annotations
+
 import platform
 import re
 from collections.abc import Collection

@@ -4,6 +4,8 @@ All text is plain, and renderers escape it, so names and words from data can be 
 marks a part of a sentence. An optional part of a page, such as a section on a learned method, is a list of blocks.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal

@@ -1,5 +1,7 @@
 """Blocks as one self-contained HTML file: sorting, filters, words in colour; no script but its own can run."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import re

@@ -4,6 +4,8 @@ Characters with a meaning in Markdown or HTML become character references (`&#42
 text in every position, so one escape serves paragraphs, table cells and emphasis alike.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
 

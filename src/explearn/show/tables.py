@@ -1,5 +1,7 @@
 """A page's tables as CSV and LaTeX, for spreadsheets and papers."""
 
+from __future__ import annotations
+
 import csv
 import io
 

@@ -1,5 +1,7 @@
 """The templates of HTML pages."""
 
+from __future__ import annotations
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 

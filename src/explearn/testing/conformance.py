@@ -1,5 +1,7 @@
 """Checks that every method must pass; `check_explainer` runs all of them on tiny classifiers with random weights."""
 
+from __future__ import annotations
+
 import copy
 import math
 import random

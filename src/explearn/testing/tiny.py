@@ -4,6 +4,8 @@ BERT, DistilBERT and ELECTRA read WordPiece, RoBERTa byte-level BPE with leading
 Unigram vocabulary with a space marker.
 """
 
+from __future__ import annotations
+
 import functools
 import json
 from typing import Any

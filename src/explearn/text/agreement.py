@@ -1,5 +1,7 @@
 """The agreement of annotators, and the length of their rationales."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

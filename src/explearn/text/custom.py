@@ -1,5 +1,7 @@
 """Rows of a user's table, with named columns."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from explearn.core.escape import is_unicode

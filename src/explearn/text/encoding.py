@@ -1,5 +1,7 @@
 """Sub-tokens of a text with the word each belongs to."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress

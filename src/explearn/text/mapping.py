@@ -1,5 +1,7 @@
 """The words, label and marks of a raw row."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 These functions raise DataError saying what they got and expected; callers that know file and row put those before it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """Parameters that name the columns of a table of texts."""
 
+from __future__ import annotations
+
 from explearn.core.validation import Section
 
 

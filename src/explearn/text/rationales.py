@@ -1,5 +1,7 @@
 """Merging the marks of several annotators."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from fractions import Fraction
 

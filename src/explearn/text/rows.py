@@ -4,6 +4,8 @@ Every reader gives `RawRow`s, so that adapters and splits treat all kinds of sou
 row and field. Rows count from 1: lines of JSON Lines and text, records of CSV (without the header) and of Parquet.
 """
 
+from __future__ import annotations
+
 import csv
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager

@@ -1,5 +1,7 @@
 """The sample of a task's texts that is explained."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable
 
 from explearn.core.examples import Example

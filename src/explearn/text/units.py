@@ -1,5 +1,7 @@
 """Units that are scored instead of words: sub-tokens, phrases, sentences, or matches of a pattern or function."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

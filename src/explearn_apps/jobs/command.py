@@ -1,5 +1,7 @@
 """`explearn job`: explain the texts of a file of any length."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

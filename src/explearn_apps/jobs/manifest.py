@@ -1,5 +1,7 @@
 """The manifest in a large job's folder: its settings and its finished parts."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -5,6 +5,8 @@ themselves, so every node must see input, folder and classifier under the same p
 worker (`explaining`).
 """
 
+from __future__ import annotations
+
 import logging
 import os
 from collections import deque

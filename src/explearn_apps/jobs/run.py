@@ -1,5 +1,7 @@
 """Executors of a large job, and running or resuming a job with one of them."""
 
+from __future__ import annotations
+
 import json
 import platform
 import sys

@@ -9,6 +9,8 @@ for attribution in explainer.explain(["A warm and funny film."]):
 `explearn export-onnx` and `export_onnx` write such a file. Reading one needs neither PyTorch nor transformers.
 """
 
+from __future__ import annotations
+
 import importlib
 from typing import TYPE_CHECKING, Any
 

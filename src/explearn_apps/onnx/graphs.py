@@ -5,6 +5,8 @@ also returns `certificate`, (batch, 2).
 b = batch, n = tokens, h = heads.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Metadata of an ONNX file: JSON under the key `explearn`, and its tokenizer under `tokenizer`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Literal
 

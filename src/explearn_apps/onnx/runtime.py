@@ -4,6 +4,8 @@ Texts are read, classes chosen and attributions made by the library (`methods.ba
 `methods.base.attributions`); the graph replaces classifier and method.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,5 +1,7 @@
 """`explearn export-onnx`: a classifier and its trained explainer as one ONNX file."""
 
+from __future__ import annotations
+
 import logging
 import os
 import warnings

@@ -1,5 +1,7 @@
 """The service as an ASGI application: the JSON API, health, metrics, errors, and the page."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,5 +1,7 @@
 """Batching of requests that arrive together, in the one thread that uses the model."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence

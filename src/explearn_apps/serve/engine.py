@@ -1,5 +1,7 @@
 """The classifier and the methods of the service, used by one thread."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Coroutine, Sequence

@@ -1,5 +1,7 @@
 """Middleware before the application: checks of host, origin, content type and size, and metrics of requests."""
 
+from __future__ import annotations
+
 import logging
 import re
 import time

@@ -1,5 +1,7 @@
 """Limits of the service: sizes of a request and its answer, and how much may wait at once."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from pydantic import Field, computed_field

@@ -1,5 +1,7 @@
 """Loading the classifier and the methods named on the command line of `explearn serve`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Counters of the service, for Prometheus. Labels never hold text from clients."""
 
+from __future__ import annotations
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0)

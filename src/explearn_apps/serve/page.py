@@ -1,5 +1,7 @@
 """The page: a form, and below it the prediction for a text with explanations. It works without a script."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

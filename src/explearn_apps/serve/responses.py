@@ -1,5 +1,7 @@
 """JSON responses; every error is `{"error": one sentence}`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException

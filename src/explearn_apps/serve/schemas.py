@@ -1,5 +1,7 @@
 """The JSON of the service: requests and answers."""
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 Modules that call a language model are imported where they are needed, as they belong to an extra.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,5 +1,7 @@
 """Text with its marked words in double square brackets, for sheets; `parse_marked` reads it."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from itertools import groupby
 

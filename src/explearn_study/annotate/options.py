@@ -3,6 +3,8 @@
 It only limits spending: no answer depends on it.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from typing import Annotated

@@ -10,6 +10,8 @@ All files except the answers are rationales in the format `mask` of docs/study/d
 Each text and annotator has one line, which a later import replaces.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

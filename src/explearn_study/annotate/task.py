@@ -1,5 +1,7 @@
 """A task for annotation: its texts, its labels, and people's marks."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest

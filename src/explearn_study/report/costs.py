@@ -1,5 +1,7 @@
 """The figures that depend on the machine: costs of the methods, read, and kept apart from all other figures."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 
 from explearn.core.documents import read_json

@@ -1,5 +1,7 @@
 """The section on how Marker improves with marked texts of a task: a plot, and a table of the figures."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

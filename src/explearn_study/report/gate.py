@@ -1,5 +1,7 @@
 """`explearn gate`: is a run within noise of another, or has a figure or the verdict become worse than a rule allows?"""
 
+from __future__ import annotations
+
 import math
 import os
 import subprocess

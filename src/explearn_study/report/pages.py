@@ -4,6 +4,8 @@ report.html has everything. report.md leaves out what depends on the machine, so
 bytes; machine/costs.md has the rest.
 """
 
+from __future__ import annotations
+
 import posixpath
 import re
 from collections.abc import Sequence

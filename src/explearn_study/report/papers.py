@@ -1,5 +1,7 @@
 """The papers' figures next to ours, if a run has their data; the papers' are in papers.yaml."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

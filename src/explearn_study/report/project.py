@@ -4,6 +4,8 @@ Files under reports/machine, report.html, its manifest and costs.json hold times
 the results: the same results give the same bytes under the same package versions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """The section that compares L2E's students with their teachers, like tables 1 to 5 of the paper."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """The contents of the report for one task, read from the files that the stages wrote."""
 
+from __future__ import annotations
+
 from explearn.core.documents import read_json
 from explearn.core.examples import SPLITS
 from explearn.evaluation import compare_methods

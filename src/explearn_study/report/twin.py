@@ -1,5 +1,7 @@
 """The section on how methods rank where faithfulness is measured on a twin of the classifier."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

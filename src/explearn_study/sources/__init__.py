@@ -4,6 +4,8 @@ Reading (`explearn.text.rows`, `hub`), row mapping (`adapters`) and sampling (`s
 of source pass through the same adapter and the same sampling.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The adapters by name, and those of plain classification data sets (a text or a pair, and a label)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,7 @@
 """Adapters for data sets with rationales: the project's own corpus, HateXplain and Movie Rationales."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Mapping

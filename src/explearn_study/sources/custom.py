@@ -1,5 +1,7 @@
 """The adapter for a user's own table, whose columns are named in the parameters."""
 
+from __future__ import annotations
+
 from explearn.core.errors import ParamsError
 from explearn.text.custom import CustomRows
 from explearn.text.mapping import one_of

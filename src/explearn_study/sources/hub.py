@@ -1,5 +1,7 @@
 """Readers of a task's rows from files, folders and data sets of the hub."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import repeat
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The interface of adapters, which turn a raw row into words, a label and marks."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,6 +4,8 @@ A classifier that learns to predict `neutral` if the marked words are masked has
 rationales then show what the classifier really uses.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from explearn.core.errors import ParamsError

@@ -1,5 +1,7 @@
 """The parameters of the source of a task's texts."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 from pydantic import Field

@@ -1,5 +1,7 @@
 """The adapter for extractive question answering: a question, a passage, and the answer's words in it (SQuAD)."""
 
+from __future__ import annotations
+
 from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS
 from explearn.core.validation import Count, Shape
 from explearn.core.words import locate

@@ -1,5 +1,7 @@
 """Readers of rationale files, which check them against the examples."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable
 from itertools import zip_longest
 from pathlib import Path

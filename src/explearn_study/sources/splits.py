@@ -4,6 +4,8 @@ Texts are ordered by the SHA-256 of "SEED:ID", and a sample takes the first text
 smaller sample is part of a larger one with the same seed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from fractions import Fraction
 

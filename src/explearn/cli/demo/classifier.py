@@ -1,5 +1,7 @@
 """The demo's classifier: four news topics, fine-tuned from the encoder that comes in a package."""
 
+from __future__ import annotations
+
 import json
 from importlib import resources
 from typing import Any

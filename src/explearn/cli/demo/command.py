@@ -1,5 +1,7 @@
 """`explearn demo`: a first explanation within a minute, with nothing to download or prepare."""
 
+from __future__ import annotations
+
 import os
 import time
 from pathlib import Path

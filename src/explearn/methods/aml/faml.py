@@ -4,6 +4,8 @@ Beyond the paper, the search can also try maps that no G gave (option `samples`)
 exchanged, and the best tops of all maps joined into one.
 """
 
+from __future__ import annotations
+
 import copy
 import os
 from collections.abc import Sequence

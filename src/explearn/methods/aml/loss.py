@@ -8,6 +8,8 @@ removed  gates on attention leave tokens out, in classifiers that read the last 
          does not train this way, but its metrics delete words.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import torch

@@ -1,5 +1,7 @@
 """pAML: the attribution model trained once on many texts, and one pass of it to explain (AML, section 3)."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby

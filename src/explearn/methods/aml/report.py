@@ -1,5 +1,7 @@
 """The report's section on AML: how pAML was trained, and by which metric fAML chose its maps."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

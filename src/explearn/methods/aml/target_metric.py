@@ -3,6 +3,8 @@
 They are those of `explearn.metrics.faithfulness`, each alone, so that no more passes are made than the metric needs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from itertools import product
 

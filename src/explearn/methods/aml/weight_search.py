@@ -1,5 +1,7 @@
 """The search for the weights of AML's loss, by Optuna (AML, section 4): TPE over [0, 1] each, validation split."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -7,7 +9,7 @@ from explearn.core.extras import check_installed
 from explearn.methods.aml.loss import DivergedError, Weights
 
 if TYPE_CHECKING:
-    pass
+    import optuna
 
 NAMES = ("prediction_weight", "size_weight", "inverse_weight")
 

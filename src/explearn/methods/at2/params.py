@@ -1,5 +1,7 @@
 """Options of AT2."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from pydantic import Field

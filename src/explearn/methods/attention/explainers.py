@@ -1,5 +1,7 @@
 """Methods that use only attention: raw, averaged over layers, rolled out through them, and as a flow."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

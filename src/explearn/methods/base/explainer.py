@@ -5,6 +5,8 @@ sub-token scores, and progress. Most methods score one batch at a time (BatchExp
 length within the token budget.
 """
 
+from __future__ import annotations
+
 import importlib.metadata
 import inspect
 import logging

@@ -3,6 +3,8 @@
 The folder of a trained explainer has config.json, one safetensors file, and whatever else a method writes.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 from abc import abstractmethod

@@ -1,5 +1,7 @@
 """The numbers of a classifier that methods explain."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 import torch

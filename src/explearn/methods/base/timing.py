@@ -1,5 +1,7 @@
 """Explaining some texts with one method while counting passes and measuring time and memory."""
 
+from __future__ import annotations
+
 import gc
 import time
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """The training loop of the learned explainers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar

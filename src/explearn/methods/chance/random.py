@@ -1,5 +1,7 @@
 """Scores that do not depend on the model: the lower bound for every method."""
 
+from __future__ import annotations
+
 import hashlib
 
 import numpy as np

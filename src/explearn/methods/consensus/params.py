@@ -1,5 +1,7 @@
 """Options of the consensus."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator

@@ -1,5 +1,7 @@
 """The report's section on the consensus: the weight of each signal and word feature."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple

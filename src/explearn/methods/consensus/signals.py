@@ -4,6 +4,8 @@ Each is the word score of the method of its name with its default options: same 
 from sub-tokens to words.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np

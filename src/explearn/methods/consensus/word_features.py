@@ -3,6 +3,8 @@
 To add a column, add its function to WORD_COLUMNS.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

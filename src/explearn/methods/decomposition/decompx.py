@@ -1,5 +1,7 @@
 """DecompX: one vector for each token, carried through all layers to the class's logit."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 

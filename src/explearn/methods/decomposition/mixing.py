@@ -10,6 +10,8 @@ et al. 2021). As there, the value bias belongs to the value vector: attention ro
 and the biases of layer norms belong to no token.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Literal

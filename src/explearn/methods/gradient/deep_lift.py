@@ -1,5 +1,7 @@
 """DeepLIFT, computed by captum."""
 
+from __future__ import annotations
+
 import warnings
 
 import torch

@@ -1,5 +1,7 @@
 """A classifier as a function of its word embeddings, as captum needs it, and baseline embeddings."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 

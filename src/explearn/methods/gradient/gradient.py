@@ -1,5 +1,7 @@
 """The gradient at the word embeddings, by itself and times the embeddings, computed by captum."""
 
+from __future__ import annotations
+
 from captum import attr
 from torch import Tensor
 

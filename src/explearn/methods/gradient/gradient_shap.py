@@ -1,5 +1,7 @@
 """GradientSHAP."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 

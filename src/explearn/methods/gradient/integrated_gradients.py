@@ -1,5 +1,7 @@
 """Integrated gradients of a whole text, or of one word at a time, computed by captum."""
 
+from __future__ import annotations
+
 import torch
 from captum import attr
 from torch import Tensor

@@ -1,5 +1,7 @@
 """Explanations from queries and keys through learned weights (IvRA 2.1; Attention-SMaT, Fernandes et al. 2022)."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import Any, NamedTuple

@@ -4,6 +4,8 @@ Source: Xie, Vosoughi, Hassanpour (2024), "IvRA: A Framework to Enhance Attentio
 with Interpretability-Driven Training"; Attention-SMaT: Fernandes et al. (2022), "Learning to Scaffold".
 """
 
+from __future__ import annotations
+
 import copy
 import logging
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """Options of IvRA and Attention-SMaT."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,5 +1,7 @@
 """The report's section on IvRA: how it was trained, and the coefficients of heads and layers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

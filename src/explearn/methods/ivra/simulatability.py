@@ -3,6 +3,8 @@
 Source: IvRA 2.2.1 and B.1-2.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Training a classifier and its attention module together, on the task and on chosen criteria (IvRA 2.2, B, H)."""
 
+from __future__ import annotations
+
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,6 +3,8 @@
 Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Generating Stable Explanations Fast".
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self

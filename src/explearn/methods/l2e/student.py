@@ -3,6 +3,8 @@
 b = batch, n = tokens, h = heads, d = width.
 """
 
+from __future__ import annotations
+
 import math
 
 import torch

@@ -1,5 +1,7 @@
 """Training a student on a teacher's lessons, with early stopping on how well it agrees with the teacher."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Marker's network, from a word's attention to the probability that it is evidence, and its training."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Options of Marker."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,5 +1,7 @@
 """Marker's training targets: how far each word is evidence, by people's marks or by the consensus of signals."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain

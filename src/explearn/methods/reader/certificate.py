@@ -3,6 +3,8 @@
 b = batch, n = tokens.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

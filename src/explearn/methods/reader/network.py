@@ -3,6 +3,8 @@
 b = batch, n = tokens, C = classes.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Options of Reader."""
 
+from __future__ import annotations
+
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator

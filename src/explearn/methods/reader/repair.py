@@ -1,5 +1,7 @@
 """Correct Reader's scores for a text with further answers from the classifier."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

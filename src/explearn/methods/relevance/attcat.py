@@ -1,5 +1,7 @@
 """CAT and AttCAT: hidden states times their gradients, added up over the layers."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 

@@ -4,6 +4,8 @@ A rule replaces the gradient of a module or function. The tables below map kinds
 autograd applies them in whatever order a model runs its parts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial

@@ -1,5 +1,7 @@
 """CAM and Grad-CAM for text: the last layer's attention from [CLS], weighted by what it does for the class."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 import torch

@@ -1,5 +1,7 @@
 """Generic attention explainability (GAE), over all heads or over those that matter."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import torch

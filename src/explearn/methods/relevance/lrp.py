@@ -5,6 +5,8 @@ block (`anatomy.BlockTrace`). Tanh, ReLU, GELU, softmax, layer norms and the sca
 unchanged, and biases take none. Texts of a batch do not affect each other, and positions of padding get 0.
 """
 
+from __future__ import annotations
+
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

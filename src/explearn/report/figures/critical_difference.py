@@ -4,6 +4,8 @@ Source: Demsar (2006), Statistical Comparisons of Classifiers over Multiple Data
 of `explearn.metrics.significance` in place of Nemenyi's, as Benavoli, Corani and Mangili (2016) advise.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import partial
 from math import ceil

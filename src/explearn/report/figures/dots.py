@@ -1,5 +1,7 @@
 """The overview: a named row per method, a panel per question, and the time."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 

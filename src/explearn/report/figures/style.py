@@ -3,6 +3,8 @@
 The SVG depends only on the numbers (no date, fixed ids) and keeps its text as text.
 """
 
+from __future__ import annotations
+
 import io
 import re
 from collections.abc import Iterable, Mapping

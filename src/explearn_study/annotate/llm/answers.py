@@ -1,5 +1,7 @@
 """Parsing a model's answer into label, evidence and reason; nearly valid answers are repaired."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """Comparing models and prompts on texts marked by people, and picking one (ExpNet, appendix A.1, stages 1 and 2)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

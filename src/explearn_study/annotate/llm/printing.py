@@ -1,5 +1,7 @@
 """Printing what the commands of `explearn annotate` report on models' answers: estimates, summaries, tables."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any

@@ -4,6 +4,8 @@ A prompt is a YAML file NAME-NUMBER.yaml in `prompts/`, or a file of the user's.
 changed: a better wording is a new number, so that a report's `evidence-1` always means the same words.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 Used by the stage rationalise and `explearn annotate`.
 """
 
+from __future__ import annotations
+
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Sequence

@@ -7,6 +7,8 @@ earlier round goes before a later one. A quote that skips words (`warm ... funny
 A quote without a place is a hallucination: it is counted and marks nothing.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Collection, Sequence

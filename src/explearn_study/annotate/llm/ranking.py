@@ -1,5 +1,7 @@
 """A language model ranks a text's words for the class that a classifier gave (Barkan et al. 2024, section 4, LLM)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """The rationales in a model's answers, and the reasons for dropping others (ExpNet, appendix A.1, stage 3)."""
 
+from __future__ import annotations
+
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence

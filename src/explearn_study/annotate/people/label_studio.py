@@ -4,6 +4,8 @@ Spans are in characters: a word is marked if any of its characters lies in one. 
 words, because the tool uses its own ids; texts with the same words are distinguished by a task id in the tool's fields.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -5,6 +5,8 @@ differ. `predict`: predict the model's label (`explearn_study.annotate.people.si
 (none in `mark`); only rows that a person changes or confirms are read back.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

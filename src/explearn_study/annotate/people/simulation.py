@@ -4,6 +4,8 @@ Every person sees half of the texts with a method's top words marked, half witho
 text that one person sees with marks, the next sees without.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
