@@ -128,8 +128,8 @@ def measure(
     if "cons" in criteria:
         states = aggregate_states(classifier, encodings)
         for method, consistent in consistency(states, scores).items():
-            by_text[method]["cons"] = consistent.by_text
-            values[method]["cons"] = consistent.value or 0.0
+            by_text[method]["cons"] = consistent.values
+            values[method]["cons"] = consistent.figure or 0.0
     return {method: Measured(values[method], by_text[method]) for method in found}
 
 

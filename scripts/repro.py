@@ -7,8 +7,8 @@ than one core busy. Here N stages run side by side, each by a `dvc repro` of its
 several of them for stages that do not depend on each other), as soon as all they need is there. `make repro` sets
 threads and instructions.
 
---jobs is the number of cores unless given; one where there is a GPU, which stages share badly. Ends with a table of times,
-and the exit code of the first `dvc repro` that failed, once those that run beside it have ended.
+--jobs is the number of cores unless given; one where there is a GPU, which stages share badly. Ends with a table of
+times, and the exit code of the first `dvc repro` that failed, once those that run beside it have ended.
 """
 
 from __future__ import annotations

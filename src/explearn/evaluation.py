@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example
 from explearn.core.extras import need
 from explearn.methods.registry import get_info
-from explearn.metrics.agreement import rank_agreement
+from explearn.metrics.arrays import check_scores, correlation, ranks, ratio
 from explearn.metrics.base import Metric
 from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
 from explearn.metrics.params import EvaluateParams
@@ -33,7 +34,32 @@ if TYPE_CHECKING:
     from explearn.predictors.predictor import Predictor
     from explearn.text.encoding import Encoding
 
-Array = NDArray[np.float64]
+
+def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
+    """Compute Spearman's rho of two methods' word scores in a text, mean over texts.
+
+    A text in which one of the two methods gives all words the same score has no rho and is left out for that pair; NaN
+    if no text is left. The diagonal is 1.
+
+    Args:
+        scores: method -> one array (words,) per text; the texts in the same order for all methods.
+
+    Returns:
+        (methods, methods), in [-1, 1].
+
+    Raises:
+        DataError: a score is not finite.
+    """
+    total = np.zeros((len(scores), len(scores)))
+    texts = np.zeros_like(total)
+    for of_text in zip(*scores.values(), strict=True):
+        ranked = ranks([check_scores(of_method) for of_method in of_text])
+        rho = correlation(ranked[:, None], ranked[None, :])
+        total += np.nan_to_num(rho)
+        texts += ~np.isnan(rho)
+    return ratio(total, texts)
+
+
 Figures = dict[str, int | float | None]
 
 MAIN = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")

@@ -23,7 +23,6 @@ def serve(
         list[str] | None,
         typer.Argument(
             help="Bundles (`explearn export`), as folders or hub names; folders of trained explainers.",
-            show_default=False,
         ),
     ] = None,
     classifier: Annotated[
@@ -31,7 +30,6 @@ def serve(
         typer.Option(
             help="Folder of a saved sequence classifier, or its hub name (default: the one in the bundle).",
             envvar="EXPLEARN_CLASSIFIER",
-            show_default=False,
         ),
     ] = None,
     label_name: LabelNames = None,
@@ -47,7 +45,6 @@ def serve(
         Path | None,
         typer.Option(
             help="Manifest (.json) next to a page of `explearn compare` for this classifier; its verdict is shown.",
-            show_default=False,
         ),
     ] = None,
     host: Annotated[

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution, filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
@@ -22,10 +22,10 @@ from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.explainer import L2E
-from explearn.metrics.arrays import mean_where_defined
+from explearn.metrics.arrays import levels, mean_where_defined
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.sanity import rank_correlations, top_overlaps
-from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
+from explearn.metrics.stability import lexical_similarity, nearest, semantic_similarity
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.predictor import Predictor
@@ -44,8 +44,7 @@ WARM_UP_TEXTS = 2
 """Texts that the teacher explains before it is timed: first calls load kernels and allocate buffers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedTexts:
+class ComparedTexts(NamedTuple):
     """The texts that teacher and students explain.
 
     Attributes:
@@ -60,7 +59,7 @@ class ComparedTexts:
     examples: Sequence[Example]
     encodings: Sequence[Encoding]
     targets: Sequence[int]
-    marked: Sequence[NDArray[np.bool_] | None]
+    marked: Sequence[Mask | None]
     neighbours: Mapping[str, NDArray[np.intp]]
     k: int
 
@@ -180,7 +179,7 @@ def _explain(
     return explained, (time.perf_counter() - start) / len(examples)
 
 
-def _teacher_weights(explained: Mapping[str, Sequence[Attribution]], lessons: Lessons) -> list[NDArray[np.float64]]:
+def _teacher_weights(explained: Mapping[str, Sequence[Attribution]], lessons: Lessons) -> list[Array]:
     """Return the word weights of a teacher on each text, combined over its members."""
     weights = []
     for attributions in zip(*explained.values(), strict=True):
@@ -197,7 +196,7 @@ def _compared_texts(
     predicted: Sequence[str],
 ) -> ComparedTexts:
     gold = workspace.read_gold(task, params)
-    marked: list[NDArray[np.bool_] | None] = []
+    marked: list[Mask | None] = []
     for example, label in zip(examples, predicted, strict=True):
         judged = example.id in gold and label == example.label
         marked.append(np.asarray(gold[example.id], dtype=np.bool_) if judged else None)
@@ -216,7 +215,7 @@ def _compared_texts(
     )
 
 
-def _teacher_side(weights: Sequence[NDArray[np.float64]], lessons: Lessons, formulation: str) -> SideScores:
+def _teacher_side(weights: Sequence[Array], lessons: Lessons, formulation: str) -> SideScores:
     if formulation == "labelling":
         return SideScores(weights, [levels(scores, lessons.signed) for scores in weights])
     return SideScores([np.abs(scores) for scores in weights])

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.parquet import make_schema, parquet_writer, read_table
 
 if TYPE_CHECKING:
     # It imports torch, which takes seconds; reading results does not need it.
     from explearn.evaluation import Evaluation
 
-Array = NDArray[np.float64]
 Path = str | os.PathLike[str]
 
 _STRING = pa.string()

@@ -8,12 +8,12 @@ as the side with fewer has, the best ones by score.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array, Mask
 from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.faithfulness import logit
 from explearn.metrics.plausibility import ranking
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from explearn.predictors.cached import CachedPredictions
     from explearn.predictors.encoding import Encoding
 
-Array = NDArray[np.float64]
 SIDES = ("teacher", "student", "random")
 
 COMPARED = (
@@ -44,8 +43,7 @@ COMPARED = (
 """Metrics that teacher and student are compared by."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SideScores:
+class SideScores(NamedTuple):
     """One side's explanations of n texts.
 
     Attributes:
@@ -57,8 +55,7 @@ class SideScores:
     levels: Sequence[NDArray[np.int8]] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChosenWords:
+class ChosenWords(NamedTuple):
     """The words of a text that make its explanation.
 
     Attributes:
@@ -120,7 +117,7 @@ def judge(
     encodings: Sequence[Encoding],
     predictions: CachedPredictions,
     neighbours: Mapping[str, NDArray[np.intp]],
-    gold: Sequence[NDArray[np.bool_] | None],
+    gold: Sequence[Mask | None],
     k: int,
 ) -> dict[str, dict[str, Array]]:
     """Return the metrics of teacher, student and chance on each text.
@@ -174,7 +171,7 @@ def judge(
     return values
 
 
-def _agreement(scores: Sequence[Array], gold: Sequence[NDArray[np.bool_] | None], k: int) -> Array:
+def _agreement(scores: Sequence[Array], gold: Sequence[Mask | None], k: int) -> Array:
     """Return precision, recall and F1 of the k best words, (3, n); NaN for texts that are not judged."""
     agreement = np.full((3, len(gold)), np.nan)
     for text, marked in enumerate(gold):

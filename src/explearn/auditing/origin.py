@@ -14,7 +14,6 @@ from pydantic_core import to_jsonable_python
 from explearn.comparison.provenance import check_manifest_place, manifest_of, page_facts
 from explearn.core.compute import ComputeOptions
 from explearn.core.escape import printable
-from explearn.core.extras import check_installed
 from explearn.core.writing import check_own, is_page, write_json, write_text
 from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import part, write_manifest
@@ -44,8 +43,7 @@ class Origin:
 
 
 def check_page(path: Path) -> None:
-    """Raise an error if the page cannot be drawn, or if a file of another kind would be replaced."""
-    check_installed("matplotlib", extra="report", what="the page of an audit")
+    """Raise an error if a file of another kind would be replaced."""
     check_own(path, is_page, "a page of Explearn")
     check_manifest_place(path)
 
@@ -95,7 +93,6 @@ class Result:
         Raises:
             ParamsError: a file of another kind would be replaced.
             DataError: a file cannot be written.
-            MissingExtraError: `explearn[report]` is not installed.
         """
         page = Path(path)
         check_page(page)

@@ -52,14 +52,10 @@ def _options(
 
 @command
 def methods(
-    name: Annotated[
-        str | None, typer.Argument(help="Describe this method: definition, sources and options.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Describe this method: definition, sources and options.")] = None,
     classifier: Annotated[
         str | None,
-        typer.Option(
-            help="Folder or hub name: list only methods that can explain it, and why others cannot.", show_default=False
-        ),
+        typer.Option(help="Folder or hub name: list only methods that can explain it, and why others cannot."),
     ] = None,
 ) -> None:
     """List all methods, those that need no training first, with their cost per text and what they need; or describe

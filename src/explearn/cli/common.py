@@ -32,7 +32,7 @@ DEFAULT_SEED = 13
 
 Seed = Annotated[
     int,
-    typer.Option(help="Random seed.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED, show_default=False),
+    typer.Option(help="Random seed.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED),
 ]
 
 

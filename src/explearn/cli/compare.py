@@ -28,7 +28,6 @@ def compare(
         typer.Option(
             help="Folder of a trained explainer, or a bundle, to evaluate with the methods; may be repeated. Texts "
             "that it was trained on are left out.",
-            show_default=False,
         ),
     ] = None,
     budget: Annotated[

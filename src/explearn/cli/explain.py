@@ -39,7 +39,6 @@ Versus = Annotated[
     str | None,
     typer.Option(
         help="Explain why the target rather than this class: the difference of their logits.",
-        show_default=False,
         rich_help_panel="What is explained",
     ),
 ]
@@ -49,7 +48,6 @@ Token = Annotated[
         help="For a model that classifies tokens: the word whose class is explained, as its number from 0, or the "
         "word itself if it occurs once in the text.",
         metavar="N|WORD",
-        show_default=False,
         rich_help_panel="What is explained",
     ),
 ]
@@ -61,7 +59,6 @@ Interactions = Annotated[
         metavar="N",
         min=2,
         max=MOST_INTERACTING,
-        show_default=False,
         rich_help_panel="What is explained",
     ),
 ]
@@ -78,14 +75,13 @@ Table = Annotated[
     typer.Option(
         "--texts",
         help="Explain the texts of this .csv, .jsonl or .parquet table, or .txt file with one text per line.",
-        show_default=False,
         rich_help_panel=_FILE_PANEL,
     ),
 ]
 TextColumn = Annotated[str, typer.Option(help="Column with the text.", rich_help_panel=_FILE_PANEL)]
 PairColumn = Annotated[
     str | None,
-    typer.Option(help="Column with the second segment.", show_default=False, rich_help_panel=_FILE_PANEL),
+    typer.Option(help="Column with the second segment.", rich_help_panel=_FILE_PANEL),
 ]
 Files = Annotated[
     list[Path] | None,
@@ -93,7 +89,6 @@ Files = Annotated[
         help="Write to this file: .html (a page with the words in colour, with a manifest for `explearn "
         "verify` next to it), .parquet or .csv (one row per word), "
         ".jsonl (one line per text and method); may be repeated.",
-        show_default=False,
     ),
 ]
 
@@ -102,7 +97,7 @@ Files = Annotated[
 def explain(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Texts to explain (default: standard input, one text per line).", show_default=False),
+        typer.Argument(help="Texts to explain (default: standard input, one text per line)."),
     ] = None,
     classifier: options.ClassifierOption = "",
     label_name: options.LabelNames = None,

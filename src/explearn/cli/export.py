@@ -17,11 +17,11 @@ def export(
     out: Annotated[Path, typer.Option(help="The bundle to write: a new folder.")],
     explainer: Annotated[
         Path | None,
-        typer.Option(help="Folder of a trained explainer (data/explainers/TASK/NAME).", show_default=False),
+        typer.Option(help="Folder of a trained explainer (data/explainers/TASK/NAME)."),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Name of the method (default: the method of --explainer).", show_default=False),
+        typer.Option(help="Name of the method (default: the method of --explainer)."),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -32,18 +32,13 @@ def export(
         typer.Option(
             help="Folder or hub name of the bundle's classifier (default: the trained explainer's classifier, else "
             "any).",
-            show_default=False,
         ),
     ] = None,
     with_classifier: Annotated[
         bool, typer.Option("--with-classifier", help="Put the classifier into the bundle.")
     ] = False,
-    metrics: Annotated[
-        Path | None, typer.Option(help="A run's reports/metrics.json, for the model card.", show_default=False)
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="With --metrics: the task whose figures to use.", show_default=False)
-    ] = None,
+    metrics: Annotated[Path | None, typer.Option(help="A run's reports/metrics.json, for the model card.")] = None,
+    task: Annotated[str | None, typer.Option(help="With --metrics: the task whose figures to use.")] = None,
 ) -> None:
     """Write a bundle: an explainer with its classifier's fingerprint, options, figures and a model card.
 

@@ -36,7 +36,6 @@ LabelNames = Annotated[
     typer.Option(
         "--label-name",
         help="Rename a class of the classifier, CLASS=NAME, such as LABEL_0=negative; may be repeated.",
-        show_default=False,
         rich_help_panel="Classifier",
     ),
 ]
@@ -53,7 +52,6 @@ Explainers = Annotated[
     typer.Option(
         help="Folder of a trained explainer (data/explainers/TASK/NAME), or a bundle of any method (`explearn "
         "export`); may be repeated.",
-        show_default=False,
         rich_help_panel="Methods",
     ),
 ]
@@ -72,7 +70,6 @@ Targets = Annotated[
     typer.Option(
         help="Class to explain; may be repeated (default: the predicted class; for a multi-label classifier each label "
         "that applies; for a regression each value).",
-        show_default=False,
         rich_help_panel="What is explained",
     ),
 ]
@@ -88,7 +85,6 @@ Windows = Annotated[
     typer.Option(
         help="Read texts that are too long for the classifier through windows that begin this many sub-tokens apart "
         "(default: they are cut).",
-        show_default=False,
         rich_help_panel="What is explained",
     ),
 ]
@@ -97,7 +93,6 @@ Completion = Annotated[
     typer.Option(
         help="A JSON or YAML file: the prompt and label words of a generative model (default: completion.json next to "
         "the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
-        show_default=False,
         rich_help_panel="Classifier",
     ),
 ]
@@ -106,7 +101,6 @@ LLM = Annotated[
     typer.Option(
         help="A YAML file, instead of a classifier: the model behind an OpenAI-compatible server, its prompt, label "
         "words and budget (docs/explearn/llm.md).",
-        show_default=False,
         rich_help_panel="Classifier",
     ),
 ]

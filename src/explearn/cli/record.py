@@ -32,7 +32,7 @@ def _print_schema(wanted: bool) -> None:
 
 Explained = Annotated[
     Path | None,
-    typer.Option(help="Folder of a trained explainer, or a bundle.", show_default=False, rich_help_panel="Methods"),
+    typer.Option(help="Folder of a trained explainer, or a bundle.", rich_help_panel="Methods"),
 ]
 Method = Annotated[
     str | None,
@@ -46,14 +46,14 @@ Method = Annotated[
 
 @command
 def record(
-    text: Annotated[str, typer.Argument(help="The text.", show_default=False)],
+    text: Annotated[str, typer.Argument(help="The text.")],
     classifier: options.ClassifierOption = "",
     llm: options.LLM = None,
     method: Method = None,
     explainer: Explained = None,
     option: options.Options = None,
     comparison: Annotated[
-        Path | None, typer.Option(help="JSON that `explearn compare` wrote next to its page.", show_default=False)
+        Path | None, typer.Option(help="JSON that `explearn compare` wrote next to its page.")
     ] = None,
     exchange: Annotated[
         str | None,
@@ -66,9 +66,7 @@ def record(
     ] = None,
     pair: Annotated[str | None, typer.Option(help="Second segment, for classifiers of pairs.")] = None,
     hash_only: Annotated[bool, typer.Option("--hash-only", help="Leave out the text; keep its SHA-256.")] = False,
-    key: Annotated[
-        Path | None, typer.Option(help="PEM file with a private Ed25519 key to sign with.", show_default=False)
-    ] = None,
+    key: Annotated[Path | None, typer.Option(help="PEM file with a private Ed25519 key to sign with.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write; the record goes next to it, as JSON.")] = Path(
         "record.html"
     ),

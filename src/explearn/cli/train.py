@@ -21,7 +21,6 @@ def train(
         typer.Argument(
             help="reader or paml_states, which learn from the classifier's predictions; marker, which learns from "
             "marked words or, without any, from the consensus; ivra or smat, which weigh attention and need labels.",
-            show_default=False,
         ),
     ],
     texts: Table,

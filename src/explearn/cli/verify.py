@@ -27,7 +27,6 @@ def verify(
         str,
         typer.Option(
             help="Folder or hub name of the record's classifier.",
-            show_default=False,
             envvar="EXPLEARN_CLASSIFIER",
             rich_help_panel=_RECORDS,
         ),
@@ -36,16 +35,13 @@ def verify(
     explainer: Explained = None,
     text: Annotated[
         str | None,
-        typer.Option(help="The text of a record with only its hash.", show_default=False, rich_help_panel=_RECORDS),
+        typer.Option(help="The text of a record with only its hash.", rich_help_panel=_RECORDS),
     ] = None,
-    pair: Annotated[
-        str | None, typer.Option(help="Its second segment.", show_default=False, rich_help_panel=_RECORDS)
-    ] = None,
+    pair: Annotated[str | None, typer.Option(help="Its second segment.", rich_help_panel=_RECORDS)] = None,
     key: Annotated[
         Path | None,
         typer.Option(
             help="PEM file with the public key that must have signed the record.",
-            show_default=False,
             rich_help_panel=_RECORDS,
         ),
     ] = None,

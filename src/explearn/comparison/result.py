@@ -114,7 +114,6 @@ class Comparison:
         Raises:
             UnknownNameError: there is no such metric.
             ParamsError: it has no paired tests.
-            MissingExtraError: `explearn[report]` is not installed.
         """
         from explearn.report.figures.critical_difference import critical_difference_picture
         from explearn.report.figures.style import svg

@@ -19,7 +19,6 @@ from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.core.extras import check_installed
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
 from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked, write_text
@@ -105,8 +104,7 @@ def compare(
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.
         out: the page to write, next to which goes a manifest with the same name, ending in .json, for
-            `explearn verify`. Existing files that are not a page or a manifest are not replaced. None: no page, for
-            which the extra `report` is not needed.
+            `explearn verify`. Existing files that are not a page or a manifest are not replaced. None: no page.
         work: folder that keeps the plan and the scores of finished methods, so that a later call with the same
             arguments does not compute them again. None: nothing is kept.
         options: further settings.
@@ -119,7 +117,6 @@ def compare(
         ParamsError: another argument cannot be used.
         UnknownNameError: there is no such method.
         ModelError: the classifier cannot be loaded.
-        MissingExtraError: `explearn[report]`, which the page needs, is not installed.
         UnsupportedError: no method can explain the classifier.
 
     Example:
@@ -202,7 +199,6 @@ def _check_unit(unit: Unit) -> None:
 def _check_files(out: Path | None, work: Path | None) -> None:
     """Raise an error if the page cannot be drawn, or if a file or folder of something else would be replaced."""
     if out is not None:
-        check_installed("matplotlib", extra="report", what="the page of a comparison")
         from explearn.comparison.provenance import check_manifest_place
 
         check_own(out, is_page, "a page of Explearn")

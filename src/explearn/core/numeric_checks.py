@@ -1,12 +1,9 @@
-"""Checks that numbers are finite: weights after training and loading, logits while explaining and evaluating."""
+"""A check that weights are finite, after training and loading."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from explearn.core.errors import ModelError
 
@@ -30,17 +27,3 @@ def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: st
                 f"{what}: {bad:,} of the {tensor.numel():,} values of {name} are NaN or infinite; expected finite "
                 f"weights; {hint}"
             )
-
-
-def check_logits(logits: NDArray[Any], what: str) -> None:
-    """Raise ModelError if a logit, or a probability computed from it, is NaN or infinite.
-
-    Args:
-        logits: numbers, of any shape.
-        what: the classifier's name, for the message.
-    """
-    if not np.isfinite(logits).all():
-        raise ModelError(
-            f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "
-            "this precision"
-        )

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, GetPydanticSchema, PlainSerializer, WrapValidator
 from pydantic_core import core_schema
 
+from explearn.core.arrays import Array32, Mask
 from explearn.core.certificate import Certificate
 from explearn.core.errors import DataError, kind_of
 from explearn.core.examples import check_words
@@ -42,14 +42,14 @@ class TopWord(NamedTuple):
 # ---- types of fields -------------------------------------------------------------------------------------------------
 
 
-def _to_array(numbers: tuple[float | None, ...]) -> NDArray[np.float32]:
+def _to_array(numbers: tuple[float | None, ...]) -> Array32:
     array = np.array(numbers, dtype=np.float64)  # None becomes NaN
     for position in np.flatnonzero(np.abs(array) > FLOAT32_MAX).tolist():
         raise ValueError(f"entry {position}: got {numbers[position]}; expected a finite number (float32)")
     return array.astype(np.float32)
 
 
-def _dumped(array: NDArray[np.float32], info: core_schema.SerializationInfo) -> Any:
+def _dumped(array: Array32, info: core_schema.SerializationInfo) -> Any:
     if info.mode == "python":
         return array
     return [None if math.isnan(number) else number for number in array.tolist()]
@@ -62,7 +62,7 @@ def _scores_schema(_: Any, handler: Any) -> core_schema.CoreSchema:
     return core_schema.no_info_after_validator_function(_to_array, numbers, serialization=dumped)
 
 
-Scores = Annotated[NDArray[np.float32], GetPydanticSchema(_scores_schema)]
+Scores = Annotated[Array32, GetPydanticSchema(_scores_schema)]
 """Scores as float32. NaN, which is null in JSON: no score."""
 
 Texts = Annotated[tuple[UnicodeText, ...], Field(strict=False)]
@@ -143,11 +143,11 @@ class Record:
         return joined_words(self.spans, self.pair_start)
 
     @property
-    def read(self) -> NDArray[np.bool_]:
+    def read(self) -> Mask:
         """Whether each word has a score, (words,)."""
         return ~np.isnan(self.scores)
 
-    def filled(self, value: float | None = None) -> NDArray[np.float32]:
+    def filled(self, value: float | None = None) -> Array32:
         """Return the scores, (words,), with a number in place of NaN.
 
         Args:
@@ -220,7 +220,7 @@ class Record:
         return f"{type(self).__name__}(method={self.method!r}, target={self.target!r}, {size}{output})"
 
 
-def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[np.float32]:
+def filled(scores: Array32, value: float | None = None) -> Array32:
     """Return word scores, (words,), with a number in place of NaN; see `Attribution.filled`."""
     read = ~np.isnan(scores)
     if read.all():

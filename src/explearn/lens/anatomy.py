@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +29,7 @@ _FUNCTIONS: dict[str, Activation] = {"relu": nn.functional.relu, "tanh": torch.t
 """Activations that a head calls as functions (`architectures.HeadParts`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderBlock:
+class EncoderBlock(NamedTuple):
     """A Transformer block with layer norms after the residual sums (post-LN), as in all supported encoders.
 
     x -> attention_norm(x + output(attention(query(x), key(x), value(x)))) = y
@@ -49,8 +48,7 @@ class EncoderBlock:
     norm: nn.LayerNorm
 
 
-@dataclass(frozen=True, slots=True)
-class ClassificationHead:
+class ClassificationHead(NamedTuple):
     """A classification head on the first token's vector: classifier(activation(dense(h)))."""
 
     dense: nn.Linear
@@ -58,8 +56,7 @@ class ClassificationHead:
     classifier: nn.Linear
 
 
-@dataclass(frozen=True, slots=True)
-class Anatomy:
+class Anatomy(NamedTuple):
     """The parts of a sequence classifier.
 
     Attributes:
@@ -194,8 +191,7 @@ class BlockCall:
         return cast(Tensor, output[0] if isinstance(output, tuple) else output)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTrace:
+class BlockTrace(NamedTuple):
     """The intermediates of one block; b = batch, h = heads, n = tokens, d = width, m = width of the feed-forward layer.
 
     Attributes:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,9 +31,10 @@ from explearn.predictors.architectures import (
     unusual_build,
 )
 from explearn.predictors.encoding import Batch
-from explearn.predictors.heads.token_classification import classified_position
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import POSITION_MARKS
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 Reduced = TypeVar("Reduced")
 
@@ -354,7 +355,7 @@ def read_weights(model: Any, batch: Batch) -> Tensor:
         real = batch.attention_mask.float()
         return real / real.sum(-1, keepdim=True)
     if place == "marked":
-        position = classified_position(batch.marks["classified"])
+        position = batch.marks["classified"].long().argmax(1)
     elif place == "first":
         position = torch.zeros_like(ids[:, 0])
     else:

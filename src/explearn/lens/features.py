@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from explearn.core.arrays import Array32
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
-from explearn.core.numeric_checks import check_logits
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.lens.hooks import Hooks
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.labelled import check_logits
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 Layers = Literal["all"] | Sequence[int]
 """Layers whose attention is taken: indices from 0, or from the end if negative."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFeatures:
+class TokenFeatures(NamedTuple):
     """The features of one batch.
 
     Attributes:
@@ -94,10 +96,10 @@ class ExampleFeatures:
 
     example_id: str
     predicted: str
-    probabilities: NDArray[np.float32]
+    probabilities: Array32
     word_ids: NDArray[np.int32]
-    attention: NDArray[np.float32]
-    hidden: NDArray[np.float32] | None = None
+    attention: Array32
+    hidden: Array32 | None = None
 
 
 def feature_source(classifier: TransformerPredictor, layers: Layers = "all") -> dict[str, Any]:

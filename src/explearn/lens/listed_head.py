@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.numeric_checks import check_logits
 from explearn.lens.anatomy import activation_of, check_head, check_outputs, linear_map
 from explearn.lens.attention import layer_count, read_weights
 from explearn.lens.watch import watch
 from explearn.predictors.architectures import architecture, unusual_build
 from explearn.predictors.checks import same_logits
 from explearn.predictors.heads.question_answering import SpanScorer
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.labelled import check_logits
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 READ_ELSEWHERE = 0.01
 """Share of the largest gradient at the encoder's output that may be rounding."""

@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from explearn.core.arrays import Array, Array32
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 PIECES = 2048
 """Number of features that a word's pieces are hashed to."""
 
 
 @torch.inference_mode()
-def aggregate_states(
-    classifier: Predictor, encodings: Sequence[Encoding], description: str | None = None
-) -> NDArray[np.float64]:
+def aggregate_states(classifier: Predictor, encodings: Sequence[Encoding], description: str | None = None) -> Array:
     """Return hidden states averaged over all layers' outputs and all sub-tokens, special ones included, (n, d).
 
     The embeddings are not a layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
@@ -45,7 +45,7 @@ def aggregate_states(
         UnsupportedError: the model does not return its hidden states.
     """
 
-    def average(indices: list[int]) -> NDArray[np.float64]:
+    def average(indices: list[int]) -> Array:
         batch = classifier.batch([encodings[i] for i in indices])
         _, parts = _run(classifier.transformer, batch)
         real = batch.attention_mask[..., None].double()
@@ -164,7 +164,7 @@ def _pieces(word: str) -> list[str]:
     return pieces
 
 
-def word_embeddings(classifier: Predictor, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
+def word_embeddings(classifier: Predictor, encodings: Sequence[Encoding]) -> list[Array32]:
     """Return the mean input embedding of each word's sub-tokens, one array (words, d) per text.
 
     Rows of words without a sub-token are NaN.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,9 @@ from explearn.lens.hooks import Hooks
 from explearn.lens.words import word_layers
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.encoding import Batch
-from explearn.predictors.transformer import TransformerPredictor
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 
 @dataclass(slots=True)
@@ -102,8 +104,7 @@ def watch(classifier: TransformerPredictor, batch: Batch, first_layer: int = 0, 
     return Watched(logits, encoder.output[0], embedded, words[-1], attentions, inputs[first:])
 
 
-@dataclass(frozen=True, slots=True)
-class LayerGradients:
+class LayerGradients(NamedTuple):
     """The results of one forward and one backward pass, without a graph, in float32 (float64 for a float64 model).
 
     Each tuple holds one tensor for each requested layer, in the order in which the layers run; it is empty for a

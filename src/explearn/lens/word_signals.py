@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from explearn.core.arrays import Array32, Mask
 
 SIGNALS: tuple[str, ...] = ("rollout", "gae", "gradient", "attn_lrp")
 """The methods whose word scores are the signals, in the order of the columns of `WordSignals.scores`."""
@@ -28,10 +29,10 @@ class WordSignals:
     words: tuple[str, ...]
     predicted: str
     probability: float
-    scores: NDArray[np.float32]
+    scores: Array32
     target: str
 
     @property
-    def read(self) -> NDArray[np.bool_]:
+    def read(self) -> Mask:
         """Return which words the classifier read, bool, (words,): those that have a signal."""
         return np.asarray(~np.isnan(self.scores).all(-1))

@@ -14,7 +14,6 @@ from explearn.lens.features import ExampleFeatures, Layers, compute_features, fe
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.task import LabelledText, Lessons, Marks, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
-from explearn.predictors.heads.zero_shot import ZeroShotPredictor
 from explearn.predictors.predictor import Predictor
 
 
@@ -66,7 +65,7 @@ class ListedTask:
         seed: int = 13,
     ) -> None:
         check_classifier(classifier)
-        if isinstance(classifier, ZeroShotPredictor):
+        if classifier.has_candidates:
             raise UnsupportedError(
                 f"{classifier.name}: has candidate labels; expected the model without them, for pairs of a text and a "
                 "hypothesis: what it trains explains its zero-shot answers, too"

@@ -11,9 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example, RationaleKind
 from explearn.methods.info import FAMILIES, MethodInfo
@@ -98,10 +96,10 @@ class ExampleReport:
     """
 
     example: Example
-    gold: NDArray[np.bool_]
+    gold: Mask
     kinds: tuple[RationaleKind, ...]
     attributions: Mapping[str, Attribution]
-    selected: Mapping[str, NDArray[np.bool_]]
+    selected: Mapping[str, Mask]
     answer: Attribution | None = None
 
 
@@ -142,8 +140,8 @@ class TaskReport:
     positive_rate: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     comparisons: Mapping[str, PairedTests] = field(default_factory=dict)
-    by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
-    method_agreement: NDArray[np.float64] | None = None
+    by_text: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
+    method_agreement: Array | None = None
     sanity: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -151,3 +149,6 @@ class TaskReport:
     def standings(self) -> dict[str, tuple[Collection[str], Collection[str]]]:
         """The best methods by tested metric, and those that are not significantly worse."""
         return {metric: (test.best, test.tied) for metric, test in self.comparisons.items()}
+
+
+Tasks = Sequence[TaskReport]

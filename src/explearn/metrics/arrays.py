@@ -1,4 +1,4 @@
-"""Arithmetic on arrays with undefined entries."""
+"""Arithmetic on word scores, and on arrays with undefined entries."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
+from explearn.core.errors import DataError
 
-def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.nan) -> NDArray[np.float64]:
+TOLERANCE = 1e-9
+"""Relative; the mean of equal scores may differ from them by rounding."""
+
+
+def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.nan) -> Array:
     """Divide, with `undefined` where the denominator is not above 0."""
     above, below = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
     return np.asarray(np.divide(above, below, out=np.full(above.shape, undefined), where=below > 0))
 
 
-def ranks(values: ArrayLike) -> NDArray[np.float64]:
+def ranks(values: ArrayLike) -> Array:
     """Return ranks from 1 along the last axis, with mean ranks for ties; same shape."""
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import rankdata
@@ -23,7 +29,7 @@ def ranks(values: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(rankdata(values, axis=-1))
 
 
-def correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+def correlation(first: ArrayLike, second: ArrayLike) -> Array:
     """Return Pearson's correlation along the last axis, broadcasting the others; NaN where one side is constant.
 
     For ranks this is Spearman's rho.
@@ -41,7 +47,7 @@ def mean_of_known(values: Iterable[float | None]) -> float | None:
     return fmean(defined) if defined else None
 
 
-def mean_where_defined(values: NDArray[np.float64]) -> float | None:
+def mean_where_defined(values: Array) -> float | None:
     """Return the mean without NaN; None if all values are NaN."""
     defined = values[~np.isnan(values)]
     return float_or_none(defined.mean()) if defined.size else None
@@ -50,3 +56,40 @@ def mean_where_defined(values: NDArray[np.float64]) -> float | None:
 def float_or_none(value: float) -> float | None:
     """Convert a number for a JSON document: None for NaN."""
     return None if np.isnan(value) else float(value)
+
+
+def check_scores(scores: ArrayLike) -> Array:
+    """Return the scores as float64, shape (n,); raise DataError unless there is at least one and all are finite."""
+    array = np.asarray(scores, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise DataError(f"scores have shape {array.shape}; expected one score a word, for at least one word")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise DataError(f"word {bad[0]} has score {array[bad[0]]}; expected finite scores")
+    return array
+
+
+def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
+    """Return L2E's levels h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
+
+    Positive (negative) scores are high if at least as far from 0 as the mean of the text's positive (negative) scores;
+    a score of 0 is neutral. For unsigned scores (`signed` False), nearly all of which are positive, only high positive
+    ones are kept and all others are neutral, as L2E does for LRP (table 3).
+
+    Returns:
+        int8, shape (n,).
+
+    Raises:
+        DataError: a score is not finite.
+    """
+    values = check_scores(scores)
+    level = np.zeros(len(values), dtype=np.int8)
+    signs = (1, -1) if signed else (1,)
+    for sign in signs:
+        of_sign = sign * values > 0
+        if of_sign.any():
+            high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - TOLERANCE))
+            if signed:
+                level[of_sign] = sign
+            level[high] = 2 * sign
+    return level

@@ -12,37 +12,16 @@ of different lengths are matched; here words are compared, not tokens.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.metrics.arrays import correlation, ranks
+from explearn.metrics.arrays import check_scores, correlation, ranks
 from explearn.metrics.base import Measurement, Metric
 from explearn.metrics.context import Context, Explanations
-from explearn.metrics.plausibility import check_scores
 from explearn.metrics.significance import pooled_interval
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ConsistencyResult:
-    """Consistency of one method.
-
-    Attributes:
-        value: mean over the batches of Spearman's rho over their pairs, in [-1, 1], larger is better; None if no batch
-            has two different distances of both kinds.
-        by_text: rho over a text's pairs with the other texts of its batch, shape (n,), NaN where undefined; used to
-            compare methods text by text.
-        low: lower bound of the interval of `value`; None if undefined.
-        high: upper bound, likewise.
-    """
-
-    value: float | None
-    by_text: Array
-    low: float | None
-    high: float | None
 
 
 def padded(scores: Sequence[ArrayLike]) -> Array:
@@ -70,7 +49,7 @@ def consistency(
     batch_size: int = 64,
     confidence: float = 0.95,
     seed: int = 0,
-) -> dict[str, ConsistencyResult]:
+) -> dict[str, Measurement]:
     """Compute the rank correlation of distances between texts and between their explanations.
 
     All methods use the same batches.
@@ -111,7 +90,7 @@ def consistency(
         if figures:
             value = float(np.mean(figures))
             low, high = pooled_interval(value, np.mean(without_one, axis=0), confidence, least=-1.0)
-        results[method] = ConsistencyResult(value, by_text, low, high)
+        results[method] = Measurement(by_text, value, low, high)
     return results
 
 
@@ -132,7 +111,7 @@ def _batch_correlations(near: Array, far: Array, texts: int) -> tuple[float, Arr
     return float(every[0]), own, others
 
 
-def _all_methods(context: Context) -> dict[str, ConsistencyResult]:
+def _all_methods(context: Context) -> dict[str, Measurement]:
     scores = {}
     for method, texts in context.attributions.items():
         scores[method] = [text.filled(0.0) for text in texts]
@@ -145,8 +124,7 @@ def measure(explanations: Explanations) -> Measurement | None:
     """Return a method's consistency; None if its model has no hidden states."""
     if explanations.context.states is None:
         return None
-    result = explanations.context.shared(_all_methods)[explanations.method]
-    return Measurement(result.by_text, result.value, result.low, result.high)
+    return explanations.context.shared(_all_methods)[explanations.method]
 
 
 METRICS = (

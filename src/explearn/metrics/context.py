@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from explearn.core.arguments import check_listed
+from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnsupportedError, kind_of
 from explearn.core.examples import Example, Rationale
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Result = TypeVar("Result")
 
 

@@ -8,12 +8,13 @@ Shares of k percent and their mean (AOPC) are as in ERASER.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array, Counts
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import mean_where_defined
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from explearn.predictors.encoding import Encoding
     from explearn.predictors.predictor import Predictor
 
-Array = NDArray[np.float64]
 
 INPUTS = {
     "full": "whole text",
@@ -41,8 +41,7 @@ INPUTS = {
 comprehensiveness, sufficiency and log-odds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FaithfulnessResult:
+class FaithfulnessResult(NamedTuple):
     """The faithfulness of one method on each of n texts; p is the probability of the attribution's target.
 
     Attributes:
@@ -73,7 +72,7 @@ class FaithfulnessResult:
         return {name: mean_where_defined(values) for name, values in self.values.items()}
 
 
-def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
+def logit(probabilities: Array, targets: Counts) -> Array:
     """Return log(p / (1 - p)), p the probability of the target: (n,) from probabilities (n, C) and targets (n,).
 
     1 - p is computed as the sum over the other classes, which stays precise if p is almost 1. Both are at least

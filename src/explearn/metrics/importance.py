@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array
+from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Metric
-from explearn.metrics.context import Array, Explanations
-from explearn.metrics.plausibility import check_scores
+from explearn.metrics.context import Explanations
 
 THRESHOLDS = np.arange(1, 10) / 10
 """z, on scores scaled to [0, 1] within a text."""

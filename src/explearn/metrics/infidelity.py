@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution
+from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Metric
 from explearn.metrics.context import Context, Explanations
-from explearn.metrics.plausibility import check_scores
 from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from explearn.predictors.predictor import Predictor
 
 
-def draw_masks(words: int, samples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def draw_masks(words: int, samples: int, rng: np.random.Generator) -> Mask:
     """Draw sets of words to mask, (samples, words): of each the size evenly from 1 to `words`, then the words."""
     sizes = rng.integers(1, words + 1, size=samples)
     order = np.argsort(rng.random((samples, words)), axis=1)
@@ -55,7 +56,7 @@ def infidelity(
     samples: int = 10,
     seed: int = 0,
     predictions: CachedPredictions | None = None,
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Array]:
     """Compute infidelity of every method on each of its texts.
 
     A text's masks depend on `seed` and its position in `encodings` alone, so all methods meet the same ones.
@@ -85,7 +86,7 @@ def infidelity(
             masked = encoding.mask(np.flatnonzero(mask).tolist(), classifier.mask_token_id)
             rows[i].append(pool.request(masked))
     pool.evaluate("infidelity")
-    values: dict[str, NDArray[np.float64]] = {}
+    values: dict[str, Array] = {}
     for method, texts in attributions.items():
         values[method] = np.zeros(len(texts))
         for number, text in enumerate(texts):
@@ -95,7 +96,7 @@ def infidelity(
     return values
 
 
-def _all_methods(context: Context) -> dict[str, NDArray[np.float64]]:
+def _all_methods(context: Context) -> dict[str, Array]:
     return infidelity(
         context.classifier,
         context.encodings,
@@ -106,7 +107,7 @@ def _all_methods(context: Context) -> dict[str, NDArray[np.float64]]:
     )
 
 
-def measure(explanations: Explanations) -> NDArray[np.float64] | None:
+def measure(explanations: Explanations) -> Array | None:
     """Return a method's infidelity on each text, (texts,); None if `params.infidelity_samples` is 0."""
     if not explanations.context.params.infidelity_samples:
         return None

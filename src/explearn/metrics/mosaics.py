@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.metrics.base import Metric
-from explearn.metrics.context import Array, Mask
 from explearn.metrics.significance import mean_interval
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ TEXTS_OF_A_CLASS = 2
 """Texts of each of the two classes in a mosaic, as the paper has two images of the class among four."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mosaics:
+class Mosaics(NamedTuple):
     """Some mosaics.
 
     Attributes:

@@ -8,40 +8,28 @@ Everything is at word level, with one array per text: `scores` float (n,) and ma
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import float_or_none, mean_where_defined, ratio
+from explearn.metrics.arrays import check_scores, float_or_none, ratio
 from explearn.metrics.base import Measure, Measurement, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.significance import mean_interval, pooled_interval, resampled_areas, resampled_means
+from explearn.metrics.significance import pooled_interval, resampled_areas, resampled_means
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Span = tuple[int, int]
 """A range of words, [start, end)."""
 
 IOU_THRESHOLD = 0.5
 """Least overlap at which a predicted span counts as a hit (ERASER 4.1)."""
-
-
-def check_scores(scores: ArrayLike) -> Array:
-    """Return the scores as float64, shape (n,); raise DataError unless there is at least one and all are finite."""
-    array = np.asarray(scores, dtype=np.float64)
-    if array.ndim != 1 or array.size == 0:
-        raise DataError(f"scores have shape {array.shape}; expected one score a word, for at least one word")
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        raise DataError(f"word {bad[0]} has score {array[bad[0]]}; expected finite scores")
-    return array
 
 
 def ranking(scores: ArrayLike) -> NDArray[np.intp]:
@@ -151,7 +139,7 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
     )
 
 
-def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> NDArray[np.int64]:
+def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> Counts:
     """Count words chosen and marked (TP), only chosen (FP), only marked (FN) in each text: int64, shape (texts, 3)."""
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
@@ -161,8 +149,7 @@ def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class PooledAgreement:
+class PooledAgreement(NamedTuple):
     """The agreement of chosen and marked words, pooled over texts; None for a quotient 0 / 0."""
 
     precision: float | None
@@ -170,7 +157,7 @@ class PooledAgreement:
     f1: float | None
 
 
-def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
+def pooled_agreement(counts: Counts) -> PooledAgreement:
     """Compute precision TP / (TP + FP), recall TP / (TP + FN) and F1 = 2 TP / (2 TP + FP + FN).
 
     The counts, as `rationale_counts` returns them, are summed over texts: micro-averages over words, ExpNet B.1,
@@ -181,7 +168,7 @@ def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
     return PooledAgreement(*map(float_or_none, quotients))
 
 
-def f1_of_texts(counts: NDArray[np.int64]) -> Array:
+def f1_of_texts(counts: Counts) -> Array:
     """Return each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN for 0 / 0. The mean is ERASER's token F1."""
     tp, fp, fn = counts.T
     return ratio(2 * tp, 2 * tp + fp + fn)
@@ -209,7 +196,7 @@ def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
 
 def span_counts(
     predicted: Sequence[Sequence[Span]], true: Sequence[Sequence[Span]], threshold: float = IOU_THRESHOLD
-) -> NDArray[np.int64]:
+) -> Counts:
     """Count hits, predicted spans and true spans of each text, int64 (texts, 3).
 
     A predicted span is a hit if its largest overlap (words in both, divided by words in either) with any true span of
@@ -231,7 +218,7 @@ def _overlap(first: Span, second: Span) -> float:
     return both / (first[1] - first[0] + second[1] - second[0] - both)
 
 
-def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
+def iou_f1(counts: Counts, resamples: Counts) -> Array:
     """Return ERASER's macro IOU F1 of each resample of the texts, (samples,); 0 without a hit.
 
     It is the F1 of the mean precision over texts with predicted spans and the mean recall over texts with true spans.
@@ -264,27 +251,6 @@ def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
     return float(auc(recall, precision))
 
 
-POOLED = ("f1", "f1_topk", "iou_f1", "auroc", "auprc")
-"""Figures pooled over the texts, whose intervals are from the jackknife."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlausibilityResult:
-    """The plausibility of one method.
-
-    Attributes:
-        texts: numbers of the measured texts.
-        figures: f1, f1_topk, macro_f1, iou_f1, auroc, auprc and eraser_auprc with their intervals (NAME_low,
-            NAME_high), precision and recall; None if undefined.
-        by_text: text_f1, text_f1_topk, text_iou_f1, text_auroc, text_auprc, precision and recall of each measured
-            text, NaN where undefined.
-    """
-
-    texts: Sequence[int]
-    figures: dict[str, float | None]
-    by_text: dict[str, Array]
-
-
 def plausibility(
     attributions: Sequence[Attribution],
     chosen: Sequence[Mask],
@@ -292,7 +258,7 @@ def plausibility(
     boundaries: Sequence[int | None],
     k: int,
     params: EvaluateParams,
-) -> tuple[dict[str, float | None], dict[str, Array]]:
+) -> dict[str, Measurement]:
     """Compare one method's scores and chosen words with the marked words of n texts.
 
     Args:
@@ -304,7 +270,8 @@ def plausibility(
         params: gives the `confidence` of the intervals, which are over whole texts.
 
     Returns:
-        The figures and the values by text, (n,), of a PlausibilityResult.
+        Name of a metric -> its values by text, (n,), and its figure: f1, f1_topk, iou_f1, auroc and auprc pooled over
+        the texts, with intervals from the jackknife; precision and recall pooled; means macro_f1 and eraser_auprc.
     """
     scores = [text.filled() for text in attributions]
     top_words = [text.read & select_top_k(values, k) for text, values in zip(attributions, scores, strict=True)]
@@ -314,41 +281,40 @@ def plausibility(
     true = [spans_of_mask(mask, boundary) for mask, boundary in zip(gold, boundaries, strict=True)]
     spans = span_counts(predicted, true)
     hits, too_many, missed = own_rule.T
-    by_text = {
-        "text_f1": f1_of_texts(own_rule),
-        "text_f1_topk": f1_of_texts(top_k),
-        "text_iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]),
-        "text_auroc": np.array([auroc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)]),
-        "text_auprc": np.array([auprc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)]),
-        "precision": ratio(hits, hits + too_many),
-        "recall": ratio(hits, hits + missed),
-    }
     agreement = pooled_agreement(own_rule)
-    figures = {"precision": agreement.precision, "recall": agreement.recall}
-    means = {"macro_f1": by_text["text_f1"], "eraser_auprc": by_text["text_auprc"]}
-    if not attributions:
-        for name in (*POOLED, *means):
-            figures |= {name: None, f"{name}_low": None, f"{name}_high": None}
-        return figures, by_text
-    pooled = _resampled_figures(scores, gold, own_rule, top_k, spans)
-    for name in POOLED:
+    f1 = f1_of_texts(own_rule)
+    auprc = np.array([auprc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)])
+    by_text = {
+        "f1": f1,
+        "f1_topk": f1_of_texts(top_k),
+        "iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]),
+        "auroc": np.array([auroc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)]),
+        "auprc": auprc,
+    }
+    measured = {
+        "precision": Measurement(ratio(hits, hits + too_many), agreement.precision),
+        "recall": Measurement(ratio(hits, hits + missed), agreement.recall),
+        "macro_f1": Measurement.of_mean(f1),
+        "eraser_auprc": Measurement.of_mean(auprc),
+    }
+    pooled: Mapping[str, Array] = dict.fromkeys(by_text, np.array([np.nan]))
+    if attributions:
+        pooled = _resampled_figures(scores, gold, own_rule, top_k, spans)
+    for name, values in by_text.items():
         figure, *without_one = pooled[name]
         low, high = pooled_interval(figure, without_one, params.confidence)
-        figures |= {name: float_or_none(figure), f"{name}_low": low, f"{name}_high": high}
-    for name, values in means.items():
-        low, high = mean_interval(values, params.confidence, 0.0, 1.0)
-        figures |= {name: mean_where_defined(values), f"{name}_low": low, f"{name}_high": high}
-    return figures, by_text
+        measured[name] = Measurement(values, float_or_none(figure), low, high)
+    return measured
 
 
 def _resampled_figures(
     scores: Sequence[ArrayLike],
     gold: Sequence[Mask],
-    own_rule: NDArray[np.int64],
-    top_k: NDArray[np.int64],
-    spans: NDArray[np.int64],
+    own_rule: Counts,
+    top_k: Counts,
+    spans: Counts,
 ) -> dict[str, Array]:
-    """Return each of POOLED over all texts, and then over all texts but each one: (1 + texts,)."""
+    """Return each pooled figure over all texts, and then over all texts but each one: (1 + texts,)."""
     texts = len(scores)
     draws = np.vstack([np.ones((1, texts), dtype=np.int64), 1 - np.eye(texts, dtype=np.int64)])
     auroc, auprc = resampled_areas(scores, gold, draws)
@@ -406,12 +372,12 @@ def texts_with_marks(explanations: Explanations) -> list[int]:
     return texts
 
 
-def agreement_with_marks(explanations: Explanations) -> PlausibilityResult:
-    """Measure plausibility over the texts of `texts_with_marks`."""
+def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
+    """Measure plausibility over the texts of `texts_with_marks`: name of a metric -> measurement of these texts."""
     context = explanations.context
     texts = explanations.shared(texts_with_marks)
     chosen = explanations.shared(chosen_words)
-    figures, by_text = plausibility(
+    return plausibility(
         [explanations.attributions[number] for number in texts],
         [chosen[number] for number in texts],
         [context.gold[number] for number in texts],
@@ -419,19 +385,16 @@ def agreement_with_marks(explanations: Explanations) -> PlausibilityResult:
         context.shared(words_to_choose),
         context.params,
     )
-    return PlausibilityResult(texts, figures, by_text)
 
 
-def _measure(name: str, by_text: str) -> Measure:
+def _measure(name: str) -> Measure:
     """Return the function that measures one of the figures."""
 
     def measure(explanations: Explanations) -> Measurement:
-        result = explanations.shared(agreement_with_marks)
+        measured = explanations.shared(agreement_with_marks)[name]
         values = np.full(len(explanations.attributions), np.nan)
-        values[result.texts] = result.by_text[by_text]
-        low = result.figures.get(f"{name}_low")
-        high = result.figures.get(f"{name}_high")
-        return Measurement(values, result.figures[name], low, high)
+        values[explanations.shared(texts_with_marks)] = measured.values
+        return replace(measured, values=values)
 
     return measure
 
@@ -443,7 +406,7 @@ def _metric(name: str, heading: str, summary: str, by_text: str, **more: Any) ->
         heading,
         summary,
         "higher",
-        _measure(name, by_text or name),
+        _measure(name),
         group="plausibility",
         reference="ExpNet (2026), appendix B",
         lowest=0.0,

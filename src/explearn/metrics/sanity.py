@@ -14,22 +14,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array, Array32
 from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
 from explearn.lens.words import table_weight
-from explearn.metrics.arrays import correlation, mean_where_defined, ranks
+from explearn.metrics.arrays import check_scores, correlation, mean_where_defined, ranks
 from explearn.metrics.params import SanityParams
-from explearn.metrics.plausibility import check_scores, ranking
+from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
 from explearn.predictors.predictor import Predictor
 from explearn.text.units import Unit
 
 logger = logging.getLogger(__name__)
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ def check_methods(
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")
     targets = classifier.predict(examples)
-    scores: dict[str, dict[Change, list[NDArray[np.float32]]]] = {explainer.name: {} for explainer in explainers}
+    scores: dict[str, dict[Change, list[Array32]]] = {explainer.name: {} for explainer in explainers}
     skipped: dict[str, str] = {}
     for change, make in _changed_models(classifier, params, seed, other_labels).items():
         model = make()
@@ -210,7 +209,7 @@ def _changed_models(
     return models
 
 
-def _compare(scores: Mapping[Change, list[NDArray[np.float32]]], percent: int) -> SanityResult:
+def _compare(scores: Mapping[Change, list[Array32]], percent: int) -> SanityResult:
     """Compare a method's scores of the original model with those of the perturbed ones."""
     before = scores[UNCHANGED]
     random_model = {}

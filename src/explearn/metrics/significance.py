@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array, Counts, Mask
 from explearn.metrics.arrays import ranks, ratio
 
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 Signs = NDArray[np.int8]
 Interval = tuple[float, float] | tuple[None, None]
 
@@ -214,7 +213,7 @@ class PairedTests:
         worse = (self.outcomes(self.significance)[:, best] != 0).all(axis=1)
         return tuple(self.methods[i] for i in np.flatnonzero(~best & ~worse))
 
-    def _is_best(self) -> NDArray[np.bool_]:
+    def _is_best(self) -> Mask:
         ordered = self.values if self.larger_is_better else -self.values
         return np.asarray(ordered == ordered.max(initial=-np.inf))
 

@@ -18,31 +18,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.errors import DataError
+from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import SimulatabilityParams
-from explearn.metrics.plausibility import check_scores
 
 if TYPE_CHECKING:
     import torch
 
-Array = NDArray[np.float64]
 
 CHUNK_ENTRIES = 4_000_000
 """Attention weights (students x texts x words) held at once, 16 MB in float32; limits how many methods are trained
 together."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SimulatabilityResult:
+class SimulatabilityResult(NamedTuple):
     """Accuracy at predicting the classifier's class for held-out texts, averaged over partitions.
 
     Attributes:
@@ -130,7 +128,7 @@ def simulatability(
     return {method: SimulatabilityResult(accuracy[1 + row], accuracy[0]) for row, method in enumerate(scores)}
 
 
-def _training_texts(texts: int, params: SimulatabilityParams, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _training_texts(texts: int, params: SimulatabilityParams, rng: np.random.Generator) -> Mask:
     """Return the texts that each student learns from, (repeats folds, texts): all but one part of a partition."""
     partitions = [rng.permutation(texts) % params.folds for _ in range(params.repeats)]
     learns = []
@@ -193,8 +191,7 @@ def read_bags(
     return pooled @ weight + bias, attention
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Students:
+class _Students(NamedTuple):
     """What all students share; s students, n texts, w words, d dimensions.
 
     Attributes:
@@ -214,7 +211,7 @@ class _Students:
     params: SimulatabilityParams
 
 
-def _train_and_test(shared: _Students, explanations: torch.Tensor, weights: torch.Tensor) -> NDArray[np.bool_]:
+def _train_and_test(shared: _Students, explanations: torch.Tensor, weights: torch.Tensor) -> Mask:
     """Train the students of some arms (what is shown); return which texts each predicts correctly.
 
     Args:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.metrics.arrays import ratio
+from explearn.core.arrays import Array
+from explearn.metrics.arrays import levels, ratio
 from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Context, Explanations
-from explearn.metrics.plausibility import check_scores
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -28,35 +28,6 @@ MAX_NGRAM = 4
 SHARED_UNITS = ("word", "token")
 """Units that different texts have in common."""
 
-_TOLERANCE = 1e-9
-"""Relative; the mean of equal scores may differ from them by rounding."""
-
-
-def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
-    """Return L2E's levels h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
-
-    Positive (negative) scores are high if at least as far from 0 as the mean of the text's positive (negative) scores;
-    a score of 0 is neutral. For unsigned scores (`signed` False), nearly all of which are positive, only high positive
-    ones are kept and all others are neutral, as L2E does for LRP (table 3).
-
-    Returns:
-        int8, shape (n,).
-
-    Raises:
-        DataError: a score is not finite.
-    """
-    values = check_scores(scores)
-    level = np.zeros(len(values), dtype=np.int8)
-    signs = (1, -1) if signed else (1,)
-    for sign in signs:
-        of_sign = sign * values > 0
-        if of_sign.any():
-            high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - _TOLERANCE))
-            if signed:
-                level[of_sign] = sign
-            level[high] = 2 * sign
-    return level
-
 
 @lru_cache(maxsize=100_000)
 def normalise(word: str) -> str:
@@ -66,7 +37,7 @@ def normalise(word: str) -> str:
     return inner or lowered
 
 
-def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
+def semantic_similarity(states: ArrayLike) -> Array:
     """Return the cosine similarity of every two texts' states: (n, n) from (n, d)."""
     vectors = np.asarray(states, dtype=np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -74,7 +45,7 @@ def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(unit @ unit.T)
 
 
-def lexical_similarity(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+def lexical_similarity(texts: Sequence[Sequence[str]]) -> Array:
     """Sum over n = 1..MAX_NGRAM of |A_n and B_n| / |A_n or B_n|, A_n and B_n the n-grams of two texts: (n, n).
 
     The words are those of `texts`, normalised. Two texts too short for any n-gram of a length add 0 for it.
@@ -105,7 +76,7 @@ def stability(
     texts: Sequence[Sequence[str]],
     neighbours: NDArray[np.intp],
     content_words: bool = False,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return the mean overlap of each text's explanation with its neighbours', in [0, 1], larger is better; shape (n,).
 
     The overlap of two texts is intersection over union of their sets of (word, level), neutral words left out (L2E,
@@ -117,7 +88,7 @@ def stability(
         neighbours: (n, k), as `nearest` gives them.
         content_words: leave out English stop words (scikit-learn's list).
     """
-    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
+    # scikit-learn takes a second to load; importing this module should not.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     if not neighbours.size:
@@ -138,18 +109,12 @@ def stability(
 
 
 def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
-    """Return 1 where a set (row) holds an element (column), float64."""
-    # scipy takes a while to load; training with `levels` alone should not wait for it.
+    """Return 1 where a set (row) holds an element (column)."""
+    # They take a second to load; importing this module should not.
     from scipy.sparse import csr_array
+    from sklearn.preprocessing import MultiLabelBinarizer
 
-    columns: dict[Hashable, int] = {}
-    indices: list[int] = []
-    starts = [0]
-    for row in sets:
-        indices += [columns.setdefault(element, len(columns)) for element in row]
-        starts.append(len(indices))
-    shape = (len(sets), max(1, len(columns)))
-    return csr_array((np.ones(len(indices)), np.array(indices, dtype=np.int64), np.array(starts)), shape=shape)
+    return csr_array(MultiLabelBinarizer(sparse_output=True).fit_transform(sets))
 
 
 def _levels(explanations: Explanations) -> list[NDArray[np.int8]]:
@@ -174,7 +139,7 @@ def _measure(neighbours: Callable[[Context], NDArray[np.intp] | None], content_w
     hidden states.
     """
 
-    def measure(explanations: Explanations) -> NDArray[np.float64] | None:
+    def measure(explanations: Explanations) -> Array | None:
         context = explanations.context
         if any(example.unit not in SHARED_UNITS for example in context.examples):
             return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from explearn.core.errors import UnsupportedError
 
@@ -34,8 +34,7 @@ class BlockParts:
     norm: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeadParts:
+class HeadParts(NamedTuple):
     """Dotted paths from a classifier to the parts of its head; see `anatomy.ClassificationHead` for what they are.
 
     transformers calls the encoder `base_model`.

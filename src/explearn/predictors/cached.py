@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from explearn.core.arrays import Array
 
 if TYPE_CHECKING:
     # They import torch, which takes seconds; reading results does not need it.
     from explearn.predictors.encoding import Encoding
     from explearn.predictors.predictor import Predictor
 
-Array = NDArray[np.float64]
 
 Ask = Callable[[Sequence["Encoding"]], Array]
 """Returns the predictions for n perturbed texts, (n, C)."""

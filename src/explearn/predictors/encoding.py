@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from explearn.core.errors import ModelError, first_line
 from explearn.core.words import Segment
@@ -88,22 +89,22 @@ class Batch:
     """
 
     encodings: tuple[Encoding, ...]
-    input_ids: torch.Tensor
-    attention_mask: torch.Tensor
-    token_type_ids: torch.Tensor | None
-    marks: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    input_ids: Tensor
+    attention_mask: Tensor
+    token_type_ids: Tensor | None
+    marks: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.encodings)
 
-    def word_ids(self) -> torch.Tensor:
+    def word_ids(self) -> Tensor:
         """Word of each position, int64, (batch, tokens); NO_WORD at special tokens, pieces of no word and padding."""
         owners = torch.full(self.input_ids.shape, NO_WORD)
         for row, encoding in enumerate(self.encodings):
             owners[row, : len(encoding)] = torch.tensor(encoding.word_ids)
         return owners.to(self.input_ids.device)
 
-    def token_scores(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
+    def token_scores(self, scores: Iterable[ArrayLike]) -> Tensor:
         """Give each sub-token its word's score, 0 if it has no word.
 
         Args:
@@ -119,7 +120,7 @@ class Batch:
             values[row, : len(owners)] = torch.from_numpy(by_token)
         return values
 
-    def model_inputs(self) -> dict[str, torch.Tensor]:
+    def model_inputs(self) -> dict[str, Tensor]:
         """Return the keyword arguments of the model's forward pass."""
         inputs = {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
         if self.token_type_ids is not None:
@@ -141,7 +142,7 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
     """
     lengths = [max(1, len(encoding)) for encoding in encodings]
 
-    def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+    def padded(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
         values = np.full((len(rows), max(shortest, *lengths)), fill, dtype=np.int64)
         for target, row in zip(values, rows, strict=True):
             target[: len(row)] = row

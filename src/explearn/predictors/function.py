@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from explearn.core.arguments import check_listed
+from explearn.core.arrays import Array, Mask
 from explearn.core.errors import (
     DataError,
     ExplearnError,
@@ -111,7 +112,7 @@ class FunctionEncoding(Encoding):
             ids.append(mask_token_id - number if word in masked and number >= 0 else number)
         return replace(self, input_ids=tuple(ids))
 
-    def copies(self, stays: NDArray[np.bool_], mask_token_id: int | None = None) -> list[FunctionCopy]:
+    def copies(self, stays: Mask, mask_token_id: int | None = None) -> list[FunctionCopy]:
         if mask_token_id is None or not self.mask_word:
             return [FunctionCopy(self._input(list(compress(self.input_ids, row)))) for row in stays.tolist()]
         words = []
@@ -322,7 +323,7 @@ class FunctionPredictor(Predictor):
         """Return float64, (batch, C): log p; log p / (1 - p) by label; the value of a regression."""
         return torch.from_numpy(self.predict_logits(batch.encodings))
 
-    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
+    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
         p = self._ask(encodings, description)
         if self.problem is Problem.REGRESSION:
             return p
@@ -331,14 +332,12 @@ class FunctionPredictor(Predictor):
             return np.log(p) - np.log1p(-p)
         return np.log(np.maximum(p, _SMALLEST))
 
-    def predict_proba(
-        self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None
-    ) -> NDArray[np.float64]:
+    def predict_proba(self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None) -> Array:
         if self.problem is Problem.REGRESSION:
             raise UnsupportedError(self.why_not(ONE_CLASS))
         return self._ask(self.encoded(texts), description)
 
-    def _ask(self, encodings: Sequence[Encoding], description: str | None) -> NDArray[np.float64]:
+    def _ask(self, encodings: Sequence[Encoding], description: str | None) -> Array:
         """Return the function's answers on texts, (n, C); it gets each distinct one once."""
         numbers: dict[str | tuple[str, str], int] = {}
         rows = []
@@ -353,7 +352,7 @@ class FunctionPredictor(Predictor):
                 bar.update(len(part))
         return np.asarray(np.concatenate(answers)[rows])
 
-    def _answers(self, texts: list[str | tuple[str, str]]) -> NDArray[np.float64]:
+    def _answers(self, texts: list[str | tuple[str, str]]) -> Array:
         shape = (len(texts), len(self.labels))
         try:
             answer = self._function(list(texts))
@@ -387,7 +386,7 @@ class FunctionPredictor(Predictor):
         rows = np.clip(rows, 0, 1)
         return np.asarray(rows / rows.sum(1, keepdims=True))
 
-    def _check_rows(self, texts: list[Any], rows: NDArray[np.float64], wrong: NDArray[np.bool_], expected: str) -> None:
+    def _check_rows(self, texts: list[Any], rows: Array, wrong: Mask, expected: str) -> None:
         if wrong.any():
             row = int(wrong.any(1).argmax())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")

@@ -6,11 +6,13 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from textwrap import shorten
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from explearn.core.arrays import Array
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, shown
 
 HOLDS_FROM = 0.5
@@ -63,7 +65,7 @@ class Labelled:
     by_class: bool = False
     top: int = 1
 
-    def probabilities_of(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probabilities_of(self, logits: Array) -> Array:
         """Return the classes' probabilities, (.., C), of logits (.., C)."""
         if self.problem is Problem.MULTI_LABEL:
             return np.asarray(expit(logits))
@@ -95,7 +97,7 @@ class Labelled:
             raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))
         return number
 
-    def default_targets(self, probabilities: NDArray[np.float64]) -> list[int]:
+    def default_targets(self, probabilities: Array) -> list[int]:
         """Return the classes to explain by default from a text's probabilities, (C,).
 
         They are the `top` most probable classes; for a multi-label classifier every label with a probability of at
@@ -135,4 +137,18 @@ def check_labels(name: str, classes: Sequence[str], labels: Collection[str], rem
         raise ModelError(
             f"{name}: its classes are {shown_classes}, the texts' labels are {shown_labels}; expected every label "
             f"among the classes; {remedy}"
+        )
+
+
+def check_logits(logits: NDArray[Any], what: str) -> None:
+    """Raise ModelError if a logit, or a probability computed from it, is NaN or infinite.
+
+    Args:
+        logits: numbers, of any shape.
+        what: the classifier's name, for the message.
+    """
+    if not np.isfinite(logits).all():
+        raise ModelError(
+            f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "
+            "this precision"
         )

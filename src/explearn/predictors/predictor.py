@@ -14,18 +14,18 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional
 
 from explearn.core.arguments import each_text
+from explearn.core.arrays import Array
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.examples import Example, label_problem
-from explearn.core.numeric_checks import check_logits
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
-from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem
+from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem, check_logits
 
-OutputFunction = Callable[[torch.Tensor], torch.Tensor]
+OutputFunction = Callable[[Tensor], Tensor]
 """Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
 
@@ -43,7 +43,7 @@ class Inside(NamedTuple):
     transformer: Any
     encodings: Sequence[Encoding]
     targets: Sequence[int] | None
-    answers: tuple[NDArray[np.float64], Sequence[int]] | None = None
+    answers: tuple[Array, Sequence[int]] | None = None
 
 
 class Predictor(Labelled, ABC):
@@ -64,6 +64,7 @@ class Predictor(Labelled, ABC):
         shortest: fewest sub-tokens of a batch; shorter texts are padded.
         has_model: whether there is a transformer to look into.
         costs_money: whether each prediction costs money.
+        has_candidates: whether its classes are candidate labels of a zero-shot classifier.
         does: what the model does, for error messages.
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
         spread: how the model is spread over several devices (`explearn.predictors.spread`); None if it is on one.
@@ -85,6 +86,7 @@ class Predictor(Labelled, ABC):
     shortest: int = 1
     has_model: ClassVar[bool] = False
     costs_money: bool = False
+    has_candidates: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
     file_labels: Mapping[str, str] = MappingProxyType({})
     spread: Any = None
@@ -111,7 +113,7 @@ class Predictor(Labelled, ABC):
         """
 
     @abstractmethod
-    def logits(self, batch: Batch) -> torch.Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         """Return logits, at least float32, (batch, C)."""
 
     @property
@@ -211,7 +213,7 @@ class Predictor(Labelled, ABC):
         return self.encode(examples), [self.label_index(example.label) for example in examples]
 
     @torch.inference_mode()
-    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
+    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
         """Return logits, float64, (n, C).
 
         Args:
@@ -222,20 +224,18 @@ class Predictor(Labelled, ABC):
             ModelError: a logit is not finite.
         """
 
-        def run(indices: list[int]) -> tuple[torch.Tensor, ...]:
+        def run(indices: list[int]) -> tuple[Tensor, ...]:
             return self.logits(self.batch([encodings[i] for i in indices])).unbind()
 
         # Results stay on the device until all batches are queued, to wait only once.
         rows = run_batches([len(encoding) for encoding in encodings], self, run, description=description)
         if not rows:
             return np.zeros((0, len(self.labels)))
-        logits: NDArray[np.float64] = torch.stack(rows).double().cpu().numpy()
+        logits: Array = torch.stack(rows).double().cpu().numpy()
         check_logits(logits, self.name)
         return logits
 
-    def predict_proba(
-        self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None
-    ) -> NDArray[np.float64]:
+    def predict_proba(self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None) -> Array:
         """Return class probabilities, (n, C).
 
         Args:
@@ -267,7 +267,7 @@ class Predictor(Labelled, ABC):
             return encodings
         return self.encode(cast("Sequence[Text]", listed))
 
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+    def probabilities(self, logits: Tensor) -> Tensor:
         """Return the classes' probabilities, (.., C), of logits (.., C).
 
         Raises:
@@ -277,13 +277,13 @@ class Predictor(Labelled, ABC):
             return logits.sigmoid()
         return self.softmax_logits(logits).softmax(-1)
 
-    def log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+    def log_probabilities(self, logits: Tensor) -> Tensor:
         """Return the probabilities' natural logarithms, without rounding errors for a probability near 0."""
         if self.problem is Problem.MULTI_LABEL:
             return functional.logsigmoid(logits)
         return self.softmax_logits(logits).log_softmax(-1)
 
-    def softmax_logits(self, logits: torch.Tensor) -> torch.Tensor:
+    def softmax_logits(self, logits: Tensor) -> Tensor:
         """Return numbers whose softmax is the classes' probabilities, for losses over one class of several.
 
         They are the logits; for a model with one logit z, half of -z and z, since its probability is sigmoid(z).
@@ -381,7 +381,7 @@ class Predictor(Labelled, ABC):
         return self.with_outputs([f"{values} of {label}" for label in self.labels], self.labels, change)
 
     def with_outputs(
-        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
+        self, labels: list[str], classes: list[str], change: OutputFunction, rows: Tensor | None = None
     ) -> Predictor:
         """Return a view that gives values instead of logits.
 
@@ -394,7 +394,7 @@ class Predictor(Labelled, ABC):
         return ChangedOutputs(self, labels, classes, change)
 
 
-def changed_logits(logits: torch.Tensor, change: OutputFunction) -> torch.Tensor:
+def changed_logits(logits: Tensor, change: OutputFunction) -> Tensor:
     """Return values, (texts, values), of logits, (texts, C).
 
     Raises:
@@ -477,5 +477,5 @@ class ChangedOutputs(HeldPredictor):
     def fingerprint(self) -> str:
         return hashlib.sha256(repr((self.held.fingerprint, self.labels)).encode()).hexdigest()
 
-    def logits(self, batch: Batch) -> torch.Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         return changed_logits(self.held.logits(batch), self._change)

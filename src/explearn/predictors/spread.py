@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -30,7 +30,7 @@ OFFLOADED = (
 
 _ELSEWHERE = ("cpu", "disk")
 
-_BETWEEN_DEVICES = frozenset({torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward, torch.Tensor.copy_})
+_BETWEEN_DEVICES = frozenset({torch.autograd.grad, torch.autograd.backward, Tensor.backward, Tensor.copy_})
 """Functions that accept tensors on several devices. Moved copies would get the gradients in place of the tensors."""
 
 
@@ -148,7 +148,7 @@ class OnOneDevice(TorchFunctionMode):
         kwargs = kwargs or {}
         if func not in _BETWEEN_DEVICES:
             leaves, structure = tree_flatten((args, kwargs))
-            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             devices = {tensor.device for tensor in tensors}
             first = next((tensor.device for tensor in tensors if tensor.ndim), None)
             if len(devices) > 1 and any(device.type == "meta" for device in devices):
@@ -156,7 +156,7 @@ class OnOneDevice(TorchFunctionMode):
             if len(devices) > 1 and first is not None:
                 for position, leaf in enumerate(leaves):
                     # A scalar on the CPU can be combined with tensors on any device.
-                    if isinstance(leaf, torch.Tensor) and (leaf.ndim or leaf.device.type != "cpu"):
+                    if isinstance(leaf, Tensor) and (leaf.ndim or leaf.device.type != "cpu"):
                         leaves[position] = leaf.to(first)
                 args, kwargs = tree_unflatten(leaves, structure)
         return func(*args, **kwargs)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
@@ -206,7 +207,7 @@ class TransformerPredictor(Predictor):
         return self._copy(changed.eval().requires_grad_(False))
 
     def with_outputs(
-        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
+        self, labels: list[str], classes: list[str], change: OutputFunction, rows: Tensor | None = None
     ) -> Self:
         if self.spread is not None:
             raise UnsupportedError(f"{self.name}: is spread over several devices; other outputs are of a model on one")
@@ -310,13 +311,13 @@ class TransformerPredictor(Predictor):
         """Return the context in which the model computes in `dtype`."""
         return autocast(self.device, self.dtype)
 
-    def logits(self, batch: Batch) -> torch.Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         """Return logits, shape (batch, C), float32 (float64 of a float64 model)."""
         with self.autocast():
-            logits = cast(torch.Tensor, self.model(**batch.model_inputs()).logits)
+            logits = cast(Tensor, self.model(**batch.model_inputs()).logits)
         return at_least_float32(logits)
 
-    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+    def loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the weighted cross-entropy, a scalar.
 
         Args:

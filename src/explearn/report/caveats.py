@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from explearn.methods.base.teachers import ANSWERS
-from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.methods.results import Number, RunFacts, TaskReport, Tasks
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.report.verdict import (
@@ -69,7 +69,7 @@ class Caveat:
         return f"{bold(f'{self.title}:')} {self.sentence}" if self.title else self.sentence
 
 
-def find_caveats(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Caveat]:
+def find_caveats(run: RunFacts, tasks: Tasks) -> list[Caveat]:
     """Return the caveats of a run, the most serious first."""
     caveats = []
     for rule in RULES:
@@ -104,11 +104,11 @@ def has_no_marks(task: TaskReport) -> bool:
 Values = Mapping[str, Any]
 """Values for a caveat's sentence; `methods` are the names of the methods concerned."""
 
-Find = Callable[[RunFacts, Sequence[TaskReport]], Iterator[Values]]
+Find = Callable[[RunFacts, Tasks], Iterator[Values]]
 """Yields values for the sentence of each caveat of a kind, by the run and its tasks."""
 
 
-def _untrained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _untrained(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods that no epoch of training improved, or whose base none improved."""
     for name, info in run.methods.items():
         untrained = []
@@ -123,7 +123,7 @@ def _untrained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
             yield {"methods": [name], "tasks": ", ".join(untrained), "base": base}
 
 
-def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _like_chance(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods that are nowhere significantly better than random scores."""
     better = better_than_random(run, tasks, "auroc")
     never = [method for method, outcomes in better.items() if not any(outcomes)]
@@ -131,7 +131,7 @@ def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]
         yield {"methods": never, "where": if_several(counted_tasks(run, tasks), "on no task", "not")}
 
 
-def _below_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _below_chance(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods whose chosen words agree less with the marks than random ones."""
     f1 = means(run, "f1", counted_tasks(run, tasks))
     chance = f1.get("random", 0.0)
@@ -141,7 +141,7 @@ def _below_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values
         yield {"methods": list(below), "figures": listed, "chance": f"{chance:.3f}"}
 
 
-def _weak_figures(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _weak_figures(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find metrics in which few methods are significantly better than random scores."""
     weak = []
     for metric, (better, pairs) in unranked_metrics(run, tasks).items():
@@ -157,7 +157,7 @@ def _independent(run: RunFacts) -> set[str]:
     return run.chance.union(name for name, info in run.methods.items() if "teacher" in info.needs)
 
 
-def _unmoved(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _unmoved(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods whose scores hardly change when all weights are randomised."""
     correlations: dict[str, list[float]] = {}
     for task in tasks:
@@ -188,7 +188,7 @@ def _unmoved(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
         yield {"methods": [*unmoved, *students], "sentences": " ".join(sentences)}
 
 
-def _watches_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _watches_metric(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods that choose the best explanation of a text by a faithfulness metric."""
     notes = _notes(tasks)
     for name, info in run.methods.items():
@@ -199,7 +199,7 @@ def _watches_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Valu
             yield {"methods": [name], "metric": metric}
 
 
-def _near_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _near_metric(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods that probe, or were trained on, what faithfulness metrics measure."""
     probing = []
     taught = []
@@ -230,7 +230,7 @@ def _near_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]
         yield {"methods": [*probing, *taught, *trained], "reasons": "; ".join(parts)}
 
 
-def _notes(tasks: Sequence[TaskReport]) -> dict[str, Mapping[str, Any]]:
+def _notes(tasks: Tasks) -> dict[str, Mapping[str, Any]]:
     """Return the methods' notes on all tasks; those on later tasks replace earlier ones."""
     notes: dict[str, Mapping[str, Any]] = {}
     for task in tasks:
@@ -238,7 +238,7 @@ def _notes(tasks: Sequence[TaskReport]) -> dict[str, Mapping[str, Any]]:
     return notes
 
 
-def _incomplete(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _incomplete(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods whose scores should add up to a change of the output, but miss it by INCOMPLETE or more."""
     missed: dict[str, float] = {}
     for task in tasks:
@@ -257,7 +257,7 @@ def _incomplete(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
 def on_tasks(find: Callable[[RunFacts, TaskReport], str | None]) -> Find:
     """Return a function that finds tasks: `find` returns what to add to a task's name, or None for no caveat."""
 
-    def find_tasks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+    def find_tasks(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
         concerned = []
         for task in tasks:
             figures = find(run, task)
@@ -322,7 +322,7 @@ def _shifted(run: RunFacts, task: TaskReport) -> str | None:
 # ---- what is found on the run ----------------------------------------------------------------------------------------
 
 
-def _less_trained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _less_trained(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find methods that had less than half of the processor time for training that another one had."""
     totals: dict[str, float] = defaultdict(float)
     for task in tasks:
@@ -336,17 +336,17 @@ def _less_trained(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values
         yield {"methods": less, "times": times, "longest": longest, "seconds": most}
 
 
-def _remarks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _remarks(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     for remark in run.remarks:
         yield {"remark": remark}
 
 
-def _one_training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _one_training(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     if run.trained:
         yield {"trained": ", ".join(run.ordered(run.trained)), "seed": run.seed}
 
 
-def _small_differences(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _small_differences(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find how wide the intervals are, and figures in which no difference can be significant."""
     tasks = counted_tasks(run, tasks)
     sentences = []
@@ -380,7 +380,7 @@ def _range_of_texts(counts: Collection[int]) -> str:
     return f"{count_range(counts)} {noun}"
 
 
-def _checks(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Values]:
+def _checks(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     """Find which sanity checks were run, and on which methods they were not."""
     results = [task.sanity for task in tasks if task.sanity.get("methods")]
     if not results:

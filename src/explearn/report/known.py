@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from explearn.evaluation import Standing
-from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.methods.results import Number, RunFacts, Tasks
 from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.base import Array, Measurement
+from explearn.metrics.base import Measurement
 from explearn.metrics.mosaics import MOSAICS
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.columns import leaderboard
+from explearn.report.task_sections import over_all_texts
 from explearn.show.blocks import Block, Paragraph, figure
 
 TAUGHT = ("in_domain", "few_shot")
 """Values of an option `protocol` under which a method learns from the task's own marks, which name planted words."""
 
 
-def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[TaskReport]) -> list[Block]:
+def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
     """Return a table with a row for each method, and what its columns mean; nothing if nothing was measured.
 
     Args:
@@ -29,7 +27,7 @@ def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[
         tasks: its results on each task, whose mosaics are put together.
         planted: its results on each task of planted words, a column each.
     """
-    columns = {MOSAICS: _over_tasks(tasks)}
+    columns = {MOSAICS: over_all_texts(tasks, MOSAICS.name)}
     for task in planted:
         column = replace(MOSAICS, name=task.task, heading=f"Planted: {task.task}")
         columns[column] = {}
@@ -55,17 +53,7 @@ def known_answers(run: RunFacts, tasks: Sequence[TaskReport], planted: Sequence[
     return [board, Paragraph(_meaning(tasks, planted), style="note")]
 
 
-def _over_tasks(tasks: Sequence[TaskReport]) -> dict[str, Array]:
-    """Return the shares of all tasks' mosaics, by method, for methods that explained them all."""
-    by_task = [task.by_text[MOSAICS.name] for task in tasks if MOSAICS.name in task.by_text]
-    joined = {}
-    for method in next(iter(by_task), {}):
-        if all(method in of_task for of_task in by_task):
-            joined[method] = np.concatenate([of_task[method] for of_task in by_task])
-    return joined
-
-
-def _meaning(tasks: Sequence[TaskReport], planted: Sequence[TaskReport]) -> str:
+def _meaning(tasks: Tasks, planted: Tasks) -> str:
     chances = [figures.get("mosaics_chance") for task in tasks for figures in task.methods.values()]
     sentences = [
         f"Mosaics: {MOSAICS.summary} (equal scores: {figure(mean_of_known(chances))}; Arias-Duart et al. 2022)."

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator, Sequence
 
-from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.methods.results import Number, RunFacts, Tasks
+from explearn.metrics.base import Group, Metric
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import find_caveats, part_caveats
 from explearn.report.columns import COST_NOTE, leaderboard, used_marks
 from explearn.report.examples import first_text
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
-from explearn.report.glossary import INTRODUCTION, glossary
 from explearn.report.task_sections import OPEN_BOARDS, against_each_other, sanity_blocks, task_section
 from explearn.report.verdict import (
     QUESTIONS,
@@ -29,8 +30,82 @@ from explearn.report.verdict import (
     unranked_metrics,
 )
 from explearn.report.versions import python_version, versions
-from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
+from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, bold, columns, walk
 from explearn.show.html_page import render_html
+
+INTRODUCTION = (
+    "A text classifier reads a text and predicts a label. An explanation says which {unit}s led to the prediction: "
+    "every method gives each {unit} a score, where higher means more evidence for the predicted label, and chooses the "
+    "highest-scoring {unit}s. A rationale is the same kind of answer from a reader of the text, a person or a language "
+    "model: the {unit}s marked as the reason for its label. Some methods are learned: they were trained on rationales, "
+    "on other explanations or on the classifier's predictions. The others compute scores from the classifier directly.",
+    "The questions below are independent: a method can do well on only one of them.",
+)
+
+
+def glossary(params: EvaluateParams, unit: str = "word") -> Fold:
+    """Return an explanation of every figure in the leaderboards, by question.
+
+    Args:
+        params: settings of the metrics.
+        unit: what is scored.
+    """
+    removed = {"delete": "deleting them", "mask": "the mask token"}[params.removal]
+    protocol = ""
+    if params.protocol != "default":
+        protocol = f" Counts and means follow {params.protocol.upper()}'s protocol (docs/explearn/metrics.md)."
+    groups: tuple[tuple[Group, str, str], ...] = (
+        (
+            "plausibility",
+            "Does it agree with the marks? (plausibility)",
+            f"Chosen {unit}s are compared with marked ones, pooled over all texts.",
+        ),
+        (
+            "faithfulness",
+            "Does it agree with the model? (faithfulness)",
+            f"The {unit}s that a method ranks highest are removed from the text (by {removed}), or only they are kept; "
+            f"p is the probability that the classifier then gives the explained label.{protocol}",
+        ),
+        (
+            "known",
+            "Does it find what is known to be there? (known answers)",
+            "Texts are made so that the answer is known without anybody's marks.",
+        ),
+        (
+            "behaviour",
+            "Can one rely on it? (stability, consistency, simulatability)",
+            "Texts and their explanations are compared with each other; the last figure trains small students.",
+        ),
+        ("cost", "What does it cost?", "Measured on the explained texts, after a few to warm up."),
+    )
+    settings = {
+        "confidence": f"{100 * params.confidence:g}",
+        "percents": ", ".join(str(percent) for percent in params.percents),
+        "top": f"top {params.headline_percent} %",
+        "neighbours": str(params.neighbours),
+        "unit": unit,
+    }
+    answers = []
+    rows = []
+    for group, question, answer in groups:
+        answers.append(f"{bold(question)} {answer}")
+        metrics = [metric for metric in CATALOGUE.values() if metric.group == group]
+        for metric in metrics:
+            if not metric.explained_with:
+                summary = metric.summary.format(**settings)
+                rows.append([metric.term or metric.heading, summary, _directions(metric, metrics)])
+    return Fold("Each figure", [Bullets(answers), Table(columns(["Measure", "Meaning", "Better"]), rows)])
+
+
+def _directions(metric: Metric, metrics: list[Metric]) -> str:
+    """Return the better direction of a metric, and of those that are explained with it."""
+    directions: dict[str, None] = {}
+    for other in metrics:
+        together = other is metric or other.explained_with == metric.name
+        if together and other.direction:
+            directions[other.direction] = None
+    return ", ".join(directions)
+
 
 RULES = {
     "top_k": "the K highest-scoring {unit}s",
@@ -41,9 +116,7 @@ RULES = {
 """The rules by which methods choose words, or other units."""
 
 
-def report_blocks(
-    run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = (), known: Sequence[Block] = ()
-) -> list[Block]:
+def report_blocks(run: RunFacts, tasks: Tasks, more: Sequence[Block] = (), known: Sequence[Block] = ()) -> list[Block]:
     """Return the whole report: the first page, each task, then what only some readers look for.
 
     Args:
@@ -76,7 +149,7 @@ def report_blocks(
     return [*blocks, *_appendix(run, tasks)]
 
 
-def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+def page(run: RunFacts, tasks: Tasks) -> str:
     """Return the whole report as one HTML page."""
     blocks = report_blocks(run, tasks)
     return render_html(blocks, draw(blocks))
@@ -87,9 +160,7 @@ def draw(blocks: Sequence[Block]) -> dict[str, str]:
     return {block.file: svg(block) for block in walk(blocks) if isinstance(block, Picture)}
 
 
-def _first_page(
-    run: RunFacts, tasks: Sequence[TaskReport], verdict: Recommendation, known: Sequence[Block]
-) -> Iterator[Block]:
+def _first_page(run: RunFacts, tasks: Tasks, verdict: Recommendation, known: Sequence[Block]) -> Iterator[Block]:
     counted = counted_tasks(run, tasks)
     yield Heading(run.title, level=1)
     yield Paragraph(verdict.sentence, style="lead")
@@ -121,7 +192,7 @@ def _first_page(
         yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
 
 
-def _overview(run: RunFacts, counted: Sequence[TaskReport]) -> Iterator[Block]:
+def _overview(run: RunFacts, counted: Tasks) -> Iterator[Block]:
     metrics = [*(CATALOGUE[name] for name in QUESTIONS), TIME]
     figures: dict[str, dict[str, Number]] = {}
     for metric in metrics:
@@ -143,7 +214,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport]) -> Iterator[Block]:
         yield board
 
 
-def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+def _appendix(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
     """Explain the figures and the methods, and list the run's parameters and versions."""
     yield Heading("What the figures mean")
     for sentence in INTRODUCTION:

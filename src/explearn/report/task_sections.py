@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.methods.results import RunFacts, TaskReport
+from explearn.methods.results import RunFacts, TaskReport, Tasks
 from explearn.metrics.base import Group
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
@@ -170,10 +170,10 @@ def _range(task: TaskReport, name: str) -> str:
     return count_range(values) if values else "no"
 
 
-def against_each_other(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+def against_each_other(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
     """Yield pictures of the two main metrics' ranks over all texts, and a table of rank correlations of scores."""
     for metric in (MARKS, MODEL):
-        by_text = _over_all_texts(tasks, CATALOGUE[metric].by_text)
+        by_text = over_all_texts(tasks, CATALOGUE[metric].by_text)
         values = {}
         for method, value in means(run, metric, tasks).items():
             if method in by_text and run.comparable(method, metric):
@@ -192,7 +192,7 @@ def against_each_other(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[B
         yield Fold(f"How alike methods order the {run.unit}s", [_square(run, caption, methods, cells)], page_only=True)
 
 
-def _over_all_texts(tasks: Sequence[TaskReport], metric: str) -> dict[str, NDArray[np.float64]]:
+def over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
     """Return the values on the texts of all tasks, (texts,), of the methods that have them on every judged task."""
     by_task = [task.by_text[metric] for task in tasks if metric in task.by_text]
     joined = {}
@@ -227,7 +227,7 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
     return Table(columns(["Method"], names), rows, caption, names)
 
 
-def sanity_blocks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
+def sanity_blocks(run: RunFacts, tasks: Tasks) -> list[Block]:
     """Return the sanity checks of all tasks in one table, a row per checked method; nothing if none was to be checked.
 
     For each task a row has the rank correlation after randomising each part of the classifier, the same for permuted
@@ -278,7 +278,7 @@ def _similarity_cell(similar: Mapping[str, Any] | None) -> Cell:
     return Cell(f"{similar['spearman']:.2f}", similar["spearman"])
 
 
-def _sanity_note(tasks: Sequence[TaskReport]) -> Paragraph:
+def _sanity_note(tasks: Tasks) -> Paragraph:
     """Say which checks were run, on how many texts, and which were not."""
     texts = count_range([task.sanity["texts"] for task in tasks])
     seeds = {task.sanity.get("seeds") or 0 for task in tasks}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.methods.reasons.report import trust_sentence
-from explearn.methods.results import RunFacts, TaskReport
+from explearn.methods.results import RunFacts, TaskReport, Tasks
 from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests, paired_tests
@@ -80,12 +80,12 @@ def near_chance(run: RunFacts, task: TaskReport) -> tuple[float, float] | None:
     return accuracy, majority
 
 
-def counted_tasks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[TaskReport]:
+def counted_tasks(run: RunFacts, tasks: Tasks) -> list[TaskReport]:
     """Return the tasks that count in means: those whose classifier is not `near_chance`, or all if every one is."""
     return [task for task in tasks if near_chance(run, task) is None] or list(tasks)
 
 
-def counting_sentence(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+def counting_sentence(run: RunFacts, tasks: Tasks) -> str:
     """Say which tasks count in the figures, and why others are left out."""
     if not tasks:
         return ""
@@ -108,7 +108,7 @@ def counting_sentence(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
     return f"{over} Other tasks have their own sections, but do not count in these figures: {hardly}."
 
 
-def means(run: RunFacts, metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
+def means(run: RunFacts, metric: str, tasks: Tasks) -> dict[str, float]:
     """Return each method's mean over the tasks on which any method has the metric.
 
     Methods without it on one of these are left out. The metric `time` is the time to classify and explain, relative
@@ -136,7 +136,7 @@ def _values(task: TaskReport, metric: str) -> dict[str, float]:
     return values
 
 
-def better_than_random(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> dict[str, list[bool]]:
+def better_than_random(run: RunFacts, tasks: Tasks, metric: str) -> dict[str, list[bool]]:
     """Return for each method whether it is significantly better than random scores, on each task that tells."""
     better: dict[str, list[bool]] = {}
     for task in counted_tasks(run, tasks):
@@ -150,7 +150,7 @@ def better_than_random(run: RunFacts, tasks: Sequence[TaskReport], metric: str) 
     return better
 
 
-def unranked_metrics(run: RunFacts, tasks: Sequence[TaskReport]) -> dict[str, tuple[int, int]]:
+def unranked_metrics(run: RunFacts, tasks: Tasks) -> dict[str, tuple[int, int]]:
     """Return the metrics of QUESTIONS by which no method should be chosen, because few are better than random scores.
 
     Returns:
@@ -212,9 +212,7 @@ class Leader:
         return min(measured, key=lambda method: (costs[method], -self.values[method]), default=None)
 
 
-def find_leader(
-    run: RunFacts, tasks: Sequence[TaskReport], metric: str, leave_out: Sequence[str] = ()
-) -> Leader | None:
+def find_leader(run: RunFacts, tasks: Tasks, metric: str, leave_out: Sequence[str] = ()) -> Leader | None:
     """Return the best method by a metric, or None if no method has it.
 
     If all methods have figures for each text, they are tested in pairs over the texts of all tasks together.
@@ -244,7 +242,7 @@ def find_leader(
 
 
 def _tests_over_all_texts(
-    run: RunFacts, tasks: Sequence[TaskReport], metric: Metric, values: Mapping[str, float]
+    run: RunFacts, tasks: Tasks, metric: Metric, values: Mapping[str, float]
 ) -> PairedTests | None:
     """Return paired tests of the methods over the texts of all tasks; None if not testable."""
     by_text: list[Mapping[str, ArrayLike]] = []
@@ -266,7 +264,7 @@ def _margins(run: RunFacts) -> str:
     return f"not told apart: p of {most:g} or more; undecided: p from {least:g} to {most:g}"
 
 
-def leader_explanation(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+def leader_explanation(run: RunFacts, tasks: Tasks) -> str:
     """Explain the terms used in `leader_table`."""
     together = if_several(tasks, " of all these tasks together")
     return (
@@ -276,7 +274,7 @@ def leader_explanation(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
     )
 
 
-def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
+def leader_table(run: RunFacts, tasks: Tasks) -> Table | None:
     """Return a table with one row for each of QUESTIONS for which the tasks have figures."""
     unranked = unranked_metrics(run, tasks)
     heads = [
@@ -339,7 +337,7 @@ class Recommendation:
     best: Mapping[str, Sequence[str]]
 
 
-def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
+def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
     """Return the best methods by MARKS and by MODEL.
 
     A method is named alone only if it is told apart from all others; else those that are not are named with it, the
@@ -383,7 +381,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     return Recommendation(" ".join(sentences), timed, reasons, best)
 
 
-def marked_words(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+def marked_words(run: RunFacts, tasks: Tasks) -> str:
     """Return what to call the marked words: by whom they were marked, or of which task, if there is one answer."""
     kinds: set[str] = set()
     for task in tasks:
@@ -400,7 +398,7 @@ def marked_words(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
 
 def _advice(
     run: RunFacts,
-    tasks: Sequence[TaskReport],
+    tasks: Tasks,
     leader: Leader,
     words: str,
     passes: Mapping[str, float],

@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection
 from importlib import metadata
 
-RUN = ("baselines", "pipeline", "report", "annotate", "demo")
+RUN = ("baselines", "pipeline", "annotate", "demo")
 """Extras whose packages a run of the pipeline may use."""
 
-COMPARISON = ("baselines", "report")
+COMPARISON = ("baselines",)
 """Extras whose packages a comparison uses."""
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array32
 from explearn.core.words import Span
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
     return owners
 
 
-def aggregate(
-    scores: NDArray[np.float32], word_ids: Sequence[int], words: int, aggregation: Aggregation
-) -> NDArray[np.float32]:
+def aggregate(scores: Array32, word_ids: Sequence[int], words: int, aggregation: Aggregation) -> Array32:
     """Aggregate sub-token scores to word scores.
 
     Args:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from explearn.core.escape import is_unicode
 from explearn.core.examples import RationaleKind, Split
 from explearn.text.rows import RawRow
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(NamedTuple):
     """One annotator's mask over words + pair of a row."""
 
     annotator: str

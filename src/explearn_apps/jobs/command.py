@@ -43,12 +43,8 @@ def job(
     windows: Windows = None,
     unit: Units = "word",
     text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
-    pair_column: Annotated[
-        str | None, typer.Option(help="Column with the second segment, for pairs.", show_default=False)
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Column with an identifier, kept in the results.", show_default=False)
-    ] = None,
+    pair_column: Annotated[str | None, typer.Option(help="Column with the second segment, for pairs.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with an identifier, kept in the results.")] = None,
     shard_texts: Annotated[int, typer.Option(help="Number of texts per part.", min=1, max=MOST)] = SHARD_TEXTS,
     ray: Annotated[
         str | None,

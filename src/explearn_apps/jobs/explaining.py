@@ -7,22 +7,60 @@ run was killed, or which machine explains a part. A run that resumes inside a bl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from explearn.cli.options import ChosenMethod, make
+from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.parquet import parquet_writer
+from explearn.core.word_tables import WORD_SCHEMA, WordRows
 from explearn_apps.jobs.input import Input, TextReader
 from explearn_apps.jobs.manifest import Part, part_name
-from explearn_apps.jobs.parts import Explained, write_part
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
     from explearn.predictors.predictor import Predictor
+
+
+TEXTS_PER_GROUP = 2048
+"""Texts whose words are buffered before they are written as a row group."""
+
+Explained = tuple[int, str, Sequence[Attribution]]
+"""Number of a text in the input from 0, its id, and its attributions."""
+
+
+def words_table(explained: Sequence[Explained]) -> pa.Table:
+    """Return a table with one row per word and the columns of WORD_SCHEMA; `text` and `id` are those of the job."""
+    words = WordRows()
+    rows = []
+    for number, identifier, attributions in explained:
+        for attribution in attributions:
+            rows += [row | {"text": number, "id": identifier} for row in words.rows(attribution)]
+    return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
+
+
+def write_part(folder: Path, file: str, first: int, explained: Iterable[Explained]) -> Part:
+    """Write a part's texts, from number `first` on; the file is put in place once it is complete.
+
+    Row groups hold whole texts and depend only on the part's texts, so that equal parts are equal files.
+    """
+    texts = 0
+    rows = 0
+    remaining = iter(explained)
+    with parquet_writer(folder / file, WORD_SCHEMA) as writer:
+        while group := list(islice(remaining, TEXTS_PER_GROUP)):
+            table = words_table(group)
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            texts += len(group)
+            rows += table.num_rows
+    return Part.of(folder / file, file=file, first=first, texts=texts, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from explearn.core.errors import DataError
 from explearn.core.escape import is_unicode
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from explearn.predictors.encoding import Text
 
 
-@dataclass(frozen=True, slots=True)
-class JobText:
+class JobText(NamedTuple):
     """A text of the input.
 
     Attributes:

@@ -12,10 +12,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from explearn.core.errors import ExplearnError, ParamsError, sentence_of
 from explearn.core.extras import check_installed
@@ -27,8 +27,7 @@ from explearn_apps.jobs.manifest import Part
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """A worker's share of the cluster.
 
     Attributes:

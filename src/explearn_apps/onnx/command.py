@@ -19,7 +19,6 @@ def export_onnx(
         str | None,
         typer.Option(
             help="Folder or hub name of the classifier (default: the explainer's).",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -19,12 +19,11 @@ from explearn.core.arguments import check_listed, path_of
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
-from explearn.core.numeric_checks import check_logits
 from explearn.core.validation import Count, Fraction, PositiveInt, check
 from explearn.methods.base.attributions import TextScores, attribution_of
 from explearn.methods.base.targets import Target, targeted_texts, windows_of
 from explearn.predictors.batching import budget_batches
-from explearn.predictors.labelled import Labelled, Problem
+from explearn.predictors.labelled import Labelled, Problem, check_logits
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, Text, as_segments, encoding_of
 from explearn.text.units import Unit, unit_name

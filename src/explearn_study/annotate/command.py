@@ -60,9 +60,7 @@ SHEET_TEXTS = 100
 
 Task = Annotated[str, typer.Option(help="Task of the profile.", envvar="EXPLEARN_TASK")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost, without calling the model.")]
-SheetFile = Annotated[
-    Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.", show_default=False)
-]
+SheetFile = Annotated[Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.")]
 
 
 def figure(value: float | None) -> str:
@@ -322,7 +320,7 @@ def agreement() -> None:
     plain_console().print(table)
 
 
-Method = Annotated[str, typer.Option(help="Method of the run whose explanations people see.", show_default=False)]
+Method = Annotated[str, typer.Option(help="Method of the run whose explanations people see.")]
 
 
 def _explained(task: str, method: str) -> tuple[Params, TaskMarks, dict[str, Attribution]]:
@@ -339,7 +337,7 @@ def rank(
     task: Task,
     out: Annotated[
         Path,
-        typer.Option(help="JSON Lines file of texts and scores, for `explearn compare --scores`.", show_default=False),
+        typer.Option(help="JSON Lines file of texts and scores, for `explearn compare --scores`."),
     ],
     dry_run: DryRun = False,
     *,

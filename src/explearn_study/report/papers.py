@@ -11,7 +11,7 @@ from pydantic import Field
 
 from explearn.core.documents import read_yaml
 from explearn.core.validation import Section
-from explearn.methods.results import TaskReport
+from explearn.methods.results import Tasks
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn_study.params import Params
@@ -48,13 +48,13 @@ def published() -> Papers:
     return Papers.model_validate(read_yaml(Path(__file__).with_name("papers.yaml")))
 
 
-def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
+def paper_blocks(params: Params, tasks: Tasks) -> list[Block]:
     """Return the papers' tables with our figures, for the data sets that the run has.
 
     A table is left out if the run has only baselines of it. The best figure in each column is bold; a figure of ours
     that was not measured is a dash.
     """
-    by_adapter: dict[str, Sequence[TaskReport]] = {}
+    by_adapter: dict[str, Tasks] = {}
     for task in tasks:
         if task.task in params.sources:
             by_adapter[params.sources[task.task].adapter] = [task]
@@ -86,7 +86,7 @@ def _fits(table: PaperTable, params: Params, adapters: Iterable[str]) -> bool:
     return not (learned.isdisjoint(table.figures) or set(adapters).isdisjoint(data))
 
 
-def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:
+def _table(table: PaperTable, shared: Sequence[Tasks], machine: bool) -> Table:
     """Return a table with the paper's figures next to ours.
 
     Args:
@@ -121,7 +121,7 @@ def _cells(name: str, values: Mapping[str, float | None]) -> dict[str, Cell]:
     return cells
 
 
-def _mean(table: PaperTable, method: str, tasks: Sequence[TaskReport]) -> float | None:
+def _mean(table: PaperTable, method: str, tasks: Tasks) -> float | None:
     """Return our figure for a row, averaged over the tasks; None if a task lacks it."""
     values = []
     for task in tasks:

@@ -14,12 +14,51 @@ import yaml
 
 from explearn.core.documents import read_json
 from explearn.core.writing import put_files, scratch_folder, write_json
-from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
+from explearn.methods.results import Number, RunFacts, TaskReport, Tasks, in_table_order
 from explearn.metrics.arrays import mean_of_known
+from explearn.metrics.runs import read_run
+from explearn.report.manifest import CODE, part
+from explearn.report.versions import versions
 from explearn.show.blocks import several
 from explearn_study.params import Params
 from explearn_study.report.costs import split_costs
 from explearn_study.workspace import Workspace
+
+
+def manifest_of(workspace: Workspace, params: Params) -> dict[str, Any]:
+    """Return the manifest of a run: hashes of its texts, models, results and code, and the versions of packages.
+
+    Paths are relative to the workspace.
+
+    Raises:
+        DataError: a file of the run is missing.
+    """
+    root = workspace.root
+    own = {method.name for method in params.with_own_model}
+    names = {task: workspace.classifier(task).relative_to(root).as_posix() for task in params.tasks}
+    classifiers = {}
+    for task, name in names.items():
+        files = workspace.attribution_files(params, task)
+        shared = [path for method, path in files.items() if method not in own]
+        if shared:
+            fingerprint = read_run(shared[0], attributions=False).classifier
+            classifiers[task] = {"name": name, "fingerprint": fingerprint}
+    results = ("data/attributions", "data/explainers", "reports/metrics", "reports/metrics.json")
+    return {
+        "root": "..",
+        "profile": params.profile,
+        "seed": params.seed,
+        "parameters": params.model_dump(mode="json"),
+        "classifiers": classifiers,
+        "parts": {
+            "data": part(root, ("data/examples", "data/rationales")),
+            "models": part(root, names.values()),
+            "results": part(root, results),
+            "code": part(CODE, ("explearn", "explearn_study")),
+        },
+        "versions": dict(versions()),
+    }
+
 
 HEADLINE_METRICS = (
     "f1",
@@ -52,7 +91,6 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.curves import curve_blocks
     from explearn_study.report.pages import write_report
     from explearn_study.report.papers import paper_blocks
-    from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks
     from explearn_study.report.task_report import collect_task
     from explearn_study.report.twin import twin_blocks
@@ -86,7 +124,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
 
 
-def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
+def run_facts(params: Params, tasks: Tasks) -> RunFacts:
     """Return the facts about a run as a whole that the report needs."""
     title = "Which explanations to use"
     subtitle = f"Profile {params.profile}."
@@ -147,8 +185,8 @@ def _filled(value: Any) -> Any:
 def write_metrics(
     folder: Path,
     params: Params,
-    tasks: Sequence[TaskReport],
-    planted: Sequence[TaskReport],
+    tasks: Tasks,
+    planted: Tasks,
     verdict: Mapping[str, Sequence[str]],
 ) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.significance import holm
@@ -22,8 +21,7 @@ ALIKE = ("rank_agreement", "top_overlap")
 SIDES = {"teacher": "A", "student": "L2E", "both": "both"}
 
 
-@dataclass(frozen=True, slots=True)
-class StudentTable:
+class StudentTable(NamedTuple):
     """A table whose cells hold one or more metrics.
 
     Attributes:

@@ -170,7 +170,6 @@ def test_a_record_without_the_text_names_no_word(tmp_path: Path, model: Path) ->
 
 
 def test_the_best_method_of_a_comparison_is_taken(tmp_path: Path, model: Path) -> None:
-    pytest.importorskip("matplotlib")
     comparison = explearn.compare(model, tiny.TEXTS, "random,occlusion,gae", out=tmp_path / "report.html")
     ranked = {name: comparison.methods[name]["aopc_comprehensiveness"] for name in ("occlusion", "gae")}
     record = explearn.record(model, TEXT, comparison=tmp_path / "report.json", device="cpu")

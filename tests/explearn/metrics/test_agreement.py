@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from explearn.metrics.agreement import rank_agreement
+from explearn.evaluation import rank_agreement
 
 RNG = np.random.default_rng(0)
 LENGTHS = (4, 7, 3)

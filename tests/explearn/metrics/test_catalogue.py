@@ -5,7 +5,7 @@ from __future__ import annotations
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE, compared_metrics
 from explearn.report.columns import metrics_of
-from explearn.report.glossary import glossary
+from explearn.report.page import glossary
 from explearn.report.task_sections import BOARDS
 
 

@@ -28,8 +28,8 @@ def test_one_batch_is_scipys_rank_correlation_of_distances():
     states, scores = world()
     actual = one(states, scores, batch_size=12)
     first, second = pdist(states), pdist(c.padded(scores))
-    assert actual.value == pytest.approx(spearmanr(first, second).statistic)
-    assert actual.low < actual.value < actual.high
+    assert actual.figure == pytest.approx(spearmanr(first, second).statistic)
+    assert actual.low < actual.figure < actual.high
 
 
 def test_each_texts_own_value_takes_its_pairs():
@@ -40,7 +40,7 @@ def test_each_texts_own_value_takes_its_pairs():
         others = [j for j in range(12) if j != i]
         a = np.linalg.norm(states[others] - states[i], axis=1)
         b = np.linalg.norm(vectors[others] - vectors[i], axis=1)
-        assert actual.by_text[i] == pytest.approx(spearmanr(a, b).statistic)
+        assert actual.values[i] == pytest.approx(spearmanr(a, b).statistic)
 
 
 def test_the_value_is_the_mean_over_even_batches():
@@ -50,7 +50,7 @@ def test_the_value_is_the_mean_over_even_batches():
     assert sorted(map(len, rows)) == [5, 5] and sorted(np.concatenate(rows)) == list(range(10))
     vectors = c.padded(scores)
     each = [spearmanr(pdist(states[r]), pdist(vectors[r])).statistic for r in rows]
-    assert actual.value == pytest.approx(np.mean(each))
+    assert actual.figure == pytest.approx(np.mean(each))
 
 
 def test_explanations_that_follow_the_states_are_fully_consistent():
@@ -58,7 +58,7 @@ def test_explanations_that_follow_the_states_are_fully_consistent():
     # that of their first entries.
     shares = 2.0 ** -np.arange(8)
     actual = one(100 * shares[:, None], [[x, 1 - x] for x in shares])
-    assert actual.value == pytest.approx(1) and actual.low < 0.5 and actual.high == pytest.approx(1)
+    assert actual.figure == pytest.approx(1) and actual.low < 0.5 and actual.high == pytest.approx(1)
 
 
 def test_methods_judged_together_have_the_figures_of_each_alone():
@@ -68,14 +68,14 @@ def test_methods_judged_together_have_the_figures_of_each_alone():
     for method, alone in (("first", scores), ("flat", flat), ("last", scores[::-1])):
         expected = one(states, alone, 8, seed=5)
         actual = together[method]
-        assert (actual.value, actual.low, actual.high) == (expected.value, expected.low, expected.high)
-        np.testing.assert_array_equal(actual.by_text, expected.by_text)
-    assert together["flat"].value is None
+        assert (actual.figure, actual.low, actual.high) == (expected.figure, expected.low, expected.high)
+        np.testing.assert_array_equal(actual.values, expected.values)
+    assert together["flat"].figure is None
 
 
 def test_what_has_no_spread_has_no_value():
     states, _ = world(6)
     flat = one(states, [[1.0, 2.0]] * 6)
-    assert (flat.value, flat.low, flat.high) == (None, None, None) and np.isnan(flat.by_text).all()
+    assert (flat.figure, flat.low, flat.high) == (None, None, None) and np.isnan(flat.values).all()
     few = one(states[:2], [[1.0], [1.0, 3.0]])
-    assert few.value is None and few.by_text.shape == (2,)
+    assert few.figure is None and few.values.shape == (2,)

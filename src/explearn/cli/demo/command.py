@@ -32,7 +32,7 @@ SHOWN = 2
 def demo(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Your own texts (default: two held-out headlines).", show_default=False),
+        typer.Argument(help="Your own texts (default: two held-out headlines)."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explearn-demo.html"),
     save: Annotated[

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from explearn.core.arrays import Mask
 from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.reader.network import StateNetwork
@@ -48,10 +48,10 @@ class ModelInput:
     """
 
     batch: Batch
-    logits: torch.Tensor
+    logits: Tensor
     source: Batch
-    states: torch.Tensor | None = None
-    links: torch.Tensor | None = None
+    states: Tensor | None = None
+    links: Tensor | None = None
 
     @property
     def unread(self) -> list[int]:
@@ -59,7 +59,7 @@ class ModelInput:
         pairs = zip(self.batch.encodings, self.source.encodings, strict=True)
         return [len(set(text.word_ids) - set(source.word_ids)) for text, source in pairs]
 
-    def to_target(self, scores: torch.Tensor) -> torch.Tensor:
+    def to_target(self, scores: Tensor) -> Tensor:
         """Map logits at G's sub-tokens, (b, m), to the classifier's, (b, n): AML, section 3.3.
 
         A split source token gives its score to all its parts; merged source tokens give the target token their maximum.
@@ -74,7 +74,7 @@ class ModelInput:
         return torch.where(unlinked, lowest, merged)
 
 
-def token_links(target: Encoding, source: Encoding) -> NDArray[np.bool_]:
+def token_links(target: Encoding, source: Encoding) -> Mask:
     """Return which source tokens share characters of a word with each target token, (target tokens, source tokens).
 
     A target token that shares none, although its word has source tokens (two normalisers may drop different
@@ -86,7 +86,7 @@ def token_links(target: Encoding, source: Encoding) -> NDArray[np.bool_]:
     source_starts, source_ends = np.array(source.characters).T
     same_word = (words == np.array(source.word_ids)) & (words != NO_WORD)
     shared = same_word & (source_starts < ends) & (starts < source_ends)
-    links: NDArray[np.bool_] = np.where(shared.any(axis=1, keepdims=True), shared, same_word)
+    links: Mask = np.where(shared.any(axis=1, keepdims=True), shared, same_word)
     return links
 
 
@@ -101,7 +101,7 @@ class AttributionModel(nn.Module, ABC):
         """Classify a batch, and return what G reads of it."""
 
     @abstractmethod
-    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
         """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
 
 
@@ -141,9 +141,9 @@ class StatesModel(AttributionModel):
         logits, states = read_states(classifier, batch, self.layers)
         return ModelInput(batch, logits, batch, states=states)
 
-    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
         by_class = self.network(inputs.states, inputs.batch.attention_mask.bool()).scores
-        scores: torch.Tensor = (by_class * predictions[:, None]).sum(-1)
+        scores: Tensor = (by_class * predictions[:, None]).sum(-1)
         return scores
 
 
@@ -196,7 +196,7 @@ class EncoderModel(AttributionModel):
             table[: len(text), : len(read)] = torch.from_numpy(token_links(text, read))
         return ModelInput(batch, logits, source, links=links.to(classifier.device))
 
-    def backbone_inputs(self, batch: Batch, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
+    def backbone_inputs(self, batch: Batch, predictions: Tensor) -> dict[str, Tensor]:
         """Return the backbone's arguments for b texts of m positions, with the prediction behind each last token.
 
         Args:
@@ -226,10 +226,10 @@ class EncoderModel(AttributionModel):
             inputs["token_type_ids"] = torch.where(behind, last, nn.functional.pad(batch.token_type_ids, (0, 1)))
         return inputs
 
-    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
         with classifier.autocast():
             states = self.backbone(**self.backbone_inputs(inputs.source, predictions)).last_hidden_state
-            scores: torch.Tensor = self.output(torch.tanh(self.dense(states[:, :-1])))
+            scores: Tensor = self.output(torch.tanh(self.dense(states[:, :-1])))
         return inputs.to_target(scores.float().squeeze(-1))
 
     @torch.no_grad()

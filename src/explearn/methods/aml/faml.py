@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import ModelError
 from explearn.lens.hooks import Hooks
@@ -23,9 +23,8 @@ from explearn.methods.aml.loss import DivergedError, loss_terms, weighted
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, Values, indicators
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, BatchExplainer, BatchScores, Variant, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
-from explearn.methods.info import About, Variant
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.transformer import TransformerPredictor
@@ -83,9 +82,7 @@ class LowRankChange(nn.Module):
         self.up = nn.Parameter(layer.weight.new_zeros(texts, width, layer.out_features))
         self.bias = nn.Parameter(layer.weight.new_zeros(texts, layer.out_features))
 
-    def add(
-        self, _layer: nn.Module, inputs: tuple[torch.Tensor], _options: object, output: torch.Tensor
-    ) -> torch.Tensor:
+    def add(self, _layer: nn.Module, inputs: tuple[Tensor], _options: object, output: Tensor) -> Tensor:
         """Return the layer's output with the change; used as a forward hook."""
         (narrow,) = inputs
         if self.down is not None:
@@ -113,13 +110,13 @@ class LowRankTuning(nn.Module):
         changes = [LowRankChange(layer, texts, RANK, generator) for layer in (network.read, *linear)]
         self.changes = nn.ModuleList([*changes, LowRankChange(network.head, texts, None, generator)])
 
-    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
         """Return what G returns, (b, n), with each text's changes."""
         changes: Any = self.changes
         with Hooks() as hooks:
             for change in changes:
                 hooks.after(change.layer, change.add)
-            scores: torch.Tensor = self.model(classifier, inputs, predictions)
+            scores: Tensor = self.model(classifier, inputs, predictions)
         return scores
 
 
@@ -263,7 +260,7 @@ def refine(
     start: PAML,
     evaluator: MapEvaluator,
     inputs: ModelInput,
-    predictions: torch.Tensor,
+    predictions: Tensor,
     targets: Sequence[int],
     options: FAMLParams,
 ) -> list[MapSearch]:
@@ -395,10 +392,8 @@ class FAML(RefiningExplainer, BatchExplainer):
     Options = FAMLParams
     options: FAMLParams
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.start: PAML | None = None
-        self._searches: list[MapSearch] = []
+    start: PAML | None = None
+    _searches: Sequence[MapSearch] = ()
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
@@ -438,13 +433,13 @@ class FAML(RefiningExplainer, BatchExplainer):
                 "or --explainer FOLDER on the command line"
             )
         self.start.check(classifier)
-        self._searches = []
+        self._searches = ()
 
     def check_trained_for(self, classifier: TransformerPredictor) -> None:
         if self.start is not None:
             self.start.check_trained_for(classifier)
 
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         start = self.start
         assert start is not None and start.model is not None
         model = start.model.to(classifier.device)
@@ -462,7 +457,7 @@ class FAML(RefiningExplainer, BatchExplainer):
             for part in inputs:
                 rows = slice(len(searches), len(searches) + len(part.batch))
                 searches += refine(start, evaluator, part, predictions[rows], chosen[rows].tolist(), self.options)
-        self._searches += searches
+        self._searches = [*self._searches, *searches]
         scores = torch.zeros(batch.input_ids.shape)
         for row, search in zip(scores, searches, strict=True):
             row[: len(search.scores)] = torch.from_numpy(search.scores)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError
@@ -43,8 +43,8 @@ class Weights(NamedTuple):
 
 
 def loss_terms(
-    classifier: TransformerPredictor, batch: Batch, scores: torch.Tensor, predictions: torch.Tensor, weights: Weights
-) -> torch.Tensor:
+    classifier: TransformerPredictor, batch: Batch, scores: Tensor, predictions: Tensor, weights: Weights
+) -> Tensor:
     """Return the terms of each text's loss, (3, b), 0 for a term left out, with a graph back to the attributions.
 
     prediction  L_p, cross-entropy between y and the prediction on the masked text (eq. 5)
@@ -83,12 +83,12 @@ def loss_terms(
     return torch.stack([prediction, size, inverse])
 
 
-def weighted(terms: torch.Tensor, weights: Weights) -> torch.Tensor:
+def weighted(terms: Tensor, weights: Weights) -> Tensor:
     """Return each text's loss, (b,), from its terms, (3, b): eq. 4."""
     return weights.prediction * terms[0] + weights.size * terms[1] + weights.inverse * terms[2]
 
 
-def masked_logits(classifier: TransformerPredictor, batch: Batch, masks: torch.Tensor) -> torch.Tensor:
+def masked_logits(classifier: TransformerPredictor, batch: Batch, masks: Tensor) -> Tensor:
     """Return logits, (rows, C), at least float32, of masked texts.
 
     Where tokens are removed, one is kept if its share is above 1/2 and left out otherwise; gradients pass as if the
@@ -126,7 +126,7 @@ def removes_tokens(classifier: TransformerPredictor) -> bool:
     return architecture(classifier.model.config).causal and reads_last(classifier.model)
 
 
-def embedded_logits(classifier: TransformerPredictor, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
+def embedded_logits(classifier: TransformerPredictor, batch: Batch, embeddings: Tensor) -> Tensor:
     """Return logits, (rows, C), at least float32, of texts with other word embeddings.
 
     Positions, segments and padding are those of the batch. Its ids are passed as well: RoBERTa counts positions by
@@ -146,7 +146,7 @@ def embedded_logits(classifier: TransformerPredictor, batch: Batch, embeddings: 
         return at_least_float32(classifier.model(**inputs).logits)
 
 
-def removed_logits(classifier: TransformerPredictor, batch: Batch, gates: torch.Tensor) -> torch.Tensor:
+def removed_logits(classifier: TransformerPredictor, batch: Batch, gates: Tensor) -> Tensor:
     """Return logits, (rows, C), at least float32, of texts from which gates remove tokens.
 
     With a gate m_j for each token, query i weighs an earlier key j by m_j exp(l_ij) and itself by exp(l_ii). The result
@@ -179,7 +179,7 @@ def removed_logits(classifier: TransformerPredictor, batch: Batch, gates: torch.
     return (last[..., None] * by_token).sum(1) + removed[:, :1] * empty.to(by_token)
 
 
-def attention_masks(model: Any, gates: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
+def attention_masks(model: Any, gates: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
     """Return what is added to attention's logits, (rows, 1, n, n): log m_j, practically -inf for keys a query hides.
 
     If the model has several types of layers, there is one mask for each type. A window counts the tokens that stay.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import transformers
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.validation import Number
@@ -29,16 +29,21 @@ from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weight
 from explearn.methods.aml.params import ENCODER, STATES, PAMLParams
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, protocol_of
 from explearn.methods.aml.weight_search import search
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
-from explearn.methods.base.task import TaskData
+from explearn.methods.base.explainer import (
+    About,
+    Batch,
+    BatchExplainer,
+    BatchScores,
+    Encoding,
+    Variant,
+    resolve_targets,
+)
+from explearn.methods.base.learned import BoundExplainer, LayerList, TaskData, TrainedState
 from explearn.methods.base.training import seeded, train_epochs
-from explearn.methods.info import About, Variant
 from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.protocols import FaithfulnessProtocol
 from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.labelled import ONE_CLASS
@@ -114,7 +119,7 @@ def train(
         sums.fill(0)
         return random_batches(lengths, options.batch_size, generator, SORTED_BATCHES)
 
-    def batch_loss(indices: list[int]) -> torch.Tensor:
+    def batch_loss(indices: list[int]) -> Tensor:
         parts = [indices]
         if classifier.same_length:
             # Padding changes this classifier's predictions: texts of each length go by themselves.
@@ -340,7 +345,7 @@ class PAML(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         model = self._trained(self.model).to(classifier.device)
         inputs = model.prepare(classifier, batch)
         chosen = resolve_targets(inputs.logits, targets)
@@ -407,9 +412,7 @@ def restored_encoder(state: TrainedState, folder: Path) -> EncoderModel:
     return state.restore(make)
 
 
-def prediction_information(
-    classifier: TransformerPredictor, logits: torch.Tensor, targets: torch.Tensor
-) -> torch.Tensor:
+def prediction_information(classifier: TransformerPredictor, logits: Tensor, targets: Tensor) -> Tensor:
     """Return y, (b, C): predicted probabilities where the target is the predicted class, else its one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets

@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import filled
 from explearn.methods.aml.params import Metric
 from explearn.metrics.faithfulness import BY_NAME
@@ -44,10 +45,10 @@ GAIN_SIGNS = {"only": 1.0, "without": -1.0, "masked": -1.0}
 NO_MASK = -1
 """Stands for the mask token where units are deleted."""
 
-Map = NDArray[np.float32]
+Map = Array32
 """Attributions in [0, 1], one for each position of the text, (tokens,)."""
 
-Values = NDArray[np.float64]
+Values = Array
 Part = tuple[str, int]
 """One of the changes of a text, and the share of its top in percent."""
 
@@ -107,11 +108,11 @@ class EvaluatedText:
         self.left: dict[int, list[int]] = {}
         self.tops: dict[int, dict[frozenset[int], dict[str, int]]] = {}
 
-    def unit_scores(self, scores: Map) -> NDArray[np.float32]:
+    def unit_scores(self, scores: Map) -> Array32:
         """Return each unit's score, that of its best piece; NaN for a word that was not read."""
         return aggregate(scores, self.by_unit.word_ids, self.units, "max")
 
-    def order(self, unit_scores: NDArray[np.float32]) -> NDArray[np.intp]:
+    def order(self, unit_scores: Array32) -> NDArray[np.intp]:
         """Return the units from the best to the worst; those that were not read come last."""
         if not self.units:
             return np.empty(0, dtype=np.intp)

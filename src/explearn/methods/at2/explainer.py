@@ -5,28 +5,26 @@ Source: Cohen-Wang, Chuang, Madry (2025), "Learning to Attribute with Attention"
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.lens.attention import Attention, reduced_attention
 from explearn.methods.at2.params import AT2Params
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
-from explearn.methods.info import About
 from explearn.methods.perturbation.answers import ask, word_sums
-from explearn.predictors.encoding import Batch
 from explearn.text.sampling import texts_to_explain
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
 
-Array = NDArray[np.float64]
 
 LEAST_TEXTS = 5
 """Fewest training texts."""
@@ -66,10 +64,8 @@ class AT2(BoundExplainer, BatchExplainer):
     weights_file = "at2.safetensors"
     kept: ClassVar = {**BoundExplainer.kept, "layers": LayerList}
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.coefficients: torch.Tensor | None = None
-        self.layers: list[int] = []
+    coefficients: torch.Tensor | None = None
+    layers: Sequence[int] = ()
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Learn the coefficients from the classifier's answers; labels play no part.

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
+from explearn.core.arrays import Array
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Rounds, Section
 from explearn.lens.attention import Attention, read_weights, reduced_attention, resolve_layer
 from explearn.lens.listed_head import check_reads
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.architectures import reads
-from explearn.predictors.encoding import Batch
 from explearn.predictors.transformer import TransformerPredictor
 
 CAPACITY_UNITS = 2**30
@@ -169,7 +167,7 @@ class AttentionFlow(BatchExplainer):
         return BatchScores(torch.from_numpy(scores).to(means[0]), logits, resolve_targets(logits, targets))
 
 
-def flows(attention: NDArray[np.float64], sinks: list[int], start: int = 0) -> NDArray[np.float64]:
+def flows(attention: Array, sinks: list[int], start: int = 0) -> Array:
     """Largest flow from the token `start` above the last layer to some input tokens.
 
     Args:

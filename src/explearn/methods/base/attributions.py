@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.certificate import certify
 from explearn.core.errors import MethodError
-from explearn.core.numeric_checks import check_logits
 from explearn.core.record import FLOAT32_MAX
 from explearn.methods.base.targets import joint_probabilities
-from explearn.predictors.labelled import Problem
+from explearn.predictors.labelled import Problem, check_logits
 from explearn.predictors.windows import Windowed
 from explearn.text.alignment import NO_WORD, aggregate
 from explearn.text.encoding import Encoding
@@ -191,7 +191,7 @@ def attribution_of(
     )
 
 
-def _aggregate(scores: NDArray[np.float32], encoding: Encoding, aggregation: Aggregation) -> NDArray[np.float32]:
+def _aggregate(scores: Array32, encoding: Encoding, aggregation: Aggregation) -> Array32:
     """Return the scores of an encoding's words, (words,), from those of its sub-tokens, (tokens,)."""
     word_scores = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
     for word, other in encoding.shared:
@@ -199,7 +199,7 @@ def _aggregate(scores: NDArray[np.float32], encoding: Encoding, aggregation: Agg
     return word_scores
 
 
-def answer_fields(classifier: Predictor, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
+def answer_fields(classifier: Predictor, logits: Array, target: str) -> dict[str, Any]:
     """Return the fields of an attribution about the prediction, from the windows' logits, (windows, C)."""
     index = classifier.labels.index(target)
     if classifier.problem is Problem.REGRESSION:

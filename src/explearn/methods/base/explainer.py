@@ -38,10 +38,21 @@ from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.pretrained import as_predictor
 from explearn.text.units import Unit, unit_name
 
-__all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
+__all__ = [
+    "About",
+    "Batch",
+    "BatchExplainer",
+    "BatchScores",
+    "Encoding",
+    "Explainer",
+    "Text",
+    "TextScores",
+    "Variant",
+    "resolve_targets",
+    "unread_words_known",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +223,7 @@ class Explainer(ABC):
         Words that the classifier did not read have no score; their number is logged.
 
         Args:
-            classifier: a predictor, or anything that `explearn.explain` takes for one.
+            classifier: the classifier; `explearn.load_classifier` loads one.
             texts: strings, pairs of strings, or examples.
             targets: class to explain for each text, by name or index, or a list of several. None: the predicted
                 class; for a multi-label classifier each label that applies, at least the most probable one; for a
@@ -255,7 +266,6 @@ class Explainer(ABC):
         other_models: bool = False,
     ) -> Iterator[list[Attribution]]:
         """Do as `explain` for a stream of any length: yield each text's attributions, one for each class to explain."""
-        classifier = as_predictor(classifier)
         self.check_explains(classifier, other_models)
         chunk_texts = CHUNK_TEXTS
         if windows is not None:

@@ -27,9 +27,9 @@ from explearn.core.numeric_checks import check_weights
 from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.task import LabelledText, Marks, TaskData
+from explearn.methods.base.task import LabelledText, Marks
+from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.pretrained import as_predictor
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
@@ -144,7 +144,7 @@ class LearnedExplainer(Explainer):
         """Train to explain a classifier.
 
         Args:
-            classifier: the classifier to be explained, as for `explearn.explain`.
+            classifier: the classifier to be explained.
             texts: strings, pairs of a text and its label, or examples. Methods that learn from labels or rationales
                 need the labels.
             rationales: which words are evidence, for methods that learn from marks: for each text a mask over its
@@ -176,9 +176,9 @@ class LearnedExplainer(Explainer):
         """
         other_tasks = []
         for other, (its_classifier, its_texts, its_rationales) in (others or {}).items():
-            other_tasks.append(ListedTask(as_predictor(its_classifier), its_texts, gold=its_rationales, name=other))
+            other_tasks.append(ListedTask(its_classifier, its_texts, gold=its_rationales, name=other))
         task = ListedTask(
-            as_predictor(classifier),
+            classifier,
             texts,
             validation,
             gold=rationales,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, each_text
+from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
 from explearn.predictors.labelled import Problem
@@ -27,8 +27,7 @@ Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetedText:
+class TargetedText(NamedTuple):
     """A text and the classes to explain.
 
     Attributes:
@@ -130,7 +129,8 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
     # Checked by an attribute, because importing the class takes seconds.
     if not hasattr(classifier, "problem"):
         raise ParamsError(
-            f"classifier: got {kind_of(classifier)}; expected an explearn predictor (explearn.load_classifier)"
+            f"classifier: got {kind_of(classifier)}; expected a predictor, as explearn.load_classifier(NAME) or "
+            "explearn.TransformerPredictor(MODEL, TOKENIZER) gives"
         )
     if reader and classifier.spread is not None:
         classifier.spread.check_readable(reader)
@@ -188,7 +188,7 @@ def judged_targets(classifier: Predictor, texts: Sequence[Example]) -> list[str]
     return [classifier.labels[label] for label in best]
 
 
-def joint_probabilities(by_window: NDArray[np.float64]) -> NDArray[np.float64]:
+def joint_probabilities(by_window: Array) -> Array:
     """Average the outputs for a text's windows, (windows, C) -> (C,)."""
     return np.asarray(by_window.mean(axis=0))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ Marks = Mapping[str, Sequence[bool]] | Sequence[Sequence[bool] | None]
 """Which words are evidence: example id -> mask over the words, or for each text its mask or None."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class Lesson(NamedTuple):
     """A teacher's scores of one text.
 
     Attributes:
@@ -43,8 +41,7 @@ class Lesson:
     weights: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lessons:
+class Lessons(NamedTuple):
     """A teacher's scores of a task's texts.
 
     Attributes:

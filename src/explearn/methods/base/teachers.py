@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.examples import Example
@@ -108,7 +109,7 @@ def combine_lessons(lessons: Sequence[Lessons]) -> Lessons:
     signed = all(member.signed for member in lessons)
     combined: dict[str, list[Lesson]] = {}
     for split, texts in lessons[0].by_split.items():
-        weights: dict[str, list[NDArray[np.float64]]] = {text.example_id: [] for text in texts}
+        weights: dict[str, list[Array]] = {text.example_id: [] for text in texts}
         for member in lessons:
             for lesson in member.by_split.get(split, ()):
                 if lesson.example_id in weights:
@@ -121,14 +122,14 @@ def combine_lessons(lessons: Sequence[Lessons]) -> Lessons:
     return Lessons(combined, signed)
 
 
-def combine_weights(weights: Sequence[NDArray[Any]], signed: bool) -> NDArray[np.float64]:
+def combine_weights(weights: Sequence[NDArray[Any]], signed: bool) -> Array:
     """Combine an ensemble's scores of a text's words: the mean of `scaled_ranks`; of one member, its own scores."""
     if len(weights) == 1:
         return np.asarray(weights[0], dtype=np.float64)
     return np.asarray(np.mean([scaled_ranks(np.asarray(w, dtype=np.float64), signed) for w in weights], axis=0))
 
 
-def scaled_ranks(weights: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
+def scaled_ranks(weights: Array, signed: bool) -> Array:
     """Rank a text's weights in (0, 1], equal ones sharing their mean; signed: by |w|, with the sign of w.
 
     Example:

@@ -9,9 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.validation import Seeded
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch, Encoding
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
 from explearn.predictors.predictor import Predictor
 
 

@@ -7,19 +7,17 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TaskData, TrainedState
 from explearn.predictors.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -89,10 +87,8 @@ class WordList(WordScorer):
     )
     weights_file = "word_list.safetensors"
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.shares: Mapping[str, float] | None = None
-        self.rate = 0.0
+    shares: Mapping[str, float] | None = None
+    rate = 0.0
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Count the marked words.
@@ -149,10 +145,8 @@ class WordFacts(WordScorer):
     )
     weights_file = "word_facts.safetensors"
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.coefficients: NDArray[np.float64] | None = None
-        self.frequent: frozenset[str] = frozenset()
+    coefficients: Array | None = None
+    frequent: frozenset[str] = frozenset()
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Fit the regression.
@@ -179,14 +173,14 @@ class WordFacts(WordScorer):
     def check(self, classifier: Predictor) -> None:
         self._trained(self.coefficients)
 
-    def facts(self, words: Sequence[str]) -> NDArray[np.float64]:
+    def facts(self, words: Sequence[str]) -> Array:
         """Return what is known of each word, (words, 4): letters, place, its square, stop word."""
         letters = np.log1p([len(word) for word in words])
         place = np.linspace(0, 1, len(words))
         frequent = [word in self.frequent for word in words]
         return np.column_stack([letters, place, place**2, frequent])
 
-    def score_words(self, words: Sequence[str]) -> NDArray[np.float64]:
+    def score_words(self, words: Sequence[str]) -> Array:
         *slopes, intercept = self._trained(self.coefficients)
         return np.asarray(1 / (1 + np.exp(-(self.facts(words) @ slopes + intercept))))
 

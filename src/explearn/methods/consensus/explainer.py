@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.lens.word_signals import WordSignals
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TaskData, TrainedState
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, marked_texts, source_weights
 from explearn.methods.consensus.params import ConsensusParams, Signal
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor

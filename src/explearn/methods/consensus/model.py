@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import DataError
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.task import TaskData
@@ -18,8 +18,6 @@ from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import signals_of
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 from explearn.metrics.significance import mean_interval
-
-Array = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 """Confidence level of the coefficients' intervals."""
@@ -161,8 +159,7 @@ class WordModel:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TaskRows:
+class TaskRows(NamedTuple):
     """The training words of one task.
 
     Attributes:
@@ -176,10 +173,10 @@ class TaskRows:
     """
 
     x: Array
-    y: NDArray[np.bool_]
-    text: NDArray[np.int64]
+    y: Mask
+    text: Counts
     weight: Array
-    copied: NDArray[np.bool_]
+    copied: Mask
     texts: int
     share: float
 
@@ -210,7 +207,7 @@ def fit_model(
     rows = [task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
     model = _fit(rows, options)
     logits: list[Array] = []
-    marks: list[NDArray[np.bool_]] = []
+    marks: list[Mask] = []
     weighed: list[Array] = []
     for row in rows:
         others = [other for other in rows if other is not row]
@@ -232,9 +229,9 @@ def task_rows(
         DataError: all words are marked, or none is.
     """
     x: list[Array] = []
-    y: list[NDArray[np.bool_]] = []
-    text: list[NDArray[np.int64]] = []
-    copied: list[NDArray[np.bool_]] = []
+    y: list[Mask] = []
+    text: list[Counts] = []
+    copied: list[Mask] = []
     columns = [SIGNALS.index(name) for name in options.signals]
     for copy in range(options.copies + 1):
         for number, (signals, mask) in enumerate(task):
@@ -287,13 +284,13 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
     )
 
 
-def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array, Mask]:
     """Return the standardised features and the marks of all tasks' words."""
     x = np.concatenate([row.x for row in rows])
     return (x - mean) / scale, np.concatenate([row.y for row in rows])
 
 
-def platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
+def platt(logits: Array, marks: Mask, weights: Array) -> tuple[float, float]:
     """Fit sigmoid(slope logit + offset) by maximum likelihood; return slope, at least LEAST_SLOPE, and offset."""
     from sklearn.linear_model import LogisticRegression
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
@@ -23,8 +22,7 @@ INTRODUCTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureWeight:
+class FeatureWeight(NamedTuple):
     """A feature's coefficient.
 
     Attributes:

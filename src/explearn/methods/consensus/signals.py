@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
+from explearn.core.arrays import Array32
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.attention.explainers import Rollout, rollout_row
-from explearn.methods.base.explainer import BatchExplainer, resolve_targets
+from explearn.methods.base.explainer import Batch, BatchExplainer, Encoding, resolve_targets
 from explearn.methods.base.task import TaskData
 from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD, aggregate
@@ -36,7 +36,7 @@ PASSES = 2
 """Batches are smaller than the budget by this factor: what the ways back need, the attention matrices and their
 gradients among it, takes more memory than classifying."""
 
-Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
+Scored = tuple[dict[str, Tensor], Tensor, Tensor]
 
 
 def available_signals(classifier: Predictor, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def _explains(check: Callable[[TransformerPredictor], None], classifier: Transfo
 
 
 def batch_signals(
-    classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None, names: Sequence[str] = SIGNALS
+    classifier: TransformerPredictor, batch: Batch, targets: Tensor | None, names: Sequence[str] = SIGNALS
 ) -> Scored:
     """Compute sub-token scores of several methods for one batch, from shared passes if its gradients can be had.
 
@@ -83,7 +83,7 @@ def batch_signals(
         UnsupportedError: as `available_signals`.
     """
     names = available_signals(classifier, names)
-    scores: dict[str, torch.Tensor] = {}
+    scores: dict[str, Tensor] = {}
     if not _explains(check_differentiable, classifier):
         for name in names:
             scored = METHODS[name]().score_batch(classifier, batch, targets)
@@ -114,7 +114,7 @@ def batch_signals(
     return scores, full_precision(run.logits), chosen
 
 
-def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+def word_scores(encoding: Encoding, tokens: Mapping[str, Array32]) -> Array32:
     """Return the signals of one text's words, float32, (words, len(SIGNALS)).
 
     NaN stands where a signal is missing or NaN, and in the row of a word without a sub-token.
@@ -138,9 +138,9 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -
 def text_signals(
     classifier: TransformerPredictor,
     encodings: Sequence[Encoding],
-    scores: Mapping[str, torch.Tensor],
-    logits: torch.Tensor,
-    targets: torch.Tensor,
+    scores: Mapping[str, Tensor],
+    logits: Tensor,
+    targets: Tensor,
 ) -> Iterator[WordSignals]:
     """Yield the word signals of a batch's texts from what `batch_signals` gives."""
     tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from explearn.core.validation import Section
 from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
+from explearn.methods.base.explainer import (
+    About,
+    Batch,
+    BatchExplainer,
+    BatchScores,
+    Encoding,
+    TextScores,
+    resolve_targets,
+)
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
-from explearn.methods.info import About
 from explearn.predictors.batching import run_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.quantised import weight_of
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -123,8 +128,7 @@ class DecompX(BatchExplainer):
         return BatchScores(scores, run.logits, chosen, error)
 
 
-@dataclass(frozen=True, slots=True)
-class PartRules:
+class PartRules(NamedTuple):
     """The rules by which maps act on a batch's parts, (b, n, rows, width).
 
     Attributes:

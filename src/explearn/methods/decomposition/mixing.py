@@ -23,9 +23,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.lens.listed_head import check_listed_head
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.quantised import rounds_inputs, weight_of
 from explearn.predictors.transformer import TransformerPredictor
 

@@ -6,26 +6,24 @@ Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, located
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
@@ -46,7 +44,7 @@ ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
 """Facts about the features' classifiers that are saved; others must have the same."""
 
 
-def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def focal_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the focal loss of each token, ExpNet eq. 3: -alpha_t (1 - p_t)^GAMMA log p_t (Lin et al., 2017).
 
     Args:
@@ -63,8 +61,7 @@ def build_network(width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenExamples:
+class TokenExamples(NamedTuple):
     """Training tokens of several texts, concatenated.
 
     Attributes:
@@ -73,8 +70,8 @@ class TokenExamples:
         lengths: int64, (texts,), number of each text's tokens.
     """
 
-    features: torch.Tensor
-    labels: torch.Tensor
+    features: Tensor
+    labels: Tensor
     lengths: NDArray[np.int64]
 
 
@@ -105,12 +102,10 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     weights_file = "expnet.safetensors"
     kept: ClassVar = {"encoder": dict[str, int], "trained_on": list[str], "losses": list[Number]}
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.network: nn.Sequential | None = None
-        self.encoder: dict[str, int] = {}
-        self.trained_on: list[str] = []
-        self.losses: list[float] = []
+    network: nn.Sequential | None = None
+    encoder: Mapping[str, int] = MappingProxyType({})
+    trained_on: Sequence[str] = ()
+    losses: Sequence[float] = ()
 
     @property
     def needs_hidden(self) -> bool:
@@ -195,7 +190,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         lengths = np.array([len(part) for part in parts])
         return TokenExamples(torch.cat(parts), torch.from_numpy(np.concatenate(marks)), lengths)
 
-    def _select(self, attention: torch.Tensor, hidden: torch.Tensor | None) -> torch.Tensor:
+    def _select(self, attention: Tensor, hidden: Tensor | None) -> Tensor:
         """Take the columns of this variant from (..., 2H) attention features and (..., d) hidden states."""
         heads = attention.shape[-1] // 2
         chosen = self.options.features
@@ -220,10 +215,10 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         lengths = np.concatenate([part.lengths for part in data])
         tokens = torch.split(torch.arange(len(x)), lengths.tolist())
 
-        def batches() -> Sequence[torch.Tensor]:
+        def batches() -> Sequence[Tensor]:
             return torch.split(torch.randperm(len(tokens)), BATCH_TEXTS)
 
-        def batch_loss(texts: torch.Tensor) -> torch.Tensor:
+        def batch_loss(texts: Tensor) -> Tensor:
             batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
             return focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
 
@@ -253,17 +248,17 @@ class ExpNet(LearnedExplainer, BatchExplainer):
                 )
 
     @torch.inference_mode()
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         assert self.network is not None
         self.network.to(classifier.device)
         features = batch_features(classifier, batch, [self.encoder["layer"]], self.needs_hidden)
         return BatchScores(self.score(features), features.logits, resolve_targets(features.logits, targets))
 
-    def score(self, features: TokenFeatures) -> torch.Tensor:
+    def score(self, features: TokenFeatures) -> Tensor:
         """Return the probability that each position is evidence, (batch, tokens)."""
         assert self.network is not None
         inputs = self._select(features.attention, features.hidden).float()
-        return cast(torch.Tensor, self.network(inputs)).squeeze(-1).sigmoid()
+        return cast(Tensor, self.network(inputs)).squeeze(-1).sigmoid()
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import entmax
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import UnsupportedError
@@ -20,20 +20,18 @@ from explearn.predictors.encoding import Batch
 from explearn.predictors.transformer import TransformerPredictor
 
 
-def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:
+def normalise(logits: Tensor, norm: Norm) -> Tensor:
     """Apply NORM of IvRA over the last axis, in float32 at least; entries of -inf become 0."""
     logits = at_least_float32(logits)
     if norm == "softmax":
         return logits.softmax(-1)
     # entmax has an index error for NaN: it stays NaN, for the check of the losses.
     lost = ~logits.amax(-1, keepdim=True).isfinite()
-    shares: torch.Tensor = entmax.sparsemax(logits.masked_fill(lost, 0.0), dim=-1)
+    shares: Tensor = entmax.sparsemax(logits.masked_fill(lost, 0.0), dim=-1)
     return shares.masked_fill(lost, float("nan"))
 
 
-def mean_product(
-    query: torch.Tensor, key: torch.Tensor, weights: torch.Tensor, seen: Attention, scale: float = 1.0
-) -> torch.Tensor:
+def mean_product(query: Tensor, key: Tensor, weights: Tensor, seen: Attention, scale: float = 1.0) -> Tensor:
     """Return sum_h weights[h] mean_i q_i . k_j scale, (b, n), over the queries i that see key j.
 
     Args:
@@ -56,7 +54,7 @@ def mean_product(
     return torch.einsum("bjhd,h,bjhd->bj", means.to(key.dtype), weights.to(key.dtype), key)
 
 
-def over_text(logits: torch.Tensor, content: torch.Tensor, norm: Norm) -> torch.Tensor:
+def over_text(logits: Tensor, content: Tensor, norm: Norm) -> Tensor:
     """Apply NORM over each text's own tokens, (..., b, n); all others have exactly 0, and so has a text without any.
 
     The gradient of a text without tokens is 0, too, where NORM over nothing would have NaN.
@@ -86,18 +84,18 @@ class AttentionModule(nn.Module, ABC):
         self.norm = norm
 
     @abstractmethod
-    def layer(self, index: int, attention: Attention, content: torch.Tensor) -> torch.Tensor:
+    def layer(self, index: int, attention: Attention, content: Tensor) -> Tensor:
         """Return a layer's part, (b, n)."""
 
     @abstractmethod
-    def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
+    def combine(self, parts: list[Tensor], content: Tensor) -> Tensor:
         """Return r, (b, n), from the parts of all layers in their order."""
 
     @abstractmethod
     def coefficients(self) -> dict[str, list[Any]]:
         """Return what was learned of whole parts: `heads`, (l, h), and `layers`, (l,), where the module has such."""
 
-    def queries_and_keys(self, attention: Attention) -> tuple[torch.Tensor, torch.Tensor]:
+    def queries_and_keys(self, attention: Attention) -> tuple[Tensor, Tensor]:
         """Return a layer's queries and keys, (b, n, h, d), not scaled.
 
         Raises:
@@ -148,14 +146,14 @@ class InterpretableAttention(AttentionModule):
         self.head_weights = nn.Parameter(torch.ones(layers, heads), "head" in levels)
         self.layer_weights = nn.Parameter(torch.ones(layers), "layer" in levels)
 
-    def layer(self, index: int, attention: Attention, content: torch.Tensor) -> torch.Tensor:
+    def layer(self, index: int, attention: Attention, content: Tensor) -> Tensor:
         query, key = self.queries_and_keys(attention)
         queries = normalise(self.query_weights[index] * query, self.norm)
         keys = normalise(self.key_weights[index] * key, self.norm)
         pooled = self.head_size * mean_product(queries, keys, self.head_weights[index], attention)
         return over_text(pooled, content, self.norm)
 
-    def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
+    def combine(self, parts: list[Tensor], content: Tensor) -> Tensor:
         weights = self.layer_weights[:, None, None]
         if self.norm == "softmax":
             weights = weights * content.sum(1, keepdim=True)
@@ -180,15 +178,15 @@ class HeadAttention(AttentionModule):
         self.head_weights = nn.Parameter(torch.zeros(layers, heads))
 
     @property
-    def mixture(self) -> torch.Tensor:
+    def mixture(self) -> Tensor:
         """The heads' shares, NORM(phi), (l, h)."""
         return normalise(self.head_weights.flatten(), self.norm).view_as(self.head_weights)
 
-    def layer(self, index: int, attention: Attention, content: torch.Tensor) -> torch.Tensor:
+    def layer(self, index: int, attention: Attention, content: Tensor) -> Tensor:
         query, key = self.queries_and_keys(attention)
         return mean_product(query, key.float(), self.mixture[index], attention, self.head_size**-0.5)
 
-    def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
+    def combine(self, parts: list[Tensor], content: Tensor) -> Tensor:
         return over_text(torch.stack(parts).sum(0), content, self.norm)
 
     def coefficients(self) -> dict[str, list[Any]]:
@@ -204,9 +202,9 @@ class ExplainedBatch(NamedTuple):
         states: H, (b, d), where it was asked for.
     """
 
-    logits: torch.Tensor
-    r: torch.Tensor
-    states: torch.Tensor | None
+    logits: Tensor
+    r: Tensor
+    states: Tensor | None
 
 
 def explain_batch(
@@ -224,7 +222,7 @@ def explain_batch(
     """
     content = content_mask(batch)
 
-    def reduce(attention: Attention) -> torch.Tensor:
+    def reduce(attention: Attention) -> Tensor:
         # A layer's queries and keys are not held longer than this.
         return module.layer(len(parts), attention, content)
 

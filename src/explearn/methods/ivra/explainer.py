@@ -24,10 +24,16 @@ from explearn.core.numeric_checks import check_weights
 from explearn.core.validation import Units
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.attributions import attribution_of
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import DIVERGED, BoundExplainer, TrainedState
-from explearn.methods.base.task import TaskData
-from explearn.methods.info import About, Variant
+from explearn.methods.base.explainer import (
+    About,
+    Batch,
+    BatchExplainer,
+    BatchScores,
+    Encoding,
+    Variant,
+    resolve_targets,
+)
+from explearn.methods.base.learned import DIVERGED, BoundExplainer, TaskData, TrainedState
 from explearn.methods.ivra.attention import (
     AttentionModule,
     HeadAttention,
@@ -44,7 +50,6 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.architectures import architecture
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.finetune import class_weights
 from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.labelled import ONE_CLASS
@@ -241,7 +246,7 @@ class IvRA(BoundExplainer, BatchExplainer):
             if criterion in ("comp", "suff") and criterion not in measured:
                 measured |= measure_faithfulness(classifier, texts, attributions)
             elif criterion == "cons":
-                measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].value
+                measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].figure
             elif criterion == "sim":
                 classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
                 measured["sim"] = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from explearn.lens.watch import content_mask
@@ -42,8 +43,8 @@ class WordIndex:
         most: number of words in the longest text.
     """
 
-    owner: torch.Tensor
-    present: torch.Tensor
+    owner: Tensor
+    present: Tensor
     totals: tuple[int, ...]
     most: int
 
@@ -56,16 +57,16 @@ class WordIndex:
         present = torch.zeros(len(batch), most + 1, dtype=torch.bool, device=owner.device).scatter_(1, owner, True)
         return cls(owner, present[:, :most], totals, most)
 
-    def pool(self, r: torch.Tensor) -> torch.Tensor:
+    def pool(self, r: Tensor) -> Tensor:
         """Sum over the tokens of each word: (b, n) -> (b, most)."""
         return r.new_zeros(len(r), self.most + 1).scatter_add(1, self.owner, r)[:, : self.most]
 
-    def spread(self, values: torch.Tensor, other: float) -> torch.Tensor:
+    def spread(self, values: Tensor, other: float) -> Tensor:
         """Give each token its word's value, and tokens of no word `other`: (b, most) -> (b, n)."""
         return functional.pad(values, (0, 1), value=other).gather(1, self.owner)
 
 
-def top_words(r: torch.Tensor, words: WordIndex, percents: Sequence[int]) -> torch.Tensor:
+def top_words(r: Tensor, words: WordIndex, percents: Sequence[int]) -> Tensor:
     """Return t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n).
 
     These are the words that the metric takes: `top_count` of all the text's words, by the sum of r over a word's
@@ -87,7 +88,7 @@ def top_words(r: torch.Tensor, words: WordIndex, percents: Sequence[int]) -> tor
     return words.spread(hard.to(scores.dtype), 0.0)
 
 
-def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: WordIndex) -> torch.Tensor:
+def choice_loss(r: Tensor, slope: Tensor, words: WordIndex) -> Tensor:
     """Return a loss that replaces the gradient of choosing the top words: cross-entropy of r to target shares, (b,).
 
     A word's target share is the slope of the class's log-odds at its gate if that is positive, else 0, divided by the
@@ -104,7 +105,7 @@ def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: WordIndex) -> torch
     return -(shares * words.pool(r).clamp_min(1e-6).log()).sum(1)
 
 
-def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recount: bool = True) -> dict[str, Any]:
+def gated_inputs(model: torch.nn.Module, batch: Batch, gate: Tensor, recount: bool = True) -> dict[str, Any]:
     """Return inputs with which every attention multiplies a token's weight by its gate.
 
     With gates of 0 and 1, and positions counted anew, the logits are those of the text without the tokens whose gate is
@@ -129,13 +130,13 @@ def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recou
     return {**batch.model_inputs(), "attention_mask": mask, "position_ids": positions}
 
 
-def log_odds(logits: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+def log_odds(logits: Tensor, classes: Tensor) -> Tensor:
     """Return log p - log (1 - p) of one class per text, (b,), from logits (b, C); it is not flat where p is near 1."""
     chosen = logits.gather(1, classes[:, None])
     return (chosen - logits.scatter(1, classes[:, None], float("-inf")).logsumexp(1, keepdim=True)).squeeze(1)
 
 
-def margin_loss(rise: torch.Tensor, margin: float) -> torch.Tensor:
+def margin_loss(rise: Tensor, margin: float) -> Tensor:
     """Return mu + max(-mu, rise) (eq. 10, 11), (b,), which falls with `rise` and is 0 once that is -mu or less.
 
     For comp, rise = CE(x) - CE(x without t^k), for suff CE(t^k) - CE(x): cross-entropies of the predicted class.
@@ -143,7 +144,7 @@ def margin_loss(rise: torch.Tensor, margin: float) -> torch.Tensor:
     return margin + rise.clamp_min(-margin)
 
 
-def divergence_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+def divergence_loss(r: Tensor, states: Tensor) -> Tensor:
     """Return the mean of KL(r_i || r_j) / (||H_i - H_j||_2 + DISTANCE_EPSILON) over ordered pairs (eq. 13, 19).
 
     Explanations are compared word by word; a missing word of a shorter text counts as 0, raised to a small constant
@@ -159,7 +160,7 @@ def divergence_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
     return (divergence / (_distances(states) + DISTANCE_EPSILON))[pairs].mean()
 
 
-def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+def rank_correlation_loss(r: Tensor, states: Tensor) -> Tensor:
     """Return 1 - correlation of soft ranks of the distances between explanations and between states, over all pairs.
 
     The metric (eq. 12) has ranks without a gradient. A distance's soft rank is the share of smaller distances,
@@ -171,7 +172,7 @@ def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor
         states: H, (b, d).
     """
 
-    def soft_ranks(vectors: torch.Tensor) -> torch.Tensor:
+    def soft_ranks(vectors: Tensor) -> Tensor:
         first, second = torch.triu_indices(len(vectors), len(vectors), 1, device=vectors.device)
         distances = _distances(vectors.float())[first, second]
         values = distances.detach()
@@ -187,6 +188,6 @@ def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor
     return 1 - (a * b).sum() / (a.square().sum() * b.square().sum() + 1e-12).sqrt()
 
 
-def _distances(vectors: torch.Tensor) -> torch.Tensor:
+def _distances(vectors: Tensor) -> Tensor:
     """Return the L2 distance of each pair, (b, d) -> (b, b); unlike cdist's, its gradient is finite at 0."""
     return ((vectors[:, None] - vectors[None]).square().sum(-1) + 1e-12).sqrt()

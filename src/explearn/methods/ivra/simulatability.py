@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from explearn.lens.watch import content_mask
@@ -19,7 +20,7 @@ from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.transformer import TransformerPredictor
 
-Parameters = dict[str, torch.Tensor]
+Parameters = dict[str, Tensor]
 
 STUDENT_RATE = 0.5
 """Of the student's steps (SGD)."""
@@ -36,7 +37,7 @@ DIMENSIONS = 32
 """Principal components of the embeddings that a bag reads."""
 
 
-def piece_components(table: torch.Tensor, pieces: torch.Tensor) -> torch.Tensor:
+def piece_components(table: Tensor, pieces: Tensor) -> Tensor:
     """Return DIMENSIONS principal components of each piece's embedding, float32, (vocabulary, d), as the metric's.
 
     Args:
@@ -51,13 +52,13 @@ def piece_components(table: torch.Tensor, pieces: torch.Tensor) -> torch.Tensor:
 
 
 def simulation_loss(
-    table: torch.Tensor,
-    parameters: Mapping[str, torch.Tensor],
+    table: Tensor,
+    parameters: Mapping[str, Tensor],
     batch: Batch,
-    predicted: torch.Tensor,
-    r: torch.Tensor,
+    predicted: Tensor,
+    r: Tensor,
     weight: float,
-) -> torch.Tensor:
+) -> Tensor:
     """Return CE(student, y^) + weight KL(r || r_student), mean over a batch (eq. 7).
 
     Args:
@@ -71,12 +72,12 @@ def simulation_loss(
     content = content_mask(batch)
     logits, attention = read_bags(table[batch.input_ids], ~content[:, None], **parameters)
     divergence = r * (r.clamp_min(1e-12).log() - attention[:, 0].masked_fill(~content, 0.0))
-    loss: torch.Tensor = functional.cross_entropy(logits[0], predicted) + weight * divergence.sum(1).mean()
+    loss: Tensor = functional.cross_entropy(logits[0], predicted) + weight * divergence.sum(1).mean()
     return loss
 
 
 def pilot(
-    loss: Callable[[Parameters], torch.Tensor], parameters: Parameters, learning_rate: float, steps: int = 1
+    loss: Callable[[Parameters], Tensor], parameters: Parameters, learning_rate: float, steps: int = 1
 ) -> Parameters:
     """Return a student after steps of SGD, one in the paper, as a function of all that `loss` depends on (eq. 14).
 
@@ -127,7 +128,7 @@ class SimulatabilityLoss:
         self._batches = zip(self._rounds(order[::2]), self._rounds(order[1::2]), strict=True)
         self._parameters = self._new_student()
 
-    def __call__(self) -> torch.Tensor:
+    def __call__(self) -> Tensor:
         """Return the student's loss on one batch, after a pilot update on the explanations of another.
 
         The next call begins with a new student, as the metric's students do.
@@ -156,7 +157,7 @@ class SimulatabilityLoss:
         }
         return {name: value.requires_grad_() for name, value in parameters.items()}
 
-    def explained(self, texts: Sequence[Encoding]) -> tuple[Batch, torch.Tensor, torch.Tensor]:
+    def explained(self, texts: Sequence[Encoding]) -> tuple[Batch, Tensor, Tensor]:
         """Return a batch of texts, the classes predicted and the explanations, with their graph."""
         batch = self.classifier.batch(texts)
         explained = explain_batch(self.classifier, self.module, batch)

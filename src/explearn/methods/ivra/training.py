@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from explearn.core.errors import ModelError
@@ -65,7 +65,7 @@ class JointTrainer:
     simulatability: SimulatabilityLoss | None
     params: SMaTParams
     generator: torch.Generator
-    class_weights: torch.Tensor | None
+    class_weights: Tensor | None
     measure: Measure
     history: list[dict[str, Any]] = field(default_factory=list)
     step: int = 0
@@ -148,7 +148,7 @@ class JointTrainer:
             mix_stretches=False,
         )
 
-    def _batch_loss(self, rows: list[int]) -> torch.Tensor:
+    def _batch_loss(self, rows: list[int]) -> Tensor:
         self.step += 1
         terms = self.losses([self.examples[row] for row in rows])
         for name, term in terms.items():
@@ -175,7 +175,7 @@ class JointTrainer:
 
     # ---- the losses of one step ----------------------------------------------------------------------------------
 
-    def losses(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
+    def losses(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """Return the task loss and each criterion's, of one batch, with their graph."""
         criteria = self.params.criteria
         classifier = self.classifier
@@ -208,9 +208,7 @@ class JointTrainer:
             terms["sim"] = self.simulatability()
         return terms
 
-    def _faithfulness(
-        self, batch: Batch, words: objectives.WordIndex, explained: ExplainedBatch
-    ) -> dict[str, torch.Tensor]:
+    def _faithfulness(self, batch: Batch, words: objectives.WordIndex, explained: ExplainedBatch) -> dict[str, Tensor]:
         """Return the losses of comp and suff; each text draws the share of its words that is taken out or kept."""
         shares = torch.randint(len(objectives.PERCENTS), (len(batch),), generator=self.generator).tolist()
         percents = [objectives.PERCENTS[share] for share in shares]
@@ -219,7 +217,7 @@ class JointTrainer:
         whole = self.classifier.softmax_logits(explained.logits.detach())
         predicted = whole.argmax(-1)
         reference = functional.cross_entropy(whole, predicted, reduction="none")
-        terms: dict[str, torch.Tensor] = {}
+        terms: dict[str, Tensor] = {}
         for criterion, closed, sign in (("comp", top, -1), ("suff", 1 - top, 1)):
             if criterion in self.params.criteria:
                 shortened = functional.cross_entropy(self._gated(batch, 1 - closed), predicted, reduction="none")
@@ -231,11 +229,11 @@ class JointTrainer:
         self,
         batch: Batch,
         words: objectives.WordIndex,
-        r: torch.Tensor,
-        closed: torch.Tensor,
-        predicted: torch.Tensor,
-        loss: torch.Tensor,
-    ) -> torch.Tensor:
+        r: Tensor,
+        closed: Tensor,
+        predicted: Tensor,
+        loss: Tensor,
+    ) -> Tensor:
         """Return 0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
 
         A word's effect is the slope at a random point of the straight line from the whole text to the shortened one,
@@ -248,12 +246,12 @@ class JointTrainer:
         term = (objectives.choice_loss(r, slope, words) * (loss.detach() > 0)).mean()
         return CHOICE_WEIGHT * (term - term.detach())
 
-    def _gated(self, batch: Batch, gate: torch.Tensor, recount: bool = True) -> torch.Tensor:
+    def _gated(self, batch: Batch, gate: Tensor, recount: bool = True) -> Tensor:
         """Return numbers whose softmax is the classes' probabilities, (b, C), of a text with some gates closed."""
         inputs = objectives.gated_inputs(self.classifier.model, batch, gate, recount)
         return self.classifier.softmax_logits(self._logits(inputs))
 
-    def _logits(self, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def _logits(self, inputs: Mapping[str, Any]) -> Tensor:
         with self.classifier.autocast():
-            logits: torch.Tensor = self.classifier.model(**inputs).logits.float()
+            logits: Tensor = self.classifier.model(**inputs).logits.float()
         return logits

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.arrays import Array32
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.validation import Figures
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import Lesson, Lessons, TaskData
 from explearn.methods.base.teachers import check_lesson, members
 from explearn.methods.base.training import seeded
-from explearn.methods.info import About
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import LEVELS, Student, principal_embeddings
 from explearn.methods.l2e.student_training import (
@@ -34,7 +34,6 @@ from explearn.methods.l2e.student_training import (
     train,
 )
 from explearn.predictors.batching import budget_batches
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD, aggregate
 
@@ -176,7 +175,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     def _run(
         self, encodings: Sequence[Encoding], targets: Sequence[int], device: torch.device
-    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
+    ) -> list[tuple[Array32, NDArray[np.int8]]]:
         """Return scores and most probable levels of all positions of each encoding, 0 outside the text."""
         student = self._trained(self.student).to(device)
         inputs = []
@@ -206,7 +205,7 @@ class L2E(BoundExplainer, BatchExplainer):
         targets: Sequence[int],
         max_tokens: int = 4096,
         device: torch.device | None = None,
-    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
+    ) -> list[tuple[Array32, NDArray[np.int8]]]:
         """Return the scores and levels of each text's words by the student alone, without a pass of the classifier.
 
         A word's score is its best piece's, NaN without one; its level is the most probable level of that piece, neutral
@@ -225,7 +224,7 @@ class L2E(BoundExplainer, BatchExplainer):
             ModelError: the student is not trained.
         """
         device = device or torch.device("cpu")
-        words: dict[int, tuple[NDArray[np.float32], NDArray[np.int8]]] = {}
+        words: dict[int, tuple[Array32, NDArray[np.int8]]] = {}
         for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
             rows = self._run([encodings[i] for i in indices], [targets[i] for i in indices], device)
             for index, (scores, levels) in zip(indices, rows, strict=True):

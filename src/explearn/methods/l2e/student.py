@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from explearn.methods.l2e.params import HEADS, L2EParams
@@ -23,7 +23,7 @@ WAVELENGTH = 10_000.0
 """Longest wavelength of the position code, in units of 2 pi tokens (Vaswani et al., 2017, section 3.5)."""
 
 
-def position_code(tokens: int, width: int) -> torch.Tensor:
+def position_code(tokens: int, width: int) -> Tensor:
     """Return sines and cosines of the position, (tokens, width); a text may have any length."""
     rates = torch.exp(torch.arange(0, width, 2) * (-math.log(WAVELENGTH) / width))
     angles = torch.arange(tokens)[:, None] * rates
@@ -33,7 +33,7 @@ def position_code(tokens: int, width: int) -> torch.Tensor:
     return code
 
 
-def attended(real: torch.Tensor, ends: torch.Tensor, window: int | None) -> torch.Tensor:
+def attended(real: Tensor, ends: Tensor, window: int | None) -> Tensor:
     """Return which positions each position attends to, bool, (b, 1, n or 1, n): those within `window` to either side.
 
     The label tokens see, and are seen by, every position: Longformer's pattern (Beltagy et al., 2020, section 3.1) with
@@ -64,7 +64,7 @@ class PreNormBlock(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, seen: Tensor) -> Tensor:
         """Return the states after the block, (b, n, d).
 
         Args:
@@ -100,7 +100,7 @@ class Student(nn.Module):
         self.head = nn.Linear(options.width, 1 if options.formulation == "ranking" else len(LEVELS))
         self.apply(draw_weights)
 
-    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Return the outputs of every position, (b, n, outputs).
 
         Args:
@@ -119,7 +119,7 @@ class Student(nn.Module):
         seen = attended(real, ends, self.window)
         for block in self.blocks:
             x = block(x, seen)
-        outputs: torch.Tensor = self.head(self.norm(x))
+        outputs: Tensor = self.head(self.norm(x))
         return outputs
 
 
@@ -135,7 +135,7 @@ def draw_weights(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=0.5**0.5)
 
 
-def principal_embeddings(table: torch.Tensor, width: int) -> torch.Tensor:
+def principal_embeddings(table: Tensor, width: int) -> Tensor:
     """Return the first `width` principal components of an embedding table (vocabulary, d), scaled as a position code.
 
     A table narrower than `width` is filled up with zeros.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from explearn.core.arrays import Array, Counts
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import LEVELS, Student
-from explearn.metrics.arrays import correlation, ranks
-from explearn.metrics.stability import levels
+from explearn.metrics.arrays import correlation, levels, ranks
 from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD
@@ -34,7 +35,7 @@ PATIENCE = 3
 """Epochs without better agreement with the teacher on the validation texts before training stops."""
 
 
-def labelling_loss(logits: torch.Tensor, levels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+def labelling_loss(logits: Tensor, levels: Tensor, known: Tensor) -> Tensor:
     """Return the sequence-labelling loss (L2E section 3): the mean of -log Pr(h(w_i)) over tokens; the paper sums.
 
     Args:
@@ -45,7 +46,7 @@ def labelling_loss(logits: torch.Tensor, levels: torch.Tensor, known: torch.Tens
     return functional.cross_entropy(logits[known], levels[known] - LEVELS[0])
 
 
-def ranking_loss(values: torch.Tensor, weights: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+def ranking_loss(values: Tensor, weights: Tensor, known: Tensor) -> Tensor:
     """Return the ranking loss: -log(e^v_k / (e^v_i + e^v_j)) of each pair of a text's tokens, where |w_k| is larger.
 
     The paper (L2E section 3) sums over i < j; here each text has the mean over its pairs, so that long texts weigh as
@@ -81,14 +82,13 @@ def student_ids(encoding: Encoding, target: int, vocabulary: int) -> tuple[list[
     return [label, *encoding.input_ids[content[0] : content[-1] + 1], label], content[0]
 
 
-def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """Return ids, (batch, tokens), padded with 0, and lengths, (batch,); both int64."""
     lengths = torch.tensor([len(ids) for ids in texts], device=device)
     return pad_sequence([torch.tensor(ids) for ids in texts], batch_first=True).to(device), lengths
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StudentLesson:
+class StudentLesson(NamedTuple):
     """A text with the teacher's scores.
 
     Attributes:
@@ -99,13 +99,13 @@ class StudentLesson:
     """
 
     ids: Sequence[int]
-    owner: NDArray[np.int64]
-    values: NDArray[np.int8] | NDArray[np.float64]
-    weights: NDArray[np.float64]
+    owner: Counts
+    values: NDArray[np.int8] | Array
+    weights: Array
 
 
 def student_lesson(
-    encoding: Encoding, target: int, weights: NDArray[np.float64], signed: bool, vocabulary: int, formulation: str
+    encoding: Encoding, target: int, weights: Array, signed: bool, vocabulary: int, formulation: str
 ) -> StudentLesson:
     """Pair a text with its teacher's word scores, whose magnitude a ranking student learns."""
     ids, first = student_ids(encoding, target, vocabulary)
@@ -147,7 +147,7 @@ def train(
     lengths = [len(lesson.ids) for lesson in lessons]
     history: list[dict[str, float | None]] = []
 
-    def batch_loss(batch: list[int]) -> torch.Tensor:
+    def batch_loss(batch: list[int]) -> Tensor:
         return _loss(student, [lessons[i] for i in batch], options.formulation, device)
 
     def validate(epoch: int, losses: list[float]) -> float | None:
@@ -172,7 +172,7 @@ def train(
     return history
 
 
-def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> torch.Tensor:
+def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> Tensor:
     ids, lengths = collate([lesson.ids for lesson in lessons], device)
     has_word = [torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons]
     # NO_WORD = -1 reads the last word's value, which is masked by `real`.
@@ -185,7 +185,7 @@ def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, 
     return labelling_loss(outputs, wanted.long(), real)
 
 
-def token_scores(outputs: torch.Tensor, real: torch.Tensor, formulation: str) -> torch.Tensor:
+def token_scores(outputs: Tensor, real: Tensor, formulation: str) -> Tensor:
     """Return scores of all positions, (batch, tokens), float32.
 
     Labelling: the expected level, sum over levels l of l Pr(l), in [-2, 2]. Ranking: e^v over its sum over the text's
@@ -227,7 +227,7 @@ def agreement_with(
     return float(np.mean(defined)) if defined else None
 
 
-def inside(lengths: torch.Tensor, tokens: int) -> torch.Tensor:
+def inside(lengths: Tensor, tokens: int) -> Tensor:
     """Return bool, (batch, tokens): True between the two label tokens."""
     positions = torch.arange(tokens, device=lengths.device)
     return (positions > 0) & (positions < lengths[:, None] - 1)

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array32, Counts
 from explearn.core.errors import DataError
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Variant, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
-from explearn.methods.info import About, Variant
 from explearn.methods.marker.network import (
     WITH_MARKS,
     WITHOUT_MARKS,
@@ -37,7 +36,6 @@ from explearn.methods.marker.network import (
 )
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
-from explearn.predictors.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
@@ -172,7 +170,7 @@ class Marker(BoundExplainer, BatchExplainer):
         scores = with_zero[torch.from_numpy(pooled.rows).to(with_zero.device)]
         return BatchScores(scores.view(owners.shape), features.logits, resolve_targets(features.logits, targets))
 
-    def _probabilities(self, pooled: PooledWords, texts: NDArray[np.int64]) -> torch.Tensor:
+    def _probabilities(self, pooled: PooledWords, texts: Counts) -> torch.Tensor:
         """Return the probability that each word is evidence, (words,), for words of numbered `texts`, (words,)."""
         assert self.network is not None
         inputs = log_attention(pooled.values.float())
@@ -181,7 +179,7 @@ class Marker(BoundExplainer, BatchExplainer):
         logits: torch.Tensor = self.network(inputs, shift_in(torch.from_numpy(texts).to(inputs.device)))
         return (slope * logits + offset).sigmoid()
 
-    def score_features(self, features: ExampleFeatures, words: int) -> NDArray[np.float32]:
+    def score_features(self, features: ExampleFeatures, words: int) -> Array32:
         """Score a text's words from its stored features, (words,); NaN for words that were not read.
 
         The scores are those of `explain`, except that stored attention is rounded to float16.

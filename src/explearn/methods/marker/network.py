@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from explearn.core.arrays import Counts
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.marker.params import MarkerParams
 from explearn.text.alignment import NO_WORD
@@ -34,7 +33,7 @@ BATCH_WORDS = 512
 MOST_STEPS = 3000
 """Most training steps: with many words there are fewer epochs than `epochs`, but at least one."""
 
-Shift = Callable[[torch.Tensor, int], torch.Tensor]
+Shift = Callable[[Tensor, int], Tensor]
 """A function that shifts word features, (..., width), by a number of words within each text, padding with 0."""
 
 
@@ -58,13 +57,12 @@ WITH_MARKS = Regime(0.3, 0.5, 1)
 """The regime for marked texts: they are few, so more is dropped; people mark phrases, so more context is read."""
 
 
-def log_attention(attention: torch.Tensor) -> torch.Tensor:
+def log_attention(attention: Tensor) -> Tensor:
     """Return log(A + FLOOR). Attention weights span orders of magnitude: ratios tell more than differences."""
     return (attention + FLOOR).log_()
 
 
-@dataclass(frozen=True, slots=True)
-class PooledWords:
+class PooledWords(NamedTuple):
     """The words of one text or batch.
 
     Attributes:
@@ -73,12 +71,12 @@ class PooledWords:
         rows: int64, (positions,), the row of `values` that a position belongs to, -1 if none.
     """
 
-    values: torch.Tensor
-    owners: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    values: Tensor
+    owners: Counts
+    rows: Counts
 
 
-def pool_words(values: torch.Tensor, owners: NDArray[np.int64]) -> PooledWords:
+def pool_words(values: Tensor, owners: Counts) -> PooledWords:
     """Take the largest value over the pieces of each word, column by column.
 
     Args:
@@ -95,8 +93,7 @@ def pool_words(values: torch.Tensor, owners: NDArray[np.int64]) -> PooledWords:
     return PooledWords(largest, words, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingWords:
+class TrainingWords(NamedTuple):
     """The training words of several texts, concatenated.
 
     Attributes:
@@ -106,13 +103,13 @@ class TrainingWords:
         weights: float32, (words,), 1 on average.
     """
 
-    inputs: torch.Tensor
-    texts: torch.Tensor
-    targets: torch.Tensor
-    weights: torch.Tensor
+    inputs: Tensor
+    texts: Tensor
+    targets: Tensor
+    weights: Tensor
 
 
-def shift_in(texts: torch.Tensor) -> Shift:
+def shift_in(texts: Tensor) -> Shift:
     """Make the shift for concatenated texts.
 
     Args:
@@ -120,7 +117,7 @@ def shift_in(texts: torch.Tensor) -> Shift:
     """
     positions = torch.arange(len(texts), device=texts.device)
 
-    def shift(values: torch.Tensor, by: int) -> torch.Tensor:
+    def shift(values: Tensor, by: int) -> Tensor:
         neighbours = (positions + by).clamp(0, len(texts) - 1)
         inside = (neighbours == positions + by) & (texts[neighbours] == texts)
         return values[neighbours] * inside[:, None]
@@ -128,7 +125,7 @@ def shift_in(texts: torch.Tensor) -> Shift:
     return shift
 
 
-def with_context(inputs: torch.Tensor, shift: Shift) -> torch.Tensor:
+def with_context(inputs: Tensor, shift: Shift) -> Tensor:
     """Join the inputs of each word with those of its neighbours, (..., width) -> (..., (2 CONTEXT + 1) width)."""
     return torch.cat([shift(inputs, by) for by in range(-CONTEXT, CONTEXT + 1)], -1)
 
@@ -147,8 +144,8 @@ class Outputs(nn.Module):
         self.weight = nn.Parameter(torch.empty(networks, hidden).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(networks).uniform_(-bound, bound))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        outputs: torch.Tensor = (x.view(*x.shape[:-1], *self.weight.shape) * self.weight).sum(-1) + self.bias
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = (x.view(*x.shape[:-1], *self.weight.shape) * self.weight).sum(-1) + self.bias
         return outputs
 
 
@@ -179,20 +176,20 @@ class WordNetwork(nn.Module):
         # Starts at 0: each word is scored by itself.
         self.around = nn.ParameterList(nn.Parameter(torch.zeros(NETWORKS, hidden)) for _ in self.sides)
 
-    def standardise(self, inputs: torch.Tensor) -> torch.Tensor:
+    def standardise(self, inputs: Tensor) -> Tensor:
         return (inputs - self.offset) / self.scale
 
-    def forward(self, inputs: torch.Tensor, shift: Shift) -> torch.Tensor:
+    def forward(self, inputs: Tensor, shift: Shift) -> Tensor:
         """Return logits, (...), from log attention, (..., width)."""
         return self.logits(with_context(self.standardise(inputs), shift), shift).mean(-1)
 
-    def logits(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
+    def logits(self, read: Tensor, shift: Shift) -> Tensor:
         """Return the networks' logits, (..., networks), from `with_context` of standardised inputs."""
         *layers, outputs = self.network
         units = read
         for layer in layers:
             units = layer(units)
-        logits: torch.Tensor = outputs(units)
+        logits: Tensor = outputs(units)
         by_network = units.view(*units.shape[:-1], NETWORKS, -1)
         for weight, by in zip(self.around, self.sides, strict=True):
             logits = logits + shift((by_network * weight).sum(-1), by)
@@ -231,7 +228,7 @@ def train_network(
         steps = math.ceil(len(texts) / BATCH_WORDS)
         epochs = max(1, min(options.epochs, MOST_STEPS // steps))
 
-        def batch_loss(batch: torch.Tensor) -> torch.Tensor:
+        def batch_loss(batch: Tensor) -> Tensor:
             batch = batch.to(device)
             logits = network.logits(read[batch], shift_in(texts[batch]))
             wanted = targets[batch, None].expand_as(logits)
@@ -248,7 +245,7 @@ def train_network(
     return network.cpu().requires_grad_(False), course.losses
 
 
-def batches(texts: torch.Tensor, by_text: bool) -> Iterator[torch.Tensor]:
+def batches(texts: Tensor, by_text: bool) -> Iterator[Tensor]:
     """Yield the words of each step of an epoch in random order.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,7 @@ class WordTargets:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curriculum:
+class Curriculum(NamedTuple):
     """All that Marker learns from.
 
     Attributes:
@@ -56,8 +56,7 @@ class Curriculum:
     calibration: tuple[float, float] = (1.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sources:
+class Sources(NamedTuple):
     """What the consensus learns from and what it is to mark.
 
     Without other tasks the consensus is the one that comes with the package.

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from explearn.core.arrays import Array
 from explearn.core.certificate import COVERAGE
 
 FAMILIAR = 0.99
@@ -47,14 +47,12 @@ class Certifier(nn.Module):
         self.weights = nn.Buffer(torch.zeros(FEATURES + 1))
         self.margin = nn.Buffer(torch.zeros(()))
 
-    def distance(self, units: torch.Tensor) -> torch.Tensor:
+    def distance(self, units: Tensor) -> Tensor:
         """Return the squared Mahalanobis distance of hidden units, (b, width), from the training texts', (b,)."""
         away = units - self.centre
         return ((away @ self.precision) * away).sum(-1)
 
-    def features(
-        self, units: torch.Tensor, text: torch.Tensor, scores: torch.Tensor, answer: torch.Tensor
-    ) -> torch.Tensor:
+    def features(self, units: Tensor, text: Tensor, scores: Tensor, answer: Tensor) -> Tensor:
         """Return the six numbers, (b, 6).
 
         Args:
@@ -74,7 +72,7 @@ class Certifier(nn.Module):
         ]
         return torch.stack(columns, -1)
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
+    def forward(self, features: Tensor) -> Tensor:
         """Return the bound, and 1 where a text is familiar, else 0, (b, 2)."""
         inputs = (features - self.offset) / self.scale
         error = inputs @ self.weights[:-1] + self.weights[-1]
@@ -82,7 +80,7 @@ class Certifier(nn.Module):
         familiar = (features[:, 1] <= self.furthest).to(bound.dtype)
         return torch.stack([bound, familiar], -1)
 
-    def fit_distance(self, units: NDArray[np.float64]) -> None:
+    def fit_distance(self, units: Array) -> None:
         """Learn where the training texts lie, from their units, (texts, width) (Lee et al. 2018, section 2.1)."""
         from sklearn.covariance import LedoitWolf  # takes a second to import
 
@@ -90,7 +88,7 @@ class Certifier(nn.Module):
         self.centre.copy_(torch.from_numpy(estimate.location_))
         self.precision.copy_(torch.from_numpy(estimate.precision_))
 
-    def fit_texts(self, features: torch.Tensor, errors: NDArray[np.float64]) -> None:
+    def fit_texts(self, features: Tensor, errors: Array) -> None:
         """Fit the regression and the margin to texts held out.
 
         The margin is the 90 % quantile of each text's residual under the regression on all other texts (the jackknife,
@@ -110,7 +108,7 @@ class Certifier(nn.Module):
         self.margin.fill_(float(np.sort(residuals)[min(rank, len(residuals)) - 1]))
 
 
-def _ridge(inputs: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _ridge(inputs: Array, values: Array) -> tuple[Array, Array]:
     """Return weights, the intercept last, and the residual of each text under the regression on all others."""
     x = np.concatenate([inputs, np.ones((len(inputs), 1))], 1)
     inverse = np.linalg.inv(x.T @ x + RIDGE * np.diag([1.0] * inputs.shape[1] + [0.0]))

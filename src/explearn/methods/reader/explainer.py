@@ -16,19 +16,26 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
+from torch import Tensor
 
+from explearn.core.arrays import Array, Array32
 from explearn.core.certificate import top_words
 from explearn.core.errors import DataError, ModelError
 from explearn.core.examples import Example
 from explearn.core.validation import Count, Number
 from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
-from explearn.methods.base.task import TaskData
+from explearn.methods.base.explainer import (
+    About,
+    Batch,
+    BatchExplainer,
+    BatchScores,
+    Encoding,
+    TextScores,
+    resolve_targets,
+)
+from explearn.methods.base.learned import BoundExplainer, Calibration, TaskData, TrainedState
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
-from explearn.methods.info import About
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import WordTargets, curriculum_for
 from explearn.methods.perturbation.answers import ask, word_sums
@@ -39,7 +46,6 @@ from explearn.methods.reader.params import ReaderParams
 from explearn.methods.reader.repair import passes_of, repaired
 from explearn.predictors.batching import run_batches
 from explearn.predictors.cached import CachedPredictions
-from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 
@@ -73,11 +79,11 @@ class ScoredBatch(NamedTuple):
         features: the certifier's inputs, (b, 6).
     """
 
-    logits: torch.Tensor
-    targets: torch.Tensor
-    scores: torch.Tensor
-    marks: torch.Tensor
-    features: torch.Tensor
+    logits: Tensor
+    targets: Tensor
+    scores: Tensor
+    marks: Tensor
+    features: Tensor
 
 
 class Reader(BoundExplainer, BatchExplainer):
@@ -283,7 +289,7 @@ class Reader(BoundExplainer, BatchExplainer):
         # To the whole text, and to none of it.
         answered = ask(classifier, encodings, [2] * len(encodings), self.options.seed, description)
 
-        def score(indices: list[int]) -> Iterator[tuple[torch.Tensor, int, NDArray[np.float64]]]:
+        def score(indices: list[int]) -> Iterator[tuple[Tensor, int, Array]]:
             batch = self._scored(classifier, classifier.batch([encodings[i] for i in indices]), None)
             scores = batch.scores.double().cpu().numpy()
             sums = [word_sums(row, answered[i].text) for i, row in zip(indices, scores, strict=True)]
@@ -315,7 +321,7 @@ class Reader(BoundExplainer, BatchExplainer):
     def _parts(self) -> tuple[StateNetwork, Certifier]:
         return self._trained(self.network), self._trained(self.certifier)
 
-    def _scored(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> ScoredBatch:
+    def _scored(self, classifier: Predictor, batch: Batch, targets: Tensor | None) -> ScoredBatch:
         network, certifier = self._parts()
         network.to(classifier.device)
         certifier.to(classifier.device)
@@ -330,7 +336,7 @@ class Reader(BoundExplainer, BatchExplainer):
         return ScoredBatch(logits, chosen, scores, self.marked(output.marks, word_ids), features)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Predictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         scored = self._scored(classifier, batch, targets)
         aim = scored.scores.new_full((len(batch), 1), self.options.aim)
         scores = aimed(scored.scores, scored.marks, aim)
@@ -340,7 +346,7 @@ class Reader(BoundExplainer, BatchExplainer):
             found = certifier(scored.features).tolist()
         return BatchScores(scores, scored.logits, scored.targets, certificates=found)
 
-    def marked(self, logits: torch.Tensor, word_ids: torch.Tensor) -> torch.Tensor:
+    def marked(self, logits: Tensor, word_ids: Tensor) -> Tensor:
         """Return each sub-token's part in the probability that its word is marked.
 
         The parts of a word add up to the mean of its sub-tokens' probabilities.
@@ -393,7 +399,7 @@ class Reader(BoundExplainer, BatchExplainer):
         self.certifier = restored["certifier"]
 
 
-def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
+def aimed(scores: Tensor, marks: Tensor, aim: Tensor) -> Tensor:
     """Mix scores of the class explained with how likely words are marked, as `aim` says.
 
     Args:
@@ -406,11 +412,11 @@ def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch
     return torch.where(aim == 1, scores, torch.where(aim == 0, marks, mixed))
 
 
-def _to_unit_sum(scores: torch.Tensor) -> torch.Tensor:
+def _to_unit_sum(scores: Tensor) -> Tensor:
     return scores / scores.abs().sum(-1, keepdim=True).clamp_min(1e-9)
 
 
-def _marks_of_tokens(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:
+def _marks_of_tokens(encoding: Encoding, marks: Mapping[str, WordTargets]) -> Array32:
     """Return how far each sub-token's word is evidence by the marks, (tokens,), NaN where unknown."""
     owners = np.asarray(encoding.word_ids)
     values = np.full(len(owners), np.nan, dtype=np.float32)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from explearn.core.arrays import Array32, Mask
 from explearn.core.errors import DataError
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.student import PreNormBlock
@@ -47,9 +47,9 @@ class NetworkOutput(NamedTuple):
         marks: (b, n), the logit that a sub-token's word is marked.
     """
 
-    scores: torch.Tensor
-    units: torch.Tensor
-    marks: torch.Tensor
+    scores: Tensor
+    units: Tensor
+    marks: Tensor
 
 
 class StateNetwork(nn.Module):
@@ -74,12 +74,12 @@ class StateNetwork(nn.Module):
         self.head = nn.Linear(width, classes)
         self.marks = nn.Linear(width, 1)
 
-    def standardise(self, states: torch.Tensor) -> None:
+    def standardise(self, states: Tensor) -> None:
         """Give the inputs mean 0 and deviation 1 over the sub-tokens of some texts, (tokens, inputs)."""
         self.offset.copy_(states.mean(0))
         self.scale.copy_(states.std(0, correction=0).clamp_min(1e-6))
 
-    def forward(self, states: torch.Tensor, real: torch.Tensor) -> NetworkOutput:
+    def forward(self, states: Tensor, real: Tensor) -> NetworkOutput:
         """Score each sub-token's share in the answer for each class, in the unit of the answers.
 
         Args:
@@ -106,10 +106,10 @@ class TrainingText(NamedTuple):
         marks: float32, (n,), how far a sub-token's word is evidence by the marks, 0 to 1; NaN where unknown.
     """
 
-    states: torch.Tensor
-    kept: NDArray[np.bool_]
-    values: NDArray[np.float32]
-    marks: NDArray[np.float32]
+    states: Tensor
+    kept: Mask
+    values: Array32
+    marks: Array32
 
 
 def train_network(
@@ -179,7 +179,7 @@ def _spread(texts: Sequence[TrainingText], centred: bool) -> float:
     return float(np.sqrt(np.mean(squares)))
 
 
-def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> torch.Tensor:
+def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> Tensor:
     states = pad_sequence([text.states.float() for text in texts], batch_first=True)
     real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in texts], batch_first=True)
     values = _padded([text.values for text in texts]).to(device)
@@ -191,13 +191,13 @@ def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, d
     missed = (kept.to(device) @ output.scores - values) / network.unit
     if centred:
         missed = missed - missed.nanmean(1, keepdim=True)
-    loss: torch.Tensor = missed[~values.isnan()].square().mean()
+    loss: Tensor = missed[~values.isnan()].square().mean()
     marked = ~marks.isnan()
     if marked.any():
         loss = loss + functional.binary_cross_entropy_with_logits(output.marks[marked], marks[marked])
     return loss
 
 
-def _padded(arrays: Sequence[NDArray[np.float32]]) -> torch.Tensor:
+def _padded(arrays: Sequence[Array32]) -> Tensor:
     rows = [torch.from_numpy(array) for array in arrays]
     return pad_sequence(rows, batch_first=True, padding_value=torch.nan)

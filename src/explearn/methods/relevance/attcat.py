@@ -7,9 +7,7 @@ from torch import Tensor
 
 from explearn.core.validation import Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.transformer import TransformerPredictor
 
 

@@ -18,9 +18,7 @@ from torch.overrides import TorchFunctionMode
 from explearn.core.compute import at_least_float32
 from explearn.lens.hooks import Hooks
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.transformer import TransformerPredictor
 
 Passed = tuple[Tensor | None, Tensor | None]

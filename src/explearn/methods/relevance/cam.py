@@ -11,9 +11,7 @@ from explearn.core.validation import Section
 from explearn.lens.attention import read_weights
 from explearn.lens.listed_head import check_listed_head, check_reads, head_states
 from explearn.lens.watch import check_differentiable, differentiate, full_precision, watch
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.quantised import weight_of
 from explearn.predictors.transformer import TransformerPredictor
 

@@ -10,9 +10,7 @@ from torch import Tensor
 from explearn.core.validation import Fraction, Section
 from explearn.lens.listed_head import check_reads
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
-from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.info import About
-from explearn.predictors.encoding import Batch
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.predictors.transformer import TransformerPredictor
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +29,8 @@ from explearn.lens.anatomy import (
 )
 from explearn.lens.attention import resolve_layer
 from explearn.lens.listed_head import check_listed_head
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.info import About
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.architectures import architecture
-from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import dequantised, has_quantised, weight_of
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -84,8 +81,7 @@ def share_twice(relevance: Tensor, positive: Tensor, negative: Tensor) -> Pair:
     return divide(relevance, positive), divide(relevance, negative)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """The rules by which linear maps and sums pass relevance to their inputs.
 
     Attributes:
@@ -142,8 +138,7 @@ def product(relevance: Tensor, left: Tensor, right: Tensor, value: Tensor) -> Pa
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionRelevance:
+class AttentionRelevance(NamedTuple):
     """The relevance inside a block at the level of the attention; the three parts together are the block's relevance.
 
     Attributes:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+from torch import Tensor
 
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import DataError, UnsupportedError
@@ -38,8 +39,8 @@ FLOOR = -30.0
 class PassageWords(NamedTuple):
     """The first and the last token of each word of a passage, bool, (b, n) each."""
 
-    starts: torch.Tensor
-    ends: torch.Tensor
+    starts: Tensor
+    ends: Tensor
 
 
 class SpanScorer(WrappedModel):
@@ -58,15 +59,15 @@ class SpanScorer(WrappedModel):
         self.model.config.update(label_maps(ANSWER_LABELS))
 
     def bounds(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, words: PassageWords, **options: Any
-    ) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        self, input_ids: Tensor, attention_mask: Tensor, words: PassageWords, **options: Any
+    ) -> tuple[Tensor, Tensor, Any]:
         """Return log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
         bias = torch.zeros((), device=attention_mask.device)
         if attention_mask.dim() == 4:
             bias = attention_mask[:, 0, 0]
 
-        def log_p(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+        def log_p(logits: Tensor, allowed: Tensor) -> Tensor:
             scores = at_least_float32(logits) + bias
             return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).log_softmax(-1)
 
@@ -74,11 +75,11 @@ class SpanScorer(WrappedModel):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        word_starts: torch.Tensor,
-        word_ends: torch.Tensor,
-        fixed: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        word_starts: Tensor,
+        word_ends: Tensor,
+        fixed: Tensor | None = None,
         **options: Any,
     ) -> SequenceClassifierOutput:
         from transformers.modeling_outputs import SequenceClassifierOutput
@@ -101,7 +102,7 @@ class SpanScorer(WrappedModel):
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
 
 
-def span_scores(start: torch.Tensor, end: torch.Tensor, words: PassageWords) -> torch.Tensor:
+def span_scores(start: Tensor, end: Tensor, words: PassageWords) -> Tensor:
     """Return log p of the span from token i to token j, (b, n, n).
 
     It is FLOOR if j comes before i, or the span has more than ANSWER_WORDS words.
@@ -198,7 +199,7 @@ class QuestionPredictor(TransformerPredictor):
             encodings.append(mark_answer(encoding, example.answer))
         return encodings, [0] * len(encodings)
 
-    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+    def loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return -log p of the answer's start and end, the mean over the texts (Devlin et al. 2019)."""
         return -logits[:, 0].mean()
 

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
-from explearn.core.numeric_checks import check_logits
 from explearn.core.words import word_number
 from explearn.predictors.encoding import Encoding, Text
-from explearn.predictors.labelled import Problem
+from explearn.predictors.labelled import Problem, check_logits
 from explearn.predictors.transformer import TransformerPredictor, WrappedModel
 from explearn.text.encoding import name_of
 
@@ -48,13 +47,8 @@ class WordReader(WrappedModel):
 
         output = self.model(**inputs)
         rows = torch.arange(len(classified), device=output.logits.device)
-        logits = output.logits[rows, classified_position(classified).to(rows.device)]
+        logits = output.logits[rows, classified.long().argmax(1).to(rows.device)]
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states, attentions=output.attentions)
-
-
-def classified_position(classified: torch.Tensor) -> torch.Tensor:
-    """Return the position that is True in each row, int64, (b,), of bool (b, n)."""
-    return classified.long().argmax(1)
 
 
 def read_positions(encoding: Encoding) -> dict[int, int]:
@@ -153,7 +147,7 @@ class TokenPredictor(TransformerPredictor):
     def encode_samples(self, *texts: str) -> list[Encoding]:
         return self.at(0).encode(texts)
 
-    def predict_words(self, text: Text) -> NDArray[np.float64]:
+    def predict_words(self, text: Text) -> Array:
         """Return the class probabilities of each word of a text, (words, C), in one pass.
 
         Words that are not read have NaN.
@@ -165,7 +159,7 @@ class TokenPredictor(TransformerPredictor):
         return self._word_probabilities(encoding)
 
     @torch.inference_mode()
-    def _word_probabilities(self, encoding: Encoding) -> NDArray[np.float64]:
+    def _word_probabilities(self, encoding: Encoding) -> Array:
         positions = read_positions(encoding)
         inputs = self.batch([encoding]).model_inputs()
         with self.autocast():

@@ -124,6 +124,7 @@ class ZeroShotPredictor(HeldPredictor):
     """
 
     has_model = True
+    has_candidates = True
     held: TransformerPredictor
 
     def __init__(self, nli: TransformerPredictor, params: CandidateLabels) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
 from explearn.metrics.arrays import ranks
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
@@ -31,7 +32,7 @@ _BAR = 0.1
 _MARGIN = 0.75
 
 
-def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
+def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> Array:
     """Return each method's mean rank over the texts on which all have a value, (methods,); 1 is the best.
 
     Args:
@@ -42,7 +43,7 @@ def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> NDArray[
     defined = values[~np.isnan(values).any(axis=1)]
     if tests.larger_is_better:
         defined = -defined
-    mean: NDArray[np.float64] = ranks(defined).mean(axis=0)
+    mean: Array = ranks(defined).mean(axis=0)
     return mean
 
 
@@ -80,9 +81,7 @@ def critical_difference_picture(tests: PairedTests, by_text: Mapping[str, ArrayL
     )
 
 
-def _draw(
-    methods: list[str], rank: NDArray[np.float64], bars: list[tuple[int, int]], heading: str, figure: Figure
-) -> None:
+def _draw(methods: list[str], rank: Array, bars: list[tuple[int, int]], heading: str, figure: Figure) -> None:
     axes = figure.subplots()
     count = len(methods)
     half = ceil(count / 2)

@@ -8,7 +8,7 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from explearn.methods.results import RunFacts, TaskReport
+from explearn.methods.results import RunFacts, Tasks
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import marked
 from explearn.report.figures.style import FAINT, STYLES, draw_legend, say
@@ -25,7 +25,7 @@ _LABELS = 2.2
 _PANEL = 2.4
 
 
-def dot_plot(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str]) -> Picture | None:
+def dot_plot(run: RunFacts, tasks: Tasks, named: Collection[str]) -> Picture | None:
     """Return a picture of the methods' means over the tasks; None without figures.
 
     The methods are ordered by the first panel, best on top. With one task, lines are intervals.
@@ -58,7 +58,7 @@ def dot_plot(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str])
 
 def _draw(
     run: RunFacts,
-    tasks: Sequence[TaskReport],
+    tasks: Tasks,
     panels: Mapping[str, Mapping[str, float]],
     methods: Sequence[str],
     named: Collection[str],
@@ -95,9 +95,7 @@ def _draw(
     draw_legend(figure, run.methods, methods)
 
 
-def _draw_row(
-    axes: Axes, row: int, run: RunFacts, tasks: Sequence[TaskReport], metric: str, method: str, value: float
-) -> None:
+def _draw_row(axes: Axes, row: int, run: RunFacts, tasks: Tasks, metric: str, method: str, value: float) -> None:
     """Draw a method's figure and, if there is only one task, its interval."""
     colour, marker = STYLES[run.methods[method].family]
     words = f"{method}: {CATALOGUE[metric].heading} {value:.3f}"
