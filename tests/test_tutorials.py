@@ -3,11 +3,8 @@
 Left out here: installing, the demo's training, serving, and the pipeline.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 import tiny
@@ -28,7 +25,7 @@ WRITTEN = {
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def encoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder")
     tiny.model("bert").bert.save_pretrained(folder)
     tiny.tokenizer("bert").save_pretrained(folder)
@@ -37,7 +34,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_tutorial(page: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(finetune, "resolve_encoder", lambda name: str(encoder) if name == "embedded" else name)
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.chdir(tmp_path)
@@ -67,7 +64,7 @@ def test_a_tutorial(page: Path, encoder: Path, tmp_path: Path, monkeypatch: pyte
         assert (tmp_path / name).exists(), name
 
 
-def test_tutorials_are_short() -> None:
+def test_tutorials_are_short():
     assert [page.stem for page in PAGES] == sorted(WRITTEN)
     for page in PAGES:
         assert len(page.read_text(encoding="utf-8").split()) <= MOST_WORDS, page.name

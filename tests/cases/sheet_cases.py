@@ -1,9 +1,6 @@
 """What several tests of sheets share."""
 
-from __future__ import annotations
-
 import csv
-from pathlib import Path
 
 from project_cases import example
 
@@ -18,12 +15,12 @@ HOSTILE = [
 ]
 
 
-def rows(path: Path) -> list[dict[str, str]]:
+def rows(path):
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def write(path: Path, lines: list[dict[str, str]]) -> Path:
+def write(path, lines):
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()

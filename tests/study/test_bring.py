@@ -1,7 +1,5 @@
 """A classifier that somebody trained elsewhere, through the whole pipeline: no training, no marked words."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -19,13 +17,13 @@ from explearn.predictors.pretrained import load_classifier
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
 
 
-def verify(folder: Path) -> tuple[int, str]:
+def verify(folder):
     done = CliRunner().invoke(app, ["verify", str(folder / "reports/report.json")])
     return done.exit_code, done.output
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A project of one task, whose classifier calls its classes otherwise than the texts do. Tests leave it be."""
     folder = tmp_path_factory.mktemp("project")
     for split, count in (("train", 8), ("validation", 4), ("test", 6)):
@@ -54,7 +52,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(finished: Path, tmp_path: Path) -> Path:
+def project(finished, tmp_path):
     """A copy to break."""
     return Path(shutil.copytree(finished, tmp_path / "project"))
 

@@ -1,7 +1,5 @@
 """Fingerprints of code: of the checkout that the stages stand in, and of no other."""
 
-from __future__ import annotations
-
 import pytest
 from places import ROOT
 

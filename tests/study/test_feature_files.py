@@ -1,7 +1,5 @@
 """The files of the stage features."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest

@@ -1,7 +1,5 @@
 """Files of the stage judge: what is written is read back."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from explearn.core.parquet import read_table
@@ -20,7 +18,7 @@ METHODS = ("one", "two", "three")
 BY_TEXT = {"m": {name: RNG.normal(size=6) + i for i, name in enumerate(METHODS)}, "n": {"one": np.full(6, np.nan)}}
 
 
-def evaluation() -> Evaluation:
+def evaluation():
     values = {name: float(v.mean()) for name, v in BY_TEXT["m"].items()}
     matrix = np.array([[1, 0.5, np.nan], [0.5, 1, 0.25], [np.nan, 0.25, 1]])
     return Evaluation(

@@ -1,7 +1,5 @@
 """Which texts are explained, and which are learned from."""
 
-from __future__ import annotations
-
 import pytest
 
 from explearn.core.examples import Example
@@ -12,7 +10,7 @@ TEXTS = [Example(f"t{number}", ("word",), "yes", "train", "mine") for number in 
 MARKED = {f"t{number}" for number in range(0, 20, 2)}
 
 
-def ids(texts: list[Example]) -> list[str]:
+def ids(texts):
     return [text.id for text in texts]
 
 

@@ -1,7 +1,5 @@
 """A classifier's twin: for which models there is one."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import transformers

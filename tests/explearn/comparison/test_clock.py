@@ -1,9 +1,5 @@
 """The clock that a method's time is compared with."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from explearn.core.examples import Example
@@ -14,22 +10,21 @@ from explearn.methods.base.timing import ForwardClock
 class Counting:
     """Takes a second a text, on a clock of its own."""
 
-    def __init__(self) -> None:
-        self.now, self.lengths = 0.0, []
+    def __init__(self):
+        self.now = 0.0
+        self.lengths = []
 
-    def encode(self, texts: Any) -> Any:
+    def encode(self, texts):
         return list(texts)
 
-    def predict_proba(self, texts: Any) -> Any:
+    def predict_proba(self, texts):
         self.lengths.append(sorted(len(text.words) for text in texts))
         self.now += len(texts)
 
 
 @pytest.mark.parametrize(("share", "lengths"), [(1, list(range(1, 13))), (4, [2, 6, 10])])
-def test_a_share_of_the_texts_of_all_lengths_stands_for_them(
-    share: int, lengths: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    of: Any = Counting()
+def test_a_share_of_the_texts_of_all_lengths_stands_for_them(share, lengths, monkeypatch):
+    of = Counting()
     monkeypatch.setattr(timing.time, "perf_counter", lambda: of.now)
     examples = [Example(str(i), ("a",) * i, "no", "test", "t") for i in range(1, 13)]
     clock = ForwardClock(of, examples, share)

@@ -1,24 +1,21 @@
 """What passes the parts of each architecture is what the model gives, and follows the formulas of a block."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import TracedPass, dissect, merge_heads
-from explearn.predictors.transformer import TransformerPredictor
 
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")
 
 
-def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+def close(actual, expected):
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_block_computed_again_has_the_model_s_attention_and_states(kind: str) -> None:
+def test_a_block_computed_again_has_the_model_s_attention_and_states(kind):
     of = tiny.classifier(kind, 3)
     batch = tiny.batch(of, [*tiny.TEXTS, tiny.PAIRS[0]])
     mask = batch.attention_mask.bool()
@@ -47,7 +44,7 @@ def test_a_block_computed_again_has_the_model_s_attention_and_states(kind: str) 
         close(run.logits, head.classifier(run.activated))
 
 
-def test_a_block_can_be_run_again_on_other_states() -> None:
+def test_a_block_can_be_run_again_on_other_states():
     of = tiny.classifier("albert")
     batch = tiny.batch(of)
     with torch.inference_mode():
@@ -56,15 +53,15 @@ def test_a_block_can_be_run_again_on_other_states() -> None:
         assert not torch.equal(calls[0](calls[0].hidden + 1), calls[1].hidden)
 
 
-def test_a_head_of_another_kind_is_refused() -> None:
+def test_a_head_of_another_kind_is_refused():
     model = tiny.make_classifier("bert").model
     model.classifier = torch.nn.Sequential(torch.nn.Linear(tiny.HIDDEN, 2))
     with pytest.raises(UnsupportedError, match="built in an unusual way"):
         dissect(model)
 
 
-def test_a_convolution_between_the_blocks_is_refused() -> None:
-    of: TransformerPredictor = tiny.make_classifier("deberta-v2")
+def test_a_convolution_between_the_blocks_is_refused():
+    of = tiny.make_classifier("deberta-v2")
     of.model.base_model.encoder.conv = torch.nn.Identity()
     with pytest.raises(UnsupportedError, match="a convolution follows its first layer"):
         dissect(of.model)

@@ -1,7 +1,5 @@
 """Hooks act in one thread, and only as long as their context."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
@@ -14,9 +12,9 @@ from explearn.lens.hooks import Hooks
 ONE = torch.ones(1)
 
 
-def test_hooks_act_only_in_the_thread_that_made_them() -> None:
+def test_hooks_act_only_in_the_thread_that_made_them():
     module = nn.Identity()
-    elsewhere: list[torch.Tensor] = []
+    elsewhere = []
     with Hooks() as hooks:
         run = hooks.record(module)
         hooks.before(module, lambda _module, args, kwargs: ((args[0] + 1,), kwargs))
@@ -29,7 +27,7 @@ def test_hooks_act_only_in_the_thread_that_made_them() -> None:
     assert run.input == 2 and run.output == 2
 
 
-def test_a_recording_keeps_the_first_run() -> None:
+def test_a_recording_keeps_the_first_run():
     module = nn.Identity()
     with Hooks() as hooks:
         run = hooks.record(module)
@@ -38,7 +36,7 @@ def test_a_recording_keeps_the_first_run() -> None:
     assert run.output == 1
 
 
-def test_hooks_are_removed_after_an_exception() -> None:
+def test_hooks_are_removed_after_an_exception():
     module = nn.Identity()
     with pytest.raises(ZeroDivisionError), Hooks() as hooks:
         hooks.after(module, lambda *_call: 1 / 0)

@@ -1,7 +1,5 @@
 """Perturbed copies of a classifier: what changes, and that the classifier itself does not."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch
@@ -29,7 +27,8 @@ def changed_names(before, after):
 @pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_only_the_chosen_parts_are_drawn_anew(kind):
     classifier = tiny.classifier(kind)
-    fingerprint, known = classifier.fingerprint, parts(classifier)
+    fingerprint = classifier.fingerprint
+    known = parts(classifier)
     copy = randomised(classifier, 1, ["head"])
     changed = changed_names(classifier.model, copy.model)
     assert changed and changed <= set(known["head"])

@@ -1,7 +1,5 @@
 """States of texts and embeddings of words, against transformers' own outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny

@@ -1,17 +1,13 @@
 """Gradients at attention and hidden states equal those of autograd through the model's own written-out attention."""
 
-from __future__ import annotations
-
 import copy
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 import tiny
 import torch
 
 from explearn.lens.watch import content_mask, differentiate, watch
-from explearn.predictors.transformer import TransformerPredictor
 
 KINDS = tiny.SEEN
 IN_FLOAT32 = ("gemma2", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
@@ -19,7 +15,7 @@ IN_FLOAT32 = ("gemma2", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
 PARTS = ("attentions", "attention_gradients", "inputs", "input_gradients")
 
 
-def double(kind: str) -> TransformerPredictor:
+def double(kind):
     """In float64 where the model has it, so that rounding hides nothing."""
     of = tiny.classifier(kind, 3)
     model = copy.deepcopy(of.model)
@@ -27,7 +23,7 @@ def double(kind: str) -> TransformerPredictor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_and_gradients_equal_those_of_the_eager_model(kind: str) -> None:
+def test_values_and_gradients_equal_those_of_the_eager_model(kind):
     of = double(kind)
     # These take the softmax in float32 whatever the precision of the weights, where they write it out.
     tolerance = 1e-5
@@ -64,7 +60,7 @@ def test_values_and_gradients_equal_those_of_the_eager_model(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "modernbert", "gpt2"])
-def test_embeddings_words_and_states_are_the_model_s(kind: str) -> None:
+def test_embeddings_words_and_states_are_the_model_s(kind):
     of = tiny.classifier(kind, 3)
     batch = tiny.batch(of)
     with torch.inference_mode():
@@ -81,7 +77,7 @@ def test_embeddings_words_and_states_are_the_model_s(kind: str) -> None:
         assert torch.equal(run.embedded, run.inputs[0])
 
 
-def test_keys_that_are_left_out_get_no_attention_and_the_others_all_of_it() -> None:
+def test_keys_that_are_left_out_get_no_attention_and_the_others_all_of_it():
     for kind in ("bert", "deberta-v2"):
         of = double(kind)
         batch = tiny.batch(of, tiny.TEXTS[:2])
@@ -94,7 +90,7 @@ def test_keys_that_are_left_out_get_no_attention_and_the_others_all_of_it() -> N
             torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
-def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_is_there() -> None:
+def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_is_there():
     of = double("bert")
     batch = tiny.batch(of)
     actual = differentiate(of, batch, None, inputs=True)
@@ -106,7 +102,7 @@ def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_
 
 @pytest.mark.parametrize("first", [1, -1])
 @pytest.mark.parametrize("kind", ["albert", "llama"])
-def test_lower_layers_can_be_left_out(kind: str, first: int) -> None:
+def test_lower_layers_can_be_left_out(kind, first):
     of = double(kind)
     batch = tiny.batch(of)
     everything = differentiate(of, batch, None, attentions=True, inputs=True)
@@ -118,9 +114,10 @@ def test_lower_layers_can_be_left_out(kind: str, first: int) -> None:
 
 @pytest.mark.parametrize("around", [nullcontext, torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("kind", ["albert", "deberta-v2", "llama"])
-def test_nothing_is_left_on_the_model_nor_on_the_results(kind: str, around: Any) -> None:
+def test_nothing_is_left_on_the_model_nor_on_the_results(kind, around):
     of = tiny.make_classifier(kind)
-    hooks, implementation = tiny.hooks(of.model), of.model.config._attn_implementation
+    hooks = tiny.hooks(of.model)
+    implementation = of.model.config._attn_implementation
     with around():
         batch = tiny.batch(of)
         actual = differentiate(of, batch, torch.zeros(len(batch), dtype=torch.int64), attentions=True, inputs=True)
@@ -131,7 +128,7 @@ def test_nothing_is_left_on_the_model_nor_on_the_results(kind: str, around: Any)
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-def test_content_is_what_is_neither_special_nor_padding(kind: str) -> None:
+def test_content_is_what_is_neither_special_nor_padding(kind):
     of = tiny.classifier(kind)
     encodings = of.encode(tiny.PAIRS)
     actual = content_mask(of.batch(encodings))

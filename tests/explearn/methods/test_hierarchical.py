@@ -1,7 +1,5 @@
 """Hierarchical occlusion: sentences, then the words inside the best ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

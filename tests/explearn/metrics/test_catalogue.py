@@ -1,7 +1,5 @@
 """A metric is declared once, and everything else that knows it follows from its entry."""
 
-from __future__ import annotations
-
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE, compared_metrics
 from explearn.report.columns import metrics_of

@@ -1,7 +1,5 @@
 """All metrics of a task together."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -23,7 +21,7 @@ PARAMS = EvaluateParams()
 RULES = {"threshold": "threshold", "chance": "positive_rate"}
 
 
-def example(i: str, text: str, label: str = "yes") -> Example:
+def example(i, text, label="yes"):
     return Example(id=i, words=tuple(text.split()), label=label, split="test", task="t")
 
 

@@ -1,7 +1,5 @@
 """Faithfulness: values by hand, ERASER's own figures, and what merging equal inputs may not change."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -24,7 +22,7 @@ REFERENCE = ROOT / "tests" / "reference" / "metrics.json"
 WORDS = ("a", "fine", "film", "but", "long")
 
 
-def weigh(weights: dict[str, float]):
+def weigh(weights):
     """p(yes) = 0.1 + the weights of the words present; a masked or deleted word weighs nothing."""
     by_id = {encode([word]).input_ids[1]: weight for word, weight in weights.items()}
 
@@ -118,7 +116,8 @@ def test_merging_changes_no_value(texts, removal):
 
             for column, percent in enumerate(params.percents):
                 n = max(1, math.floor(len(order) * percent / 100 + 0.5))
-                top, rest = order[:n], order[n:]
+                top = order[:n]
+                rest = order[n:]
                 without = encoding.delete(top) if removal == "delete" else encoding.mask(top, MASK)
                 only = encoding.keep(top) if removal == "delete" else encoding.mask(rest, MASK)
                 result = merged[method]
@@ -155,7 +154,8 @@ def test_protocol_aml_is_amls(scores):
     reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["aml"]
     classifier = golden.classifier("float64")
     expected = [row for row in reference["outputs_float64"] if row["score_set"] == scores]
-    encodings, texts = {}, []
+    encodings = {}
+    texts = []
     for row in expected:
         name = str(row["input"])
         encoding = encodings[name] = replace(golden.encoding(golden.inputs()[row["input"]]), example_id=name)
@@ -197,8 +197,11 @@ def test_protocol_eraser_is_erasers():
     """ERASER is given probabilities, not a model: texts of 100 words make each of its inputs a text of its own."""
     reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["eraser_faithfulness"]
     labels = ["neg", "neu", "pos"]
-    table: dict[object, np.ndarray] = {}
-    encodings, attributions, percents, chosen = {}, [], [], {}
+    table = {}
+    encodings = {}
+    attributions = []
+    percents = []
+    chosen = {}
     for instance in reference["inputs"]["instances"]:
         name = instance["annotation_id"]
         words = [f"{name}-{i}" for i in range(100)]

@@ -1,7 +1,5 @@
 """Mosaics: whose words they are made of, and how much of an explanation stays with them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

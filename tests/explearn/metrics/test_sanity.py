@@ -1,7 +1,5 @@
 """Sanity checks: captum's figures, scipy's, and methods that do and do not look at the model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
@@ -45,7 +43,7 @@ def test_max_sensitivity_is_captums():
     inputs = torch.tensor([[1.0, 2.0, -1.0]], dtype=torch.float64)
     noise = 0.1 * torch.rand(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
-    def explain(x: torch.Tensor) -> torch.Tensor:
+    def explain(x):
         return (x @ weight) * x
 
     expected = sensitivity_max(

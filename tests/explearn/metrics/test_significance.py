@@ -1,7 +1,5 @@
 """Intervals and paired tests: scipy's own figures, small tables by hand, and definitions tried in full."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from pathlib import Path
 from runpy import run_path
@@ -106,7 +104,8 @@ def test_p_values_are_scipys_and_holms():
     pairs = [("good", "fair"), ("good", "bad"), ("fair", "bad")]
     raw = [wilcoxon(by_text[a], by_text[b]).pvalue for a, b in pairs]
     for (a, b), p, adjusted in zip(pairs, raw, closed_bonferroni(raw), strict=True):
-        i, j = actual.methods.index(a), actual.methods.index(b)
+        i = actual.methods.index(a)
+        j = actual.methods.index(b)
         assert actual.p_values[i, j] == actual.p_values[j, i] == pytest.approx(p)
         assert actual.p_value(a, b) == actual.p_value(b, a) == pytest.approx(adjusted)
     assert (np.diag(actual.adjusted) == 1).all() and (actual.texts == 40).all()
@@ -171,7 +170,8 @@ def test_undefined_texts_are_left_out_pair_by_pair():
     by_text["fair"][:10] = np.nan
     actual = s.paired_tests("m", means(by_text), by_text)
     assert actual.texts.tolist() == [[30, 20, 30], [20, 20, 20], [30, 20, 30]]
-    i, j = actual.methods.index("good"), actual.methods.index("fair")
+    i = actual.methods.index("good")
+    j = actual.methods.index("fair")
     assert actual.p_values[i, j] == pytest.approx(wilcoxon(by_text["good"][10:], by_text["fair"][10:]).pvalue)
     nothing = s.paired_tests("m", {"a": 1.0, "b": 2.0}, {"a": [np.nan, 1.0], "b": [1.0, np.nan]})
     assert nothing.p_value("a", "b") == 1 and nothing.tied == ("a",) and nothing.texts[0, 1] == 0
@@ -184,7 +184,8 @@ def test_few_texts_with_ties_and_zeros_are_tested_exactly_as_by_scipy(texts):
     values = {name: float(np.nanmean(rows)) for name, rows in by_text.items()}
     actual = s.paired_tests("m", values, by_text)
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        first, second = by_text[actual.methods[i]][:texts], by_text[actual.methods[j]][:texts]
+        first = by_text[actual.methods[i]][:texts]
+        second = by_text[actual.methods[j]][:texts]
         expected = wilcoxon(first - second).pvalue if (first != second).any() else 1.0
         assert actual.p_values[i, j] == pytest.approx(expected)
 

@@ -1,7 +1,5 @@
 """Adapters of peft: a folder of them is a classifier, and gives what the adapted model gives."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Every entry of the table of encoders, against the model as transformers runs it."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch
@@ -22,7 +20,11 @@ from explearn.predictors.architectures import (
 )
 from explearn.predictors.encoding import Batch
 
-LAYERS, HEADS, WIDTH, TOKENS, PAD = 3, 4, 32, 7, 1
+LAYERS = 3
+HEADS = 4
+WIDTH = 32
+TOKENS = 7
+PAD = 1
 
 
 def tiny_config(model_type, **options):
@@ -58,7 +60,8 @@ TAKEN_APART = sorted(name for name, entry in ARCHITECTURES.items() if entry.part
 @pytest.mark.parametrize("model_type", TAKEN_APART)
 class TestParts:
     def test_run_one_by_one_they_give_what_the_model_gives(self, model_type):
-        model, texts = tiny_model(model_type), batch()
+        model = tiny_model(model_type)
+        texts = batch()
         mask = texts.attention_mask.bool()
         with torch.inference_mode():
             expected = model(**texts.model_inputs(), output_attentions=True, output_hidden_states=True)
@@ -71,7 +74,8 @@ class TestParts:
             assert_close(block.result[mask], state[mask])
 
     def test_attention_is_captured_as_the_model_has_it(self, model_type):
-        model, texts = tiny_model(model_type), batch()
+        model = tiny_model(model_type)
+        texts = batch()
         with capture_attention(model, Attention.head_mean) as captured, torch.inference_mode():
             expected = model(**texts.model_inputs(), output_attentions=True).attentions
         mask = texts.attention_mask.bool()
@@ -79,7 +83,8 @@ class TestParts:
             assert_close(captured[layer][mask], attention.mean(1)[mask])
 
     def test_positions_counted_from_the_offset_are_the_model_s_own(self, model_type):
-        model, texts = tiny_model(model_type), batch()
+        model = tiny_model(model_type)
+        texts = batch()
         positions = torch.arange(TOKENS).expand(3, -1) + position_offset(model.config)
         with torch.inference_mode():
             own = model(**texts.model_inputs()).logits

@@ -1,7 +1,5 @@
 """Explaining and judging a function from texts to probabilities."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from math import factorial
 
@@ -104,7 +102,8 @@ class TestExplaining:
         values = np.zeros(3)
         for order in permutations(range(3)):
             for place, word in enumerate(order):
-                before, after = sorted(order[:place]), sorted(order[: place + 1])
+                before = sorted(order[:place])
+                after = sorted(order[: place + 1])
                 values[word] += probability(" ".join(words[i] for i in after))
                 values[word] -= probability(" ".join(words[i] for i in before))
         np.testing.assert_allclose(attribution.scores, values / factorial(3), atol=1e-6)

@@ -1,7 +1,5 @@
 """A classifier predicts as its model does, says what it cannot load, and is left as it was by whatever explains it."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
@@ -60,7 +58,8 @@ class TestPrediction:
         assert_close(of.predict_proba(of.encode([TEXTS[i] for i in order])), expected[order])
 
     def test_bf16_stays_near_fp32_and_fp16_needs_a_gpu(self):
-        of, encodings = tiny.classifier("bert", 3), tiny.classifier("bert", 3).encode(TEXTS)
+        of = tiny.classifier("bert", 3)
+        encodings = tiny.classifier("bert", 3).encode(TEXTS)
         half = tiny.make_classifier("bert", 3, precision="bf16")
         assert half.dtype is torch.bfloat16
         assert_close(half.predict_proba(encodings), of.predict_proba(encodings), torch.bfloat16, roundings=8)

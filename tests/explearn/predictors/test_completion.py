@@ -1,7 +1,5 @@
 """Classification by completion: a generative model, a prompt and label words in the place of a classifier."""
 
-from __future__ import annotations
-
 import functools
 import json
 

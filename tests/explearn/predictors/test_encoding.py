@@ -1,7 +1,5 @@
 """Encodings without some words, and batches of encodings."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

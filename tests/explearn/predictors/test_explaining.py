@@ -1,7 +1,5 @@
 """What is explained: a class rather than another, probabilities, and functions of the outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny

@@ -1,7 +1,5 @@
 """Fine-tuning: from pretrained weights, by low-rank adapters, and from nothing; and what it never replaces."""
 
-from __future__ import annotations
-
 import functools
 import sys
 

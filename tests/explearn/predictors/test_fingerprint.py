@@ -1,7 +1,5 @@
 """A fingerprint tells classifiers apart that say different things of a text, whatever in them differs."""
 
-from __future__ import annotations
-
 import tiny
 import torch
 

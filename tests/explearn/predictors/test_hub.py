@@ -1,7 +1,5 @@
 """Weights by their hub name, from a cache laid out as the hub's client lays it out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

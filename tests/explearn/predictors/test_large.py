@@ -1,7 +1,5 @@
 """Models that are large for the machine: weights kept as saved, and batches that shrink when memory is short."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np
@@ -27,7 +25,8 @@ class Owner:
 
 class TestBatchesThatShrink:
     def test_are_those_of_the_budget_where_memory_suffices(self):
-        lengths, seen = [3, 9, 4, 4, 8, 1], []
+        lengths = [3, 9, 4, 4, 8, 1]
+        seen = []
 
         def run(indices):
             seen.append(indices)
@@ -39,7 +38,8 @@ class TestBatchesThatShrink:
     @pytest.mark.parametrize("share", (1, 3))
     def test_every_text_is_run_once_whatever_fails(self, share):
         lengths = [5, 7, 3, 8, 2, 6, 4, 4]
-        owner, failed = Owner(64 * share), 0
+        owner = Owner(64 * share)
+        failed = 0
 
         def run(indices):
             nonlocal failed

@@ -1,7 +1,5 @@
 """Weights and logits that are not finite end in one sentence, and never replace what was there."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch

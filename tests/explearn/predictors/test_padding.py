@@ -1,7 +1,5 @@
 """The padding of classifiers whose head reads the last token that is none."""
 
-from __future__ import annotations
-
 import copy
 import logging
 

@@ -1,7 +1,5 @@
 """Multi-label classifiers, heads with one output, and regression."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -127,7 +125,8 @@ class TestOneOutput:
 
     def test_weights_are_shared_but_for_the_last_layer(self, of):
         model, actual = of
-        mine, theirs = dict(actual.model.named_parameters()), dict(model.named_parameters())
+        mine = dict(actual.model.named_parameters())
+        theirs = dict(model.named_parameters())
         own = [name for name in mine if mine[name] is not theirs.get(name)]
         assert sorted(own) == sorted(name for name, p in mine.items() if p.shape[0] == 2 and theirs[name].shape[0] == 1)
 

@@ -1,7 +1,5 @@
 """Weights in 4 and 8 bits: what is quantised, that gradients pass, and that methods explain what is computed."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

@@ -1,7 +1,5 @@
 """A model that answers questions in the place of a classifier: its classes, its answer, methods and training."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -32,7 +30,9 @@ QUESTIONS = (
 
 
 def example(number, question, passage, answer, split="train"):
-    words, pair, sought = question.split(), passage.split(), answer.split()
+    words = question.split()
+    pair = passage.split()
+    sought = answer.split()
     start = next(i for i in range(len(pair)) if pair[i : i + len(sought)] == sought) + len(words)
     label = ANSWER_LABELS[0]
     return Example(f"q{number}", tuple(words), label, split, "facts", tuple(pair), (start, start + len(sought)))
@@ -72,7 +72,6 @@ class TestSpans:
             spans = by_hand(answerer, *texts)
             (encoding,) = answerer.encode([texts])
             shift = encoding.pair_start or 0
-            assert encoding.answer is not None
             own = encoding.answer[0] - shift, encoding.answer[1] - 1 - shift
             assert own == max(spans, key=lambda span: spans[span])
             best = max((value for span, value in spans.items() if span != own), default=-30.0)
@@ -197,7 +196,8 @@ def test_a_loaded_model_with_its_tokenizer_answers_questions():
 
 
 def test_finetuning_learns_where_answers_are(tmp_path):
-    names, places = ("fox", "dog", "guide", "sequel"), ("castle", "shore", "box", "tide")
+    names = ("fox", "dog", "guide", "sequel")
+    places = ("castle", "shore", "box", "tide")
     rows = [
         example(
             16 * i + 4 * j + k, f"where is the {names[i]} ?",

@@ -1,7 +1,5 @@
 """A classifier spread over several devices, or with weights on disk, gives what it gives on one device."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from contextlib import nullcontext
@@ -91,7 +89,8 @@ class TestOverTwoDevices:
 
     def test_the_devices_are_as_strict_as_real_ones(self):
         with pretend_devices():
-            near, far = torch.ones(2, 2, device=FIRST), torch.ones(2, 2, device=SECOND)
+            near = torch.ones(2, 2, device=FIRST)
+            far = torch.ones(2, 2, device=SECOND)
             with pytest.raises(RuntimeError, match="tensors on lazy:0, lazy:1"):
                 near @ far
             start = near.clone().requires_grad_()
@@ -109,7 +108,8 @@ class TestOverTwoDevices:
 
     @pytest.mark.parametrize("kind", ["bert", "gpt2"])
     def test_predictions_features_and_states_are_those_of_one(self, spread, kind):
-        actual, one = spread[kind], plain(kind)
+        actual = spread[kind]
+        one = plain(kind)
         encodings = one.encode(TEXTS)
         features = batch_features(one, one.batch(encodings), hidden=True)
         expected = [one.predict_proba(encodings), aggregate_states(one, encodings), features.attention, features.hidden]
@@ -118,7 +118,6 @@ class TestOverTwoDevices:
         with pretend_devices():
             given = [actual.predict_proba(encodings), aggregate_states(actual, encodings)]
             features = batch_features(actual, actual.batch(encodings), hidden=True)
-            assert features.hidden is not None
             given += [features.attention.cpu().numpy(), features.hidden.cpu().numpy()]
         for value, wanted in zip(given, expected, strict=True):
             assert_close(value, wanted)

@@ -1,7 +1,5 @@
 """Explainers trained on one device and applied to the same classifier spread over two."""
 
-from __future__ import annotations
-
 import copy
 import functools
 

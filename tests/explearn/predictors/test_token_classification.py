@@ -1,7 +1,5 @@
 """A model that classifies tokens: its classes, which word is explained, methods, metrics and pages."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
@@ -30,7 +28,8 @@ def by_hand(tagger, text):
     model = tagger.model
     with torch.inference_mode():
         logits = model.model(**encoded).logits[0].tolist()
-    rows, start = [], 0
+    rows = []
+    start = 0
     for word in text.split():
         begin = text.index(word, start)
         start = begin + len(word)

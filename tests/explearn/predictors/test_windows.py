@@ -1,7 +1,5 @@
 """Texts longer than the classifier reads: cut, or read through windows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny

@@ -1,7 +1,5 @@
 """Zero-shot classification: labels given at call time to a model of natural-language inference or a generative one."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -71,8 +69,10 @@ def test_entailment_stands_against_what_is_called_contradiction(tmp_path):
 
 
 def test_every_kind_of_method_explains_the_words_of_the_text(nli):
-    classifier, pairs = load_classifier(nli, **GIVEN), load_classifier(nli, device="cpu")
-    text, label = "a warm funny sequel", "dog"
+    classifier = load_classifier(nli, **GIVEN)
+    pairs = load_classifier(nli, device="cpu")
+    text = "a warm funny sequel"
+    label = "dog"
     pair = (text, HYPOTHESIS.replace("{}", label))
     for name in (*SAME_AS_OF_A_PAIR, "integrated_gradients", "consensus", "lime", "solvex", "random"):
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
@@ -186,7 +186,8 @@ def test_the_command_line_takes_candidate_labels(nli, tmp_path):
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout.splitlines()[0])
     assert (record["target"], record["words"]) == ("dog", ["a", "warm", "funny", "sequel"])
-    texts, page = tmp_path / "texts.csv", tmp_path / "page.html"
+    texts = tmp_path / "texts.csv"
+    page = tmp_path / "page.html"
     texts.write_text("text,label\n" + "".join(f'"{text}",dog\n' for text in SHORT), encoding="utf-8")
     files = ["--texts", str(texts), "--labels", "label", "--out", str(page)]
     done = CliRunner().invoke(app, ["compare", *common, *files, "--method", "gradient", "--method", "occlusion"])

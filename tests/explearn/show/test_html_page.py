@@ -1,7 +1,5 @@
 """The HTML page: one file that fetches nothing and runs no script but its own, with all text from data as text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
@@ -21,12 +19,12 @@ BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if 
 
 
 class Page(HTMLParser):
-    def __init__(self, source: str) -> None:
+    def __init__(self, source):
         super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
+        self.elements = []
+        self.scripts = []
         self.text = ""
-        self._open: list[str] = []
+        self._open = []
         self.feed(source)
         self.close()
 
@@ -49,7 +47,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def source() -> str:
+def source():
     figures = {"marker": 0.5, "cam": 0.45}
     texts = [shown(f"a {HOSTILE} </script> film&amp;", [0, 1, 0, 1], figures, number=i) for i in range(2)]
     of = task(
@@ -69,7 +67,7 @@ def source() -> str:
 
 
 @pytest.fixture(scope="module")
-def page(source) -> Page:
+def page(source):
     return Page(source)
 
 

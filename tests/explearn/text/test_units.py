@@ -1,11 +1,7 @@
 """Sub-tokens, sentences and spans in the place of words."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,21 +20,21 @@ TEXT = "Mr. Fox: a good, fine film. Bad plot!  这部电影。好"
 SENTENCES = ("Mr. Fox: a good, fine film.", "Bad plot!", "这部电影。", "好")
 
 
-def probability(text: str) -> float:
+def probability(text):
     odds = sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower()))
     return float(1 / (1 + np.exp(-odds)))
 
 
-def explain(method: str, classifier: Any, text: Any, unit: Any, **options: Any) -> Attribution:
+def explain(method, classifier, text, unit, **options):
     (attribution,) = explearn.get_explainer(method, **options).explain(classifier, [text], [1], unit=unit)
     return attribution
 
 
 class TestPerturbing:
-    def test_one_pass_a_sentence_which_is_left_out_whole(self) -> None:
-        asked: list[str] = []
+    def test_one_pass_a_sentence_which_is_left_out_whole(self):
+        asked = []
 
-        def function(texts: list[str]) -> list[list[float]]:
+        def function(texts):
             asked.extend(texts)
             return [[1 - probability(text), probability(text)] for text in texts]
 
@@ -54,10 +50,9 @@ class TestPerturbing:
 
 
 @pytest.mark.parametrize(("method", "together"), [("gradient", np.max), ("decompx", np.sum)], ids=["max", "sum"])
-def test_other_methods_put_the_scores_of_a_unit_s_sub_tokens_together(
-    method: str, together: Callable[..., float]
-) -> None:
-    of, text = tiny.classifier("bert"), "The quick fox, which was lazy, slept"
+def test_other_methods_put_the_scores_of_a_unit_s_sub_tokens_together(method, together):
+    of = tiny.classifier("bert")
+    text = "The quick fox, which was lazy, slept"
     by_word = explain(method, of, text, "word")
     by_token = explain(method, of, text, "token")
     assert by_token.scores.tolist() == by_token.token_scores.tolist() == by_word.token_scores.tolist()
@@ -68,7 +63,7 @@ def test_other_methods_put_the_scores_of_a_unit_s_sub_tokens_together(
     np.testing.assert_allclose(by_span.scores, [together(by_token.scores[i]) for i in inside], rtol=1e-5)
 
 
-def test_a_pattern_in_both_segments_of_a_pair() -> None:
+def test_a_pattern_in_both_segments_of_a_pair():
     result = explain("gradient", tiny.classifier("bert"), ("lazy dog, fox", "no, dog"), re.compile(r"[^, ][^,]*"))
     assert (result.words, result.pair_start) == (("lazy dog", "fox", "no", "dog"), 2)
     assert result.spans == ((0, 8), (10, 13), (0, 2), (4, 7))
@@ -76,8 +71,9 @@ def test_a_pattern_in_both_segments_of_a_pair() -> None:
     assert tokens.pair_start == len(tokens.words) - 1 and tokens.spans[-1] == (0, 2)
 
 
-def test_units_of_a_text_that_is_read_through_windows() -> None:
-    of, text = tiny.classifier("bert"), " ".join(["The lazy dog slept."] * 30)
+def test_units_of_a_text_that_is_read_through_windows():
+    of = tiny.classifier("bert")
+    text = " ".join(["The lazy dog slept."] * 30)
     (result,) = explearn.get_explainer("gradient").explain(of, [text], windows=20, unit="sentence")
     assert result.windows > 1 and result.words == ("The lazy dog slept.",) * 30
     assert np.isfinite(result.scores).all()
@@ -100,16 +96,16 @@ class TestPhrases:
             ([np.nan], None, []),
         ],
     )
-    def test_runs_of_large_scores_of_one_sign(self, scores: list[float], pair_start: Any, expected: Any) -> None:
+    def test_runs_of_large_scores_of_one_sign(self, scores, pair_start, expected):
         assert find_phrases(scores, pair_start) == expected
 
-    def test_are_the_best_of_all_runs(self) -> None:
+    def test_are_the_best_of_all_runs(self):
         rng = np.random.default_rng(0)
         for _ in range(20):
             scores = rng.normal(size=6)
             shares = scores / np.abs(scores).max()
 
-            def value(states: tuple[int, ...], shares: Any = shares) -> float:
+            def value(states, shares=shares):
                 runs = sum(state != before and state != 0 for before, state in pairwise((0, *states)))
                 gain = sum(state * s - 0.5 for state, s in zip(states, shares, strict=True) if state)
                 return float(gain - 0.1 * runs)
@@ -121,7 +117,7 @@ class TestPhrases:
             assert value(tuple(states.tolist())) == pytest.approx(best)
 
     @pytest.mark.parametrize(("aggregation", "together"), [("max", 3), ("sum", 5)])
-    def test_get_a_score_as_words_do(self, aggregation: Any, together: float) -> None:
+    def test_get_a_score_as_words_do(self, aggregation, together):
         of = tiny.classifier("bert")
         text = ("the quick  fox", "slept")
         (one,) = of.encode([text])
@@ -135,8 +131,9 @@ class TestPhrases:
         np.testing.assert_allclose(result.scores, [0, together, 2.5], rtol=1e-6)
 
     @pytest.mark.parametrize("method", ["occlusion", "gradient", "decompx"])
-    def test_are_made_of_the_method_s_own_words(self, method: str) -> None:
-        of, text = tiny.classifier("bert"), "The quick fox, which was lazy, slept. 这部电影很好"
+    def test_are_made_of_the_method_s_own_words(self, method):
+        of = tiny.classifier("bert")
+        text = "The quick fox, which was lazy, slept. 这部电影很好"
         by_word, by_phrase = (explain(method, of, text, unit) for unit in ("word", "phrase"))
         assert by_phrase.token_scores.tolist() == by_word.token_scores.tolist()
         phrases = {word for first, end in find_phrases(by_word.scores) for word in range(first + 1, end)}
@@ -145,20 +142,20 @@ class TestPhrases:
         assert set(by_phrase.read) == {True}
 
 
-def test_records_keep_units() -> None:
+def test_records_keep_units():
     result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
     read = Attribution.from_dict(result.to_dict())
     assert (read.words, read.unit) == (("lazy dog.", "Fox"), "sentence") and "lazy dog." in str(read)
 
 
-def test_sentences_first_and_then_the_words_of_the_best() -> None:
-    def function(texts: list[str]) -> list[list[float]]:
+def test_sentences_first_and_then_the_words_of_the_best():
+    def function(texts):
         return [[1 - probability(text), probability(text)] for text in texts]
 
     of = explearn.FunctionPredictor(function, ["neg", "pos"])
     best = [word.span for word in explain("occlusion", of, TEXT, "sentence").top_words(1)]
 
-    def inside(text: str) -> list[tuple[int, int]]:
+    def inside(text):
         return [(a, b) for a, b in word_spans(text) if any(start <= a and b <= end for start, end in best)]
 
     fine = explain("occlusion", of, TEXT, inside)
@@ -175,10 +172,10 @@ class TestRefusals:
             (lambda _text: None, ParamsError, "the function gave nothing"),
         ],
     )
-    def test_what_is_no_unit(self, unit: Any, error: type[Exception], said: str) -> None:
+    def test_what_is_no_unit(self, unit, error, said):
         with pytest.raises(error, match=said):
             explain("gradient", tiny.classifier("bert"), "lazy dog", unit)
 
-    def test_questions(self) -> None:
+    def test_questions(self):
         with pytest.raises(UnsupportedError, match="explained by words"):
             explain("occlusion", tiny.make_answerer(), ("dog", "lazy dog"), "phrase")

@@ -1,11 +1,8 @@
 """The file of answers: nothing lost, nothing doubled, whatever ends the process."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +13,7 @@ from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_
 EXAMPLE = Example("t-1", ("a", "warm", "film"), "positive", "train", "t")
 
 
-def answer(number: int, content: str = "{}") -> CachedAnswer:
+def answer(number, content="{}"):
     return CachedAnswer(
         key=f"{number:064x}",
         model="m",
@@ -31,18 +28,18 @@ def answer(number: int, content: str = "{}") -> CachedAnswer:
     )
 
 
-def line(number: int) -> bytes:
+def line(number):
     return answer(number).model_dump_json().encode() + b"\n"
 
 
-def fill(path: Path, *answers: CachedAnswer):
+def fill(path, *answers):
     with AnswerCache(path) as cache:
         for item in answers:
             cache.append(item)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "annotations" / "t" / "answers.jsonl"
 
 
@@ -93,7 +90,7 @@ def test_two_runs_at_once_are_refused(path):
 
 
 def test_a_full_disk_ends_in_one_sentence_and_tears_no_line(path, monkeypatch):
-    def full(_: int):
+    def full(_):
         raise OSError(28, "No space left on device")
 
     fill(path, answer(1))

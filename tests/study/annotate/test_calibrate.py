@@ -1,7 +1,5 @@
 """`explearn annotate calibrate`."""
 
-from __future__ import annotations
-
 import json
 from unittest.mock import patch
 
@@ -9,7 +7,7 @@ import krippendorff
 import numpy as np
 import pytest
 from annotate_cases import ANSWERS
-from chat_server import ChatServer, Reply, Request, answer_json
+from chat_server import ChatServer, Reply, answer_json
 from places import ROOT as REPOSITORY
 from project_cases import TEXTS
 
@@ -18,15 +16,16 @@ from explearn.core.examples import Example, Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.llm.quotes import quote_evidence
 
-AUTHOR, READER = "llm-author", "llm-reader"
+AUTHOR = "llm-author"
+READER = "llm-reader"
 
 
-def corpus_task(task: str) -> tuple[list[str], list[Example], dict[str, dict[str, tuple[bool, ...]]]]:
+def corpus_task(task):
     """Labels, examples (all as validation texts), and text -> annotator -> mask of the shipped corpus."""
     corpus = REPOSITORY / "data" / "corpus"
     rows = [json.loads(line) for line in (corpus / f"{task}.jsonl").open(encoding="utf-8")]
     examples = [Example(row["id"], tuple(row["words"]), row["label"], "validation", task) for row in rows]
-    marks: dict[str, dict[str, tuple[bool, ...]]] = {row["id"]: {} for row in rows}
+    marks = {row["id"]: {} for row in rows}
     for line in (corpus / f"{task}.rationales.jsonl").open(encoding="utf-8"):
         row = json.loads(line)
         marks[row["id"]][row["annotator"]] = tuple(map(bool, row["rationale"]))
@@ -51,7 +50,9 @@ class TestCalibrate:
         document = read_json(project.root / "reports" / "annotation" / f"{task}.json")["best"]
         author = np.concatenate([marks[e.id][AUTHOR] for e in both])
         reader = np.concatenate([marks[e.id][READER] for e in both])
-        hits, chosen, marked = (author & reader).sum(), reader.sum(), author.sum()
+        hits = (author & reader).sum()
+        chosen = reader.sum()
+        marked = author.sum()
         assert document["texts"] == len(both) == texts
         assert document["precision"] == pytest.approx(hits / chosen, abs=1e-12)
         assert document["recall"] == pytest.approx(hits / marked, abs=1e-12)
@@ -64,7 +65,7 @@ class TestCalibrate:
     def test_compares_models_and_prompts_and_picks_the_cheapest_of_the_best(self, films):
         """People mark warm, bright, kind and cold, grey, mean. One model finds five of them, one two, one none."""
 
-        def answer(request: Request) -> Reply:
+        def answer(request):
             good = request.text.startswith("warm")
             label, words = ("positive", ["warm", "bright", "kind"]) if good else ("negative", ["cold", "mean"])
             model = request.body["model"]

@@ -1,7 +1,5 @@
 """From what a model wrote to words of the text."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -10,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.quotes import Alignment, Quote, align_quotes, quote_evidence
+from explearn_study.annotate.llm.quotes import Quote, align_quotes, quote_evidence
 
 LABELS = ["negative", "positive"]
 
 
-def align(text: str, *quotes: str | tuple[str, int], threshold: float = 90.0) -> Alignment:
+def align(text, *quotes, threshold=90.0):
     given_quotes = [Quote(quote) if isinstance(quote, str) else Quote(*quote) for quote in quotes]
     return align_quotes(given_quotes, text.split(), threshold)
 
 
-def marked(alignment: Alignment) -> str:
+def marked(alignment):
     return "".join("1" if word else "0" for word in alignment.mask)
 
 
@@ -93,7 +91,8 @@ class TestAlignment:
 
     @given(st.lists(st.tuples(pieces, st.booleans()), min_size=1, max_size=12))
     def test_quotes_made_of_a_mask_give_the_mask_back(self, pairs):
-        words, mask = [word for word, _ in pairs], tuple(mark for _, mark in pairs)
+        words = [word for word, _ in pairs]
+        mask = tuple(mark for _, mark in pairs)
         actual = align_quotes([Quote(*quote) for quote in quote_evidence(words, mask)], words)
         assert actual.mask == mask
         assert (actual.insensitive, actual.fuzzy, actual.repeated, actual.hallucinated) == (0, 0, 0, ())

@@ -1,9 +1,6 @@
 """What annotation tools, people, prompts and servers send that cannot be used."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +19,7 @@ EXAMPLES = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("th
 REGION = {"start": 0, "end": 3, "text": "one", "labels": ["e"]}
 
 
-def studio(**change: Any) -> dict[str, Any]:
+def studio(**change):
     return {"data": {"text": "one two"}, "annotations": [{"result": [{"value": {**REGION, **change}}]}]}
 
 

@@ -1,7 +1,5 @@
 """Files between stages that were cut, edited or are another's: each is refused by file and field where it is read."""
 
-from __future__ import annotations
-
 import os
 
 import pyarrow as pa

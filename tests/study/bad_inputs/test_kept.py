@@ -1,7 +1,5 @@
 """Files that an earlier run left and somebody damaged: scores, and manifests of pages."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

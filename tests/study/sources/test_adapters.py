@@ -1,9 +1,5 @@
 """Each data set's row mapping, for rows as local files and as the hub have them. All texts are invented."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from adapter_cases import complaint, example, mapped, source
 
@@ -85,7 +81,7 @@ class TestSquad:
 
 
 class TestCustom:
-    def row(self, values: dict[str, Any], columns: dict[str, str], **options: Any) -> MappedRow:
+    def row(self, values, columns, **options):
         return example("custom", values, columns=columns, **options)
 
     def test_text_and_label(self):

@@ -1,9 +1,6 @@
 """IvRA's module: scores, top words, gates."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,20 +19,21 @@ from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import aggregate
 
 
-def sparsemax(z: np.ndarray) -> np.ndarray:
+def sparsemax(z):
     """Projection on the simplex by its definition: the threshold at which what is above sums to 1."""
-    low, high = z.min() - 1, z.max()
+    low = z.min() - 1
+    high = z.max()
     for _ in range(200):
         tau = (low + high) / 2
         low, high = (tau, high) if np.maximum(z - tau, 0).sum() > 1 else (low, tau)
     return np.maximum(z - low, 0)
 
 
-def softmax(z: np.ndarray) -> np.ndarray:
+def softmax(z):
     return np.exp(z - z.max()) / np.exp(z - z.max()).sum()
 
 
-def reference(name: str, module: Any, classifier: TransformerPredictor, encoding: Any) -> np.ndarray:
+def reference(name, module, classifier, encoding):
     """r of one text, written out from the formulas, with queries and keys from a pass taken apart."""
     norm = {"softmax": softmax, "sparsemax": sparsemax}[module.norm]
     batch = classifier.batch([encoding])
@@ -69,7 +67,7 @@ class TestModule:
     @pytest.mark.parametrize("name", MODULES)
     @pytest.mark.parametrize("norm", NORMS)
     @pytest.mark.parametrize("kind", ["bert", "albert"])
-    def test_is_what_its_formulas_say(self, kind: str, name: str, norm: str) -> None:
+    def test_is_what_its_formulas_say(self, kind, name, norm):
         classifier = tiny.classifier(kind, 3)
         module = module_of(classifier, name, norm).requires_grad_(False)
         for texts in (tiny.TEXTS[:3], tiny.PAIRS[:2]):
@@ -83,25 +81,24 @@ class TestModule:
         assert tiny.hooks(classifier.model) == 0
 
     @pytest.mark.parametrize("level", ["feature", "head", "layer"])
-    def test_a_level_that_is_off_is_not_learned(self, level: str) -> None:
+    def test_a_level_that_is_off_is_not_learned(self, level):
         module = InterpretableAttention(2, 3, 4, levels=[level])
         learned = {name.removesuffix("_weights") for name, p in module.named_parameters() if p.requires_grad}
         assert learned == {"feature": {"query", "key"}, "head": {"head"}, "layer": {"layer"}}[level]
 
-    def test_states_are_those_of_the_metric(self) -> None:
+    def test_states_are_those_of_the_metric(self):
         classifier = tiny.classifier()
         encodings = classifier.encode(list(tiny.TEXTS))
         states = explain_batch(classifier, module_of(classifier), classifier.batch(encodings), states=True).states
-        assert states is not None
         np.testing.assert_allclose(states.numpy(), aggregate_states(classifier, encodings), rtol=1e-4, atol=1e-5)
 
 
 class TestTopWords:
     @pytest.mark.parametrize("what", ["whole", "cut", "answers"])
     @pytest.mark.parametrize("sparse", [False, True])
-    def test_takes_the_words_that_the_metric_takes(self, what: str, sparse: bool) -> None:
+    def test_takes_the_words_that_the_metric_takes(self, what, sparse):
         """Of texts that were cut, and with answers that stay, too: words without tokens count as words, the last."""
-        classifier: TransformerPredictor = tiny.make_answerer()
+        classifier = tiny.make_answerer()
         if what != "answers":
             tokenizer = tiny.tokenizer("bert", 8) if what == "cut" else tiny.tokenizer("bert")
             classifier = TransformerPredictor(tiny.model("bert"), tokenizer)
@@ -118,7 +115,7 @@ class TestTopWords:
                 expected = [float(word in words) for word in encoding.word_ids]
                 assert top[row, : len(encoding)].tolist() == expected
 
-    def test_the_choice_is_drawn_to_the_words_that_speak_for_the_class(self) -> None:
+    def test_the_choice_is_drawn_to_the_words_that_speak_for_the_class(self):
         classifier = tiny.classifier()
         batch = tiny.batch(classifier, ["the quick brown fox"] * 2)
         words = objectives.WordIndex.of(batch)
@@ -134,7 +131,7 @@ class TestTopWords:
 
 class TestGates:
     @pytest.mark.parametrize("kind", ["bert", "albert"])
-    def test_a_closed_gate_is_a_deletion(self, kind: str) -> None:
+    def test_a_closed_gate_is_a_deletion(self, kind):
         classifier = tiny.classifier(kind)
         for texts in (tiny.TEXTS, tiny.PAIRS):
             encodings = classifier.encode(list(texts))
@@ -151,18 +148,18 @@ class TestGates:
                 torch.testing.assert_close(actual, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
 
     @pytest.mark.parametrize("kind", ["bert", "albert"])
-    def test_a_gate_s_slope_is_that_of_the_output(self, kind: str) -> None:
+    def test_a_gate_s_slope_is_that_of_the_output(self, kind):
         """Also half open, and where layers share their weights."""
         classifier = tiny.double(kind)
         batch = tiny.batch(classifier, ["the quick brown fox sleeps"])
         gate = torch.linspace(0.2, 1.0, batch.input_ids.shape[1], dtype=torch.float64)[None].requires_grad_()
 
-        def output(gate: torch.Tensor) -> torch.Tensor:
+        def output(gate):
             return classifier.model(**objectives.gated_inputs(classifier.model, batch, gate, recount=False)).logits
 
         assert torch.autograd.gradcheck(output, gate)
 
-    def test_log_odds(self) -> None:
+    def test_log_odds(self):
         logits = torch.tensor([[1.0, 3.0, 2.0], [40.0, 0.0, 0.0]])
         classes = torch.tensor([1, 0])
         p = logits.double().softmax(1).gather(1, classes[:, None])[:, 0]
