@@ -21,18 +21,3 @@ def test_one_stretch_sorts_all_texts_by_length():
     groups = batches([n % 8 for n in range(64)], 8, stretch=8)
     assert all(len({i % 8 for i in batch}) == 1 for batch in groups)
     assert [batch[0] % 8 for batch in groups] != list(range(8))
-
-
-def test_the_generator_decides():
-    lengths = list(range(30))
-    assert batches(lengths, 4) == batches(lengths, 4) != batches(lengths, 4, seed=1)
-
-
-def test_most_and_least():
-    assert sum(map(len, batches([1] * 30, 4, most=10))) == 10
-    sizes = sorted(map(len, batches([1] * 9, 4, least=3)))
-    assert sizes == [4, 5]
-
-
-def test_no_text_makes_no_batch():
-    assert batches([], 4) == []

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from explearn.core import compute
-from explearn.core.compute import CPU_BATCH_TOKENS, ComputeOptions, autocast, peak_from_here, read_max_memory
+from explearn.core.compute import CPU_BATCH_TOKENS, ComputeOptions, peak_from_here, read_max_memory
 from explearn.core.errors import DeviceError, ParamsError
 from explearn.core.seeds import seed_everything
 
@@ -49,11 +49,6 @@ class TestPrecision:
     def test_half_precision_needs_a_gpu(self):
         with pytest.raises(DeviceError, match="'fp16' needs a GPU"):
             ComputeOptions(precision="fp16").resolve_dtype(CPU)
-
-    @pytest.mark.parametrize(("dtype", "on"), [(torch.bfloat16, True), (torch.float32, False), (torch.float64, False)])
-    def test_autocast_is_for_low_precision_alone(self, dtype, on):
-        with autocast(CPU, dtype):
-            assert torch.is_autocast_enabled("cpu") is on
 
 
 class TestBudget:

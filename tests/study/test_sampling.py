@@ -27,7 +27,3 @@ class TestTextsToLearnFrom:
     def test_no_number_of_unmarked_texts_changes_the_marked_ones(self):
         drawn = [set(ids(texts_to_learn_from(TEXTS, MARKED, 4, unmarked, 13))) & MARKED for unmarked in (0, 5, 100)]
         assert drawn[0] == drawn[1] == drawn[2] and len(drawn[0]) == 4
-
-    def test_they_keep_their_order(self):
-        actual = ids(texts_to_learn_from(TEXTS, MARKED, 4, 5, 13))
-        assert actual == [key for key in ids(TEXTS) if key in set(actual)]

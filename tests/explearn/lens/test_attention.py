@@ -7,8 +7,6 @@ import torch
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.attention import (
     Attention,
-    AttentionCalls,
-    capture_attention,
     layer_count,
     read_weights,
     reduced_attention,
@@ -102,16 +100,6 @@ def test_under_autocast_the_attention_is_that_of_what_the_model_computed(kind):
         torch.testing.assert_close(low[real], wanted[real], atol=12 * 2**-8, rtol=0)
 
 
-def test_layers_come_in_the_order_asked_for_and_a_second_pass_overwrites_the_first():
-    of = tiny.classifier("albert")
-    first, second = (tiny.batch(of, [text]) for text in tiny.TEXTS[:2])
-    last, lowest = run(of, second, Attention.head_mean, layers=[2, 0])
-    with capture_attention(of.model, Attention.head_mean, [2]) as kept, torch.inference_mode():
-        of.model(**first.model_inputs())
-        of.model(**second.model_inputs())
-    assert list(kept) == [2] and torch.equal(kept[2], last) and not torch.equal(last, lowest)
-
-
 def test_groups_of_several_layers_in_albert():
     """Its `num_hidden_layers` then counts groups; each layer of a group runs."""
     of = tiny.make_classifier("albert")
@@ -147,18 +135,6 @@ class TestByHand:
     query = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
     key = torch.tensor([[[[0.0, 0.0], [1.0986123, 0.0]]]])
 
-    def test_without_a_mask(self):
-        layer = Attention(
-            self.query, self.key, keys=torch.ones(1, 2, dtype=torch.bool), reads=torch.tensor([[1.0, 0.0]])
-        )
-        torch.testing.assert_close(layer.row(), torch.tensor([[[0.25], [0.75]]]))
-        torch.testing.assert_close(layer.head_mean(), torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]))
-
-    def test_with_a_causal_mask_and_the_last_token_read(self):
-        causal = torch.ones(1, 1, 2, 2, dtype=torch.bool).tril()
-        layer = Attention(self.query, self.key, mask=causal, reads=torch.tensor([[0.0, 1.0]]))
-        torch.testing.assert_close(layer.row_and_column(), torch.tensor([[[0.5, 0.0], [0.5, 0.5]]]))
-
     def test_a_query_that_sees_nothing_attends_to_nothing_and_has_no_nan_gradient(self):
         query = self.query.clone().requires_grad_()
         mask = torch.tensor([[[[False, False], [True, False]]]])
@@ -166,23 +142,6 @@ class TestByHand:
         assert actual.tolist() == [[[[0.0, 0.0], [1.0, 0.0]]]]
         actual[..., 0].sum().backward()
         assert query.grad is not None and query.grad.isfinite().all()
-
-
-def test_calls_are_seen_while_entered_alone():
-    seen = []
-    q = torch.randn(1, 4, 3, 2)
-    k = torch.randn(1, 2, 3, 2)
-    with AttentionCalls(seen.append):
-        torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True, scale=2.0)
-        torch.nn.functional.softmax(q, dim=-1)
-        torch.nn.functional.softmax(q[0, 0], dim=-1)  # no attention matrix
-    torch.nn.functional.softmax(q, dim=-1)
-    fused, written = seen
-    assert fused.query is not None and fused.key is not None and fused.mask is not None
-    torch.testing.assert_close(fused.query, 2 * q)
-    torch.testing.assert_close(fused.key, k[:, [0, 0, 1, 1]])
-    assert fused.mask[0, 0].tolist() == [[True, False, False], [True, True, False], [True, True, True]]
-    torch.testing.assert_close(written.probabilities, q.softmax(-1))
 
 
 @pytest.mark.parametrize(("layer", "index"), [(0, 0), (2, 2), (-1, 2), (-3, 0)])

@@ -23,10 +23,6 @@ def test_states_are_means_over_layers_and_real_tokens_whatever_the_padding(kind)
     assert len(layers.hidden_states) == tiny.LAYERS + 1
 
 
-def test_no_text_has_no_state():
-    assert aggregate_states(tiny.classifier(), []).shape == (0, tiny.HIDDEN)
-
-
 def test_a_words_embedding_is_the_mean_of_its_pieces():
     classifier = tiny.classifier("bert")
     (encoding,) = classifier.encode(["unbelievably slow xyzzy \u200b end"])

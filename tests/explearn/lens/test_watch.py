@@ -1,7 +1,6 @@
 """Gradients at attention and hidden states equal those of autograd through the model's own written-out attention."""
 
 import copy
-from contextlib import nullcontext
 
 import pytest
 import tiny
@@ -98,38 +97,3 @@ def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_
     named = differentiate(of, batch, actual.targets, inputs=True)
     torch.testing.assert_close(actual.input_gradients, named.input_gradients, atol=0, rtol=0)
     assert differentiate(of, batch, None, attentions=True).input_gradients == ()
-
-
-@pytest.mark.parametrize("first", [1, -1])
-@pytest.mark.parametrize("kind", ["albert", "llama"])
-def test_lower_layers_can_be_left_out(kind, first):
-    of = double(kind)
-    batch = tiny.batch(of)
-    everything = differentiate(of, batch, None, attentions=True, inputs=True)
-    upper = differentiate(of, batch, None, attentions=True, inputs=True, first_layer=first)
-    for name in PARTS:
-        torch.testing.assert_close(getattr(upper, name), getattr(everything, name)[first:])
-    torch.testing.assert_close(upper.logits, everything.logits)
-
-
-@pytest.mark.parametrize("around", [nullcontext, torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize("kind", ["albert", "deberta-v2", "llama"])
-def test_nothing_is_left_on_the_model_nor_on_the_results(kind, around):
-    of = tiny.make_classifier(kind)
-    hooks = tiny.hooks(of.model)
-    implementation = of.model.config._attn_implementation
-    with around():
-        batch = tiny.batch(of)
-        actual = differentiate(of, batch, torch.zeros(len(batch), dtype=torch.int64), attentions=True, inputs=True)
-    tensors = [tensor for name in PARTS for tensor in getattr(actual, name)]
-    assert not any(tensor.requires_grad for tensor in (*tensors, actual.logits))
-    assert tiny.hooks(of.model) == hooks and of.model.config._attn_implementation == implementation
-    assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
-
-
-@pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-def test_content_is_what_is_neither_special_nor_padding(kind):
-    of = tiny.classifier(kind)
-    encodings = of.encode(tiny.PAIRS)
-    actual = content_mask(of.batch(encodings))
-    assert [row.nonzero().flatten().tolist() for row in actual] == [e.positions for e in encodings]

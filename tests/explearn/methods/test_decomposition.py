@@ -114,67 +114,6 @@ class Loops:
             product = (actual / actual.sum(1, keepdims=True) if shares else actual) @ product
         return product[0]
 
-    def decompx(self, bias="absdot", activation="zero_origin", head_activation="zero_origin"):
-        """Each token's part of the logits, (tokens, C)."""
-
-        def share(parts, vector):
-            weight = {
-                "absdot": lambda part: abs(float(part @ vector)),
-                "norm": lambda part: float(part.norm()),
-                "equal": lambda part: 1.0,
-                "none": lambda part: 0.0,
-            }[bias]
-            total = sum(map(weight, parts)) or 1.0
-            return [part + weight(part) / total * vector for part in parts]
-
-        def linear(layer, parts):
-            return share([layer.weight @ part for part in parts], layer.bias)
-
-        def normed(norm, parts, whole):
-            return share([self.norm(norm, part, whole) for part in parts], norm.bias)
-
-        def activate(f, rule, parts, z):
-            if rule == "zero_origin":
-                return [part * f(z) / z for part in parts]
-            point = z.clone().requires_grad_(True)
-            (slope,) = torch.autograd.grad(f(point).sum(), point)
-            return share([part * slope for part in parts], f(z) - slope * z)
-
-        x = self.states[0]
-        held = [[x[i] if i == k else torch.zeros_like(x[i]) for k in self.tokens] for i in self.tokens]
-        for layer, block in enumerate(self.anatomy.blocks):
-            owner = layer == 0
-            shared = block.output.bias if owner else block.output.weight @ block.value.bias + block.output.bias
-            following = []
-            for i in self.tokens:
-                parts = [held[i][k].clone() for k in self.tokens]
-                for k in self.tokens:
-                    for j in self.tokens:
-                        for h in range(block.heads):
-                            weight = self.attention[layer][h, i, j]
-                            parts[k] += weight * self.head_output(block, h, held[j][k], owner and j == k)
-                before, after, last = self.wholes[layer][i]
-                middle = normed(block.attention_norm, share(parts, shared), before)
-                wide = activate(block.activation, activation, linear(block.expand, middle), block.expand(after))
-                contracted = linear(block.contract, wide)
-                following.append(normed(block.norm, [m + c for m, c in zip(middle, contracted, strict=True)], last))
-            held = following
-        head = self.anatomy.head
-        dense = linear(head.dense, held[0])
-        activated = activate(head.activation, head_activation, dense, head.dense(self.states[-1][0]))
-        return torch.stack(linear(head.classifier, activated))
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"), [*(("bert", options) for options in OPTIONS), *((kind, OPTIONS[-1]) for kind in KINDS)]
-)
-def test_decompx_equals_the_formula_in_loops(kind, options):
-    of = double_classifier(kind)
-    expected = Loops(of, TEXTS[0]).decompx(**options)
-    for target in range(3):
-        scores = tiny.score("decompx", of, TEXTS[:1], [target], **options).scores[0]
-        np.testing.assert_allclose(scores, expected[:, target], atol=1e-9 * float(expected.abs().max()))
-
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestFormulas:

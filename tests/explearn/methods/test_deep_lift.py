@@ -100,24 +100,6 @@ class TestReferences:
             for row in actual[3:]:
                 assert sorted(row[encoding.positions].tolist()) == sorted(embeddings[0, encoding.positions].tolist())
 
-    def test_special_tokens_and_padding_keep_their_own(self):
-        of = double_classifier("bert")
-        batch = tiny.batch(of, TEXTS)
-        embeddings = of.model.get_input_embeddings()(batch.input_ids)
-        for reference in reference_embeddings(of, batch, embeddings, 6, 13):
-            for row, encoding in enumerate(batch.encodings):
-                kept = [i for i in range(embeddings.shape[1]) if i not in encoding.positions]
-                torch.testing.assert_close(reference[row, kept], embeddings[row, kept])
-
-    def test_more_of_them_begin_with_the_same_and_seeds_change_the_shuffled(self):
-        of = double_classifier("bert")
-        (encoding,) = of.encode([tiny.TEXTS[3]])
-        assert torch.equal(references(of, encoding, 9)[:5], references(of, encoding, 5))
-        other = references(of, encoding, 5, seed=1)
-        assert torch.equal(other[:3], references(of, encoding, 3))
-        assert not torch.equal(other, references(of, encoding, 5))
-        assert not torch.equal(other[3], other[4])
-
     def test_one_is_deep_lift_with_the_mask(self):
         of = double_classifier("bert")
         alone = explained("deep_shap", of, TEXTS, references=1)

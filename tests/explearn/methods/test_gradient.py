@@ -19,10 +19,7 @@ from gradient_cases import (
 )
 from scipy.stats import spearmanr
 
-import explearn
 from explearn.lens.hooks import Hooks
-from explearn.lens.words import word_layers
-from explearn.methods.base.explainer import BatchExplainer
 from explearn.predictors.encoding import text_seed
 
 
@@ -120,20 +117,6 @@ class TestCompleteness:
 
 @pytest.mark.parametrize("name", METHODS)
 class TestEveryMethod:
-    def test_words_sum_their_pieces_but_of_the_plain_gradient(self, name):
-        assert explearn.get_explainer(name).aggregation == ("max" if name == "gradient" else "sum")
-
-    def test_scores_of_a_float64_model_are_float64(self, name):
-        of = double_classifier("bert")
-        method = explearn.get_explainer(name)
-        encodings = of.encode(FEW)
-        if isinstance(method, BatchExplainer):
-            scores = method.score_batch(of, of.batch(encodings), None)
-            assert (scores.scores.dtype, scores.logits.dtype) == (torch.float64, torch.float64)
-            assert not scores.scores.requires_grad
-        else:
-            assert method.score_texts(of, encodings, None)[0].scores.dtype == np.float64
-
     def test_the_probabilities_of_two_classes_pull_against_each_other(self, name):
         """p_0 + p_1 = 1, so their gradients are opposite."""
         of = double_classifier("bert", 2)
@@ -141,18 +124,6 @@ class TestEveryMethod:
         first, second = (explained(name, of, [*texts], [k] * 5, output="probability") for k in (0, 1))
         for (_, a, _), (_, b, _) in zip(first, second, strict=True):
             np.testing.assert_allclose(a.scores, -b.scores if a.signed else b.scores, atol=1e-6)
-
-
-def test_pieces_of_no_word_score_nothing_in_sequential_ig():
-    """Neither do special tokens."""
-    of = double_classifier("albert")
-    (encoding,) = of.encode(["lazy dog"])
-    encoding = type(encoding)(
-        encoding.input_ids, encoding.token_type_ids, encoding.special, (-1,) * len(encoding), encoding.words
-    )
-    scores = explearn.get_explainer("sequential_ig").score_batch(of, of.batch([encoding]), None)
-    assert scores.scores.tolist() == [[0.0] * len(encoding)]
-    assert scores.completeness_error.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert"])
@@ -181,8 +152,3 @@ class TestBehindANorm:
         for (_, actual, _), (_, limit, _) in zip(few, many, strict=True):
             assert len(actual.tokens) < 3 or spearmanr(actual.token_scores, limit.token_scores).statistic >= 0.99
             assert actual.missed < 0.02
-
-
-def test_only_models_that_scale_does_not_change_are_read_behind_the_norm():
-    for kind in (*tiny.ARCHITECTURES, "mpnet", "gpt2", "llama"):
-        assert len(word_layers(tiny.classifier(kind))) == 1

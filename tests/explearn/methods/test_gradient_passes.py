@@ -3,26 +3,10 @@
 import numpy as np
 import pytest
 import tiny
-import torch
 from gradient_cases import FEW, METHODS, TEXTS, double_classifier, explained
 
 from explearn.lens.hooks import Hooks
-from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.predictors.encoding import text_seed
-
-
-@pytest.mark.parametrize("kind", ["bert", "albert"])
-def test_a_text_s_own_embeddings_give_the_classifier_s_logits(kind):
-    """Also where a text holds the padding token, by which RoBERTa counts positions."""
-    of = double_classifier(kind)
-    batch = tiny.batch(of, [*TEXTS, f"lazy {of.tokenizer.pad_token} dog"])
-    function = EmbeddedClassifier(of, batch.model_inputs(), None, "logit")
-    with torch.no_grad():
-        values = function(function.embed())
-        logits = of.model(**batch.model_inputs()).logits
-    torch.testing.assert_close(function.logits, logits)
-    torch.testing.assert_close(values, logits.amax(-1))
-    assert function.targets.tolist() == logits.argmax(-1).tolist()
 
 
 def passes(of, run):

@@ -1,7 +1,5 @@
 """The signals: each is its method's own word score, from shared passes; and a word's features."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
 import tiny
@@ -12,8 +10,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.passes import count_passes
 from explearn.lens.word_signals import SIGNALS, WordSignals
-from explearn.methods.consensus.params import Signal
-from explearn.methods.consensus.signals import METHODS, batch_signals, compute_signals, text_signals
+from explearn.methods.consensus.signals import batch_signals, compute_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 
 EXAMPLES = [
@@ -23,10 +20,6 @@ EXAMPLES = [
         for n, (one, two) in enumerate(tiny.PAIRS)
     ),
 ]
-
-
-def test_the_names_stand_in_three_places_alike():
-    assert get_args(Signal) == SIGNALS == tuple(METHODS)
 
 
 def with_biases(kind, **compute):
@@ -167,11 +160,3 @@ class TestFeatures:
             assert self.column(given, name) == pytest.approx(values), name
         many = WordSignals("a", ("word",) * 40, "yes", 0.5, np.zeros((40, len(SIGNALS)), np.float32), "yes")
         assert self.column(many, "log_words_to_15")[0] == pytest.approx(np.log(15))
-
-    def test_columns_have_their_names(self):
-        for words in (True, False):
-            chosen = ("gae", "rollout")
-            names = feature_names(chosen, words)
-            assert names[:4] == ("gae_z", "gae_rank", "gae_share", "rollout_z") and names[6] == "mean_rank"
-            assert names[7:11] == ("rank_before_1", "z_before_1", "rank_after_1", "z_after_1")
-            assert word_matrix(text(gae=[1, 2, 3, 4]), chosen, words).shape == (4, len(names))

@@ -15,7 +15,7 @@ from places import ROOT
 from explearn.core.errors import DataError
 from explearn.metrics.faithfulness import faithfulness, logit
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.protocols import EPSILON, top_count
+from explearn.metrics.protocols import EPSILON
 
 REFERENCE = ROOT / "tests" / "reference" / "metrics.json"
 
@@ -31,14 +31,6 @@ def weigh(weights):
         return np.array([1 - p, p])
 
     return probability
-
-
-@pytest.mark.parametrize(
-    ("words", "percent", "count"),
-    [(5, 1, 1), (5, 20, 1), (5, 50, 3), (7, 50, 4), (50, 5, 3), (70, 5, 4), (49, 1, 1), (10, 10, 1), (3, 100, 3)],
-)
-def test_share_rounds_halves_up_and_takes_at_least_one_word(words, percent, count):
-    assert top_count(words, percent) == count
 
 
 @pytest.mark.parametrize("removal", ["delete", "mask"])

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from fakes import attribution
 from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
@@ -12,7 +11,6 @@ from places import ROOT
 from explearn.core.errors import DataError
 from explearn.metrics import plausibility as p
 from explearn.metrics.importance import important_share
-from explearn.metrics.params import EvaluateParams
 
 REFERENCE = json.loads((ROOT / "tests" / "reference" / "metrics.json").read_text(encoding="utf-8"))["eraser_rationale"]
 OUTPUTS = REFERENCE["outputs"]
@@ -92,26 +90,6 @@ def test_important_words_by_hand():
     # Scaled to 0, 0.5, 1: above z = 0.1 .. 0.4 lie two of three, from 0.5 on one.
     assert important_share([2, 3, 4]) == pytest.approx((4 * 2 + 5 * 1) / 27)
     assert important_share([1, 1]) == 1
-
-
-def judged(texts, k=1):
-    """Figures of (scores, chosen, marked) texts."""
-    attributions = [attribution(range(len(scores)), scores) for scores, _, _ in texts]
-    chosen, marked = ([np.asarray(text[i], dtype=bool) for text in texts] for i in (1, 2))
-    return p.plausibility(attributions, chosen, marked, [None] * len(texts), k, EvaluateParams())
-
-
-def test_equal_texts_leave_some_doubt():
-    same = [([0.9, 0.1, 0.2, 0.3], [1, 1, 0, 0], [1, 0, 1, 0])] * 5
-    actual, _ = judged(same)
-    for name in (*p.POOLED, "macro_f1", "eraser_auprc"):
-        low = actual[f"{name}_low"]
-        figure = actual[name]
-        high = actual[f"{name}_high"]
-        assert low <= figure <= high and high - low == pytest.approx(1 - 0.025 ** (1 / 5)), name
-
-
-Key = tuple[str, str]
 
 
 def reference_spans():

@@ -46,7 +46,3 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     write_table(tmp_path / "x.parquet", [], ATTRIBUTION_SCHEMA, {"method": "lime"})
     with pytest.raises(DataError, match=r"its description, field .classifier.: got none; expected a value"):
         read_run(tmp_path / "x.parquet")
-
-
-def test_figures_of_cost():
-    assert RUN.cost.figures() == {"throughput": 0.5, "relative_throughput": 0.25, "peak_memory_mb": None}

@@ -11,7 +11,7 @@ from rounding import tolerance
 import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.methods.registry import get_info, list_explainers
-from explearn.predictors.batching import budget_batches, run_batches
+from explearn.predictors.batching import run_batches
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -24,17 +24,6 @@ class Owner:
 
 
 class TestBatchesThatShrink:
-    def test_are_those_of_the_budget_where_memory_suffices(self):
-        lengths = [3, 9, 4, 4, 8, 1]
-        seen = []
-
-        def run(indices):
-            seen.append(indices)
-            return indices
-
-        assert run_batches(lengths, Owner(16), run) == [0, 1, 2, 3, 4, 5]
-        assert seen == list(budget_batches(lengths, 16))
-
     @pytest.mark.parametrize("share", (1, 3))
     def test_every_text_is_run_once_whatever_fails(self, share):
         lengths = [5, 7, 3, 8, 2, 6, 4, 4]
@@ -51,13 +40,6 @@ class TestBatchesThatShrink:
         assert run_batches(lengths, owner, run, share) == lengths
         assert failed == 2  # batches of 64 padded sub-tokens, then of 32; those of 16 go
         assert owner.max_tokens == 16 * share
-
-    def test_a_text_that_is_too_much_by_itself_is_told(self):
-        def run(indices):
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-        with pytest.raises(torch.OutOfMemoryError):
-            run_batches([5, 5], Owner(64), run)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A model that answers questions in the place of a classifier: its classes, its answer, methods and training."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.ivra.objectives import gated_inputs
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.finetune import evaluate_classifier, finetune
 from explearn.predictors.heads.question_answering import QuestionPredictor
@@ -84,23 +82,6 @@ class TestSpans:
         together = answerer.predict_proba(encodings)
         alone = np.concatenate([answerer.predict_proba([encoding]) for encoding in encodings])
         assert np.allclose(together, alone, atol=1e-5) and answerer.predict(QUESTIONS) == ["answer"] * 4
-
-    def test_gates_of_0_are_words_deleted_but_the_answer_stays(self):
-        answerer = tiny.make_answerer()
-        encodings = answerer.encode(QUESTIONS[:2])
-        dropped = [{0, 4, 6}, {1, 3, 5, 7}]
-        batch = answerer.batch(encodings)
-        gate = torch.ones(batch.input_ids.shape)
-        for row, (encoding, words) in enumerate(zip(encodings, dropped, strict=True)):
-            gate[row, [i for i, word in enumerate(encoding.word_ids) if word in words]] = 0
-        with torch.inference_mode():
-            gated = answerer.model(**gated_inputs(answerer.model, batch, gate)).logits
-        deleted = [e.delete(words) for e, words in zip(encodings, dropped, strict=True)]
-        assert torch.allclose(gated, answerer.logits(answerer.batch(deleted)), atol=1e-4)
-        for encoding in encodings:
-            nothing = encoding.keep(())
-            assert math.isfinite(float(answerer.logits(answerer.batch([nothing])).sum()))
-            assert sum(map(bool, encoding.special)) == len(nothing)
 
     def test_the_true_answer_is_right_where_it_is_the_model_s(self):
         answerer = tiny.make_answerer()

@@ -9,11 +9,10 @@ import explearn
 from explearn.comparison.texts import TextColumns, given_texts
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.lens.attention import Attention, reduced_attention
 from explearn.methods.registry import get_info, list_explainers
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.heads.token_classification import TokenPredictor, read_positions
+from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.pretrained import load_classifier
 
 TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
@@ -66,15 +65,6 @@ class TestAnswers:
         loaded = load_classifier(tmp_path / "m", device="cpu")
         assert isinstance(loaded, TokenPredictor) and loaded.fingerprint == tagger.fingerprint
         np.testing.assert_allclose(loaded.predict_words(TEXT), tagger.predict_words(TEXT), atol=1e-6)
-
-    def test_attention_is_that_of_the_word(self, kind):
-        tagger = tiny.make_tagger(kind).at(3)
-        batch = tagger.batch(tagger.encode([TEXT, "lazy dog jumps over"]))
-        (row,) = reduced_attention(tagger, batch, Attention.row, [1])[1]
-        (matrix,) = reduced_attention(tagger, batch, Attention.matrix, [1])[1]
-        for text, encoding in enumerate(batch.encodings):
-            at = read_positions(encoding)[3]
-            torch.testing.assert_close(row[text], matrix[text, :, at].T, atol=1e-5, rtol=0)
 
 
 TAKE_APART = frozenset({"alti", "cam", "decompx", "full_lrp", "globenc", "lrp", "transformer_attribution"})

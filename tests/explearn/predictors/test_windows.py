@@ -6,8 +6,7 @@ import tiny
 
 import explearn
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.predictors.windows import cut, stretches
-from explearn.text.alignment import NO_WORD
+from explearn.predictors.windows import cut
 
 LONG = " ".join(tiny.TEXTS) * 3  # over twice the limit of the tiny classifiers
 PAIR = ("the fox sleeps", LONG)
@@ -32,19 +31,6 @@ class TestCutting:
         of = tiny.classifier()
         (whole,) = of.encode(["lazy dog"], whole=True)
         assert cut(whole, of.max_length, 5).windows == (whole,) == tuple(of.encode(["lazy dog"]))
-
-    def test_stretches_by_hand(self):
-        # Words of 1, 3, 1, 1, 2, 1 sub-tokens.
-        owners = np.array([0, 1, 1, 1, 2, 3, 4, 4, 5])
-        # Two on from 0 is inside word 1, so back to its start; two on from there still is, so on to word 2. The last
-        # one ends with the text and is as long as the others.
-        assert stretches(owners, 4, 2) == [(0, 4), (1, 5), (4, 8), (5, 9)]
-        # A stride longer than a stretch leaves no gap.
-        assert stretches(owners, 4, 9) == [(0, 4), (4, 8), (5, 9)]
-        # A word longer than a window is cut.
-        assert stretches(np.array([0, 0, 0, 0, 0]), 2, 2) == [(0, 2), (2, 4), (4, 5)]
-        # Without words, pieces are free.
-        assert stretches(np.full(5, NO_WORD), 3, 2) == [(0, 3), (2, 5)]
 
     def test_scores_are_weighted_by_the_distance_from_a_cut(self):
         of = tiny.classifier()

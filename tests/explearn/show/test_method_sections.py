@@ -6,7 +6,6 @@ from task_reports import metrics, run, task
 
 from explearn.methods.aml.report import report as aml_report
 from explearn.methods.consensus.report import feature_weights
-from explearn.methods.consensus.report import report as consensus_report
 from explearn.methods.ivra.report import report as ivra_report
 from explearn.report.columns import used_marks
 from explearn.report.figures.style import svg
@@ -70,10 +69,6 @@ class TestConsensus:
         coefficients = {name: first + 0.1 * number for number, name in enumerate(features)}
         ends = {name: [value - 0.5, value + 0.5] for name, value in coefficients.items()} if intervals else {}
         return {"coefficients": coefficients, "intervals": ends, "signals": list(signals)}
-
-    def report(self, notes, facts=None, **changes):
-        methods = {name: metrics(0.5, auroc=0.75) for name in ("consensus", "words", "random")}
-        return consensus_report(facts or run(), [task(notes={"consensus": notes}, methods=methods, **changes)])
 
     def test_weights_are_means_over_the_tasks(self):
         weight = feature_weights([self.notes(1.0), self.notes(2.0)])["gae_rank"]

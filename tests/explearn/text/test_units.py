@@ -10,9 +10,6 @@ import tiny
 import explearn
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.core.words import word_spans
-from explearn.methods.base.attributions import TextScores, attribution_of
-from explearn.predictors.windows import Windowed
 from explearn.text.units import find_phrases
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "plot": 0.5}
@@ -116,20 +113,6 @@ class TestPhrases:
             best = max(value(states) for states in product((-1, 0, 1), repeat=6))
             assert value(tuple(states.tolist())) == pytest.approx(best)
 
-    @pytest.mark.parametrize(("aggregation", "together"), [("max", 3), ("sum", 5)])
-    def test_get_a_score_as_words_do(self, aggregation, together):
-        of = tiny.classifier("bert")
-        text = ("the quick  fox", "slept")
-        (one,) = of.encode([text])
-        by_word = {0: 0.0, 1: 2.0, 2: 3.0, 3: 2.5}
-        scores = np.array([by_word.get(word, 0.0) / one.word_ids.count(word) for word in one.word_ids])
-        scores = scores if aggregation == "sum" else np.array([by_word.get(word, 0.0) for word in one.word_ids])
-        row = TextScores(scores, np.zeros(len(of.labels)), 0, 0.0)
-        result = attribution_of(of, Windowed.at_once(one), [row], "m", aggregation, False, "phrase")
-        assert (result.words, result.unit, result.pair_start) == (("the", "quick fox", "slept"), "phrase", 2)
-        assert result.spans == ((0, 3), (4, 14), (0, 5))
-        np.testing.assert_allclose(result.scores, [0, together, 2.5], rtol=1e-6)
-
     @pytest.mark.parametrize("method", ["occlusion", "gradient", "decompx"])
     def test_are_made_of_the_method_s_own_words(self, method):
         of = tiny.classifier("bert")
@@ -146,20 +129,6 @@ def test_records_keep_units():
     result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
     read = Attribution.from_dict(result.to_dict())
     assert (read.words, read.unit) == (("lazy dog.", "Fox"), "sentence") and "lazy dog." in str(read)
-
-
-def test_sentences_first_and_then_the_words_of_the_best():
-    def function(texts):
-        return [[1 - probability(text), probability(text)] for text in texts]
-
-    of = explearn.FunctionPredictor(function, ["neg", "pos"])
-    best = [word.span for word in explain("occlusion", of, TEXT, "sentence").top_words(1)]
-
-    def inside(text):
-        return [(a, b) for a, b in word_spans(text) if any(start <= a and b <= end for start, end in best)]
-
-    fine = explain("occlusion", of, TEXT, inside)
-    assert fine.words == tuple(SENTENCES[0].split()) and fine.top_words(1)[0].word == "good,"
 
 
 class TestRefusals:

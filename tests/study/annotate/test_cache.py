@@ -2,15 +2,11 @@
 
 import json
 import os
-from dataclasses import replace
 
 import pytest
 
 from explearn.core.errors import DataError
-from explearn.core.examples import Example
-from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
-
-EXAMPLE = Example("t-1", ("a", "warm", "film"), "positive", "train", "t")
+from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, read_answers
 
 
 def answer(number, content="{}"):
@@ -41,18 +37,6 @@ def fill(path, *answers):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "annotations" / "t" / "answers.jsonl"
-
-
-def test_the_key_is_of_model_prompt_version_and_text():
-    key = answer_key("m", "v", EXAMPLE)
-    assert answer_key("m", "v", replace(EXAMPLE, id="other", label="negative")) == key
-    others = [
-        answer_key("n", "v", EXAMPLE),
-        answer_key("m", "w", EXAMPLE),
-        answer_key("m", "v", replace(EXAMPLE, words=("a", "warm"), pair=("film",))),
-        answer_key("m", "v", replace(EXAMPLE, words=("a", "warmfilm"))),
-    ]
-    assert len({key, *others}) == 5
 
 
 def test_answers_come_back_as_they_were(path):

@@ -1,6 +1,5 @@
 """fAML: fine-tuning AML on one text at a time."""
 
-import copy
 from typing import get_args
 
 import numpy as np
@@ -8,14 +7,9 @@ import pytest
 import tiny
 import torch
 from aml_cases import TEXTS, encoder, examples, one_word_classifier, refiner, trained, untrained, values
-from torch import nn
-from torch.nn.utils import parametrize
 
 from explearn.lens.passes import count_passes
 from explearn.methods.aml import faml as engine
-from explearn.methods.aml.attribution_model import StatesModel
-from explearn.methods.aml.faml import ADAM_EPSILON, LowRankTuning
-from explearn.methods.aml.loss import loss_terms, weighted
 from explearn.methods.aml.params import Metric
 
 BACKBONES = ("states", "encoder")
@@ -26,70 +20,7 @@ def start(backbone, folder):
     return untrained(one_word_classifier(), backbone="states" if backbone == "states" else encoder(folder / "encoder"))
 
 
-class _LowRank(nn.Module):
-    """W + (down up)^T, as torch's parametrizations take it."""
-
-    def __init__(self, down, up):
-        super().__init__()
-        self.down = nn.Parameter(down.clone())
-        self.up = nn.Parameter(up.clone())
-
-    def forward(self, weight):
-        return weight + (self.down @ self.up).T
-
-
-def reference(paml, classifier, text, steps, lr, seed):
-    """Attributions after some steps on one text: a copy of G whose own weights change, run as a whole."""
-    assert paml.model is not None
-    model = copy.deepcopy(paml.model).requires_grad_(False)
-    assert isinstance(model, StatesModel)
-    block = model.network.block
-    changed = [model.network.head.weight, model.network.head.bias]
-    generator = torch.Generator().manual_seed(seed)
-    for linear in (model.network.read, block.qkv, block.out, block.up, block.down):
-        down = torch.randn(linear.in_features, engine.RANK, generator=generator) * linear.in_features**-0.5
-        product = _LowRank(down, torch.zeros(engine.RANK, linear.out_features))
-        parametrize.register_parametrization(linear, "weight", product)
-        changed += [linear.bias, product.down, product.up]
-    for parameter in changed:
-        parameter.requires_grad_(True)
-    optimizer = torch.optim.AdamW(changed, lr=lr, weight_decay=0.0, eps=ADAM_EPSILON)
-    inputs = model.prepare(classifier, tiny.batch(classifier, [text]))
-    y = inputs.logits.softmax(-1)
-    for _ in range(steps):
-        terms = loss_terms(classifier, inputs.batch, model(classifier, inputs, y), y, paml.weights)
-        optimizer.zero_grad()
-        weighted(terms, paml.weights).sum().backward()
-        optimizer.step()
-    return model(classifier, inputs, y).sigmoid()[0].detach().numpy()
-
-
 class TestTuning:
-    def test_many_texts_at_once_go_the_way_of_each_alone(self):
-        """Against a loop over copies of G in which the same weights are trained by torch itself."""
-        classifier = one_word_classifier()
-        paml = untrained(classifier)
-        assert isinstance(paml.model, StatesModel)
-        inputs = paml.model.prepare(classifier, tiny.batch(classifier, TEXTS))
-        y = inputs.logits.softmax(-1)
-        with torch.enable_grad():
-            tuning = LowRankTuning(paml.model, len(TEXTS), seed=3)
-            start = tuning(classifier, inputs, y).sigmoid().detach().numpy()
-            learned = [parameter for parameter in tuning.parameters() if parameter.requires_grad]
-            optimizer = torch.optim.AdamW(learned, lr=1e-2, weight_decay=0.0, eps=ADAM_EPSILON)
-            for _ in range(4):
-                terms = loss_terms(classifier, inputs.batch, tuning(classifier, inputs, y), y, paml.weights)
-                optimizer.zero_grad()
-                weighted(terms, paml.weights).sum().backward()
-                optimizer.step()
-            scores = tuning(classifier, inputs, y).sigmoid().detach().numpy()
-        plain = paml.model(classifier, inputs, y).sigmoid().numpy()
-        for row, text in enumerate(TEXTS):
-            n = len(inputs.batch.encodings[row])
-            np.testing.assert_allclose(start[row, :n], plain[row, :n], atol=1e-4)
-            np.testing.assert_allclose(scores[row, :n], reference(paml, classifier, text, 4, 1e-2, 3), atol=2e-3)
-            assert np.abs(scores[row, :n] - start[row, :n]).max() > 1e-2
-
     @pytest.mark.parametrize("backbone", BACKBONES)
     def test_g_itself_stays_as_it_is(self, backbone, tmp_path):
         classifier = one_word_classifier()

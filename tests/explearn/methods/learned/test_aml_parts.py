@@ -1,6 +1,5 @@
 """Parts of AML: loss and masking, the metric of interest, another tokenizer's sub-tokens, maps made from a map."""
 
-import itertools
 import math
 from dataclasses import replace
 from typing import get_args
@@ -10,8 +9,7 @@ import pytest
 import tiny
 import torch
 
-from explearn.methods.aml.attribution_model import EncoderModel, ModelInput, token_links
-from explearn.methods.aml.faml import rearrange
+from explearn.methods.aml.attribution_model import EncoderModel, ModelInput
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms, weighted
 from explearn.methods.aml.params import Metric
 from explearn.methods.aml.target_metric import MapEvaluator
@@ -98,54 +96,8 @@ class TestMapEvaluator:
                 value = wanted[name] if name in wanted else expected[name]
                 np.testing.assert_allclose(column, value, atol=1e-6, err_msg=name)
 
-    @pytest.mark.parametrize("metric", ["log_odds", "aopc_sufficiency", "aopc_comprehensiveness", "aopc_difference"])
-    @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_the_chain_is_the_best_of_all_nested_tops_that_were_asked_about(self, metric, protocol):
-        classifier = tiny.classifier("bert", 3)
-        # 1 % and 10 % are one word alike in most of these texts, which then counts twice.
-        counted = FaithfulnessProtocol(protocol, "delete", (1, 10, 35, 60), 35)
-        evaluator = MapEvaluator(classifier, [metric], counted)
-        fresh = MapEvaluator(classifier, [metric], counted)
-        draws = np.random.default_rng(5)
-        bettered = 0
-        for target, encoding in enumerate(classifier.encode([*tiny.TEXTS[:2], tiny.TEXTS[2]])):
-            text = evaluator.text(encoding, target)
-            assert evaluator.best_nested_tops(text) == []
-            maps = [draws.random(len(encoding)).astype(np.float32) for _ in range(25)]
-            values = evaluator.measure([(text, scores) for scores in maps])[:, 0] * evaluator.signs[0]
-            tops = [text.top_sets(scores) for scores in maps]
-            sizes = [sorted({of_map[cut] for of_map in tops}, key=sorted) for cut in range(len(tops[0]))]
-            chain = evaluator.best_nested_tops(text)
-            assert [len(top) for top in chain] == sorted(set(text.cuts))
-            # Any map with nested tops is measured as by a new evaluator.
-            by_tops = {}
-            for nested in itertools.product(*sizes):
-                if all(a <= b for a, b in itertools.pairwise(nested)):
-                    scores = rearrange(text, maps[0], list(dict.fromkeys(nested)))
-                    measured = fresh.measure([(fresh.text(encoding, target), scores)])
-                    by_tops[nested] = float(measured[0, 0] * fresh.signs[0])
-            best = by_tops[text.top_sets(rearrange(text, maps[0], chain))]
-            assert best == pytest.approx(max(by_tops.values()), abs=1e-6)
-            bettered += best > values.max() + 1e-6
-        # With a single cut the best top was some map's already.
-        assert bool(bettered) == metric.startswith("aopc")
-
 
 class TestAnotherTokenizer:
-    def test_a_split_token_copies_and_merged_ones_give_their_largest(self):
-        """BERT's "unbeliev" "##ably" against ALBERT's own pieces of the word, by the characters that both cover."""
-        bert, albert = (tiny.classifier(kind).encode(["unbelievably lazy"])[0] for kind in ("bert", "albert"))
-        for target, source in ((bert, albert), (albert, bert)):
-            for position, linked in enumerate(token_links(target, source)):
-                start, end = target.characters[position]
-                same_word = [
-                    j
-                    for j in range(len(source))
-                    if not source.special[j] and source.word_ids[j] == target.word_ids[position]
-                ]
-                shared = [j for j in same_word if source.characters[j][0] < end and start < source.characters[j][1]]
-                assert linked.nonzero()[0].tolist() == ([] if target.word_ids[position] < 0 else shared)
-
     @pytest.mark.parametrize(
         ("scores", "links", "expected"),
         [

@@ -77,11 +77,6 @@ class TestLearning:
         consensus = fitted()
         assert found_share([consensus.word_probabilities(t.signals) for t in task_texts(3)], task_texts(3)) > 0.9
 
-    def test_probabilities_have_the_density_of_the_marks(self):
-        consensus = fitted()
-        mean = np.mean([consensus.word_probabilities(text.signals).mean() for text in task_texts(4)])
-        assert mean == pytest.approx(2 / 12, abs=0.03)
-
     def test_it_does_without_a_signal_by_those_that_agree_with_it(self):
         """Two signals say the same; with one missing, the other is enough."""
         gae = SIGNALS.index("gae")

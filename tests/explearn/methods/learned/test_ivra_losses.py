@@ -9,9 +9,7 @@ from ivra_cases import examples, simulatability_of
 from scipy.spatial.distance import pdist
 from scipy.stats import pearsonr, spearmanr
 
-from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives, simulatability
-from explearn.methods.ivra.simulatability import piece_components, pilot, simulation_loss
 
 
 class TestLosses:
@@ -42,37 +40,6 @@ class TestLosses:
         assert abs(actual - spearman) < abs(actual - pearson)
         assert float(objectives.rank_correlation_loss(states, states)) == pytest.approx(0.0, abs=1e-5)
         assert float(objectives.rank_correlation_loss(torch.ones(3, 4), states[:3])) == pytest.approx(1.0, abs=1e-5)
-
-
-@pytest.mark.parametrize("steps", [1, 3])
-def test_the_gradient_of_pilot_steps_is_that_of_finite_differences(steps):
-    """Of the student's loss after its steps, with respect to the explanations that it was shown."""
-    classifier = tiny.double("bert")
-    shown = tiny.batch(classifier, tiny.TEXTS[:2])
-    asked = tiny.batch(classifier, tiny.TEXTS[2:4])
-    embeddings = classifier.model.get_input_embeddings().weight.detach()
-    table = piece_components(embeddings, shown.input_ids.flatten()).double()[:, :6]
-    generator = torch.Generator().manual_seed(3)
-    learned = {}
-    for name, shape in {"query": (1, 6), "weight": (1, 6, 2), "bias": (1, 1, 2)}.items():
-        learned[name] = (0.1 * torch.randn(shape, generator=generator, dtype=torch.float64)).requires_grad_()
-    content = content_mask(shown)
-    free = torch.randn(content.shape, generator=generator, dtype=torch.float64, requires_grad=True)
-    other = content_mask(asked).double() / content_mask(asked).sum(1, keepdim=True)
-    classes = torch.tensor([0, 1])
-
-    def explanation(logits):
-        return logits.masked_fill(~content, -math.inf).softmax(-1)
-
-    def after(logits):
-        ahead = pilot(
-            lambda p: simulation_loss(table, p, shown, classes, explanation(logits), 1.0), learned, 0.3, steps
-        )
-        return simulation_loss(table, ahead, asked, classes.flip(0), other, 1.0)
-
-    assert torch.autograd.gradcheck(after, free)
-    (gradient,) = torch.autograd.grad(after(free), free)
-    assert (gradient[content] != 0).all()
 
 
 @pytest.mark.parametrize("count", [2, 13])

@@ -18,37 +18,19 @@ from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker import targets as targets_module
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.marker.network import (
-    WITH_MARKS,
     WITHOUT_MARKS,
     Regime,
     TrainingWords,
-    WordNetwork,
-    pool_words,
     shift_in,
     train_network,
-    with_context,
 )
 from explearn.methods.marker.params import MarkerParams
-from explearn.methods.marker.targets import Curriculum, WordTargets, curriculum_for, read_sources
+from explearn.methods.marker.targets import curriculum_for, read_sources
 from explearn_study.feature_files import read_features, write_features
 
 
 def trained(of=None, **options):
     return Marker(**{"protocol": "in_domain", "epochs": 2, **options}).learn(task(of=of))
-
-
-class TestWords:
-    def test_a_word_has_the_largest_value_of_its_pieces(self):
-        values = torch.tensor([[1.0, 5.0], [3.0, 2.0], [9.0, 9.0], [0.0, 7.0], [4.0, 4.0]])
-        pooled = pool_words(values, np.array([0, 0, -1, 2, 0]))
-        assert pooled.values.tolist() == [[4, 5], [0, 7]]
-        assert pooled.owners.tolist() == [0, 2]
-        assert pooled.rows.tolist() == [0, 0, -1, 1, 0]
-
-    def test_context_is_the_words_around_in_the_same_text(self):
-        x = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
-        texts = torch.tensor([0, 0, 0, 7])
-        assert with_context(x, shift_in(texts)).tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0], [0, 4, 0]]
 
 
 def planted(count, seed, column=2, by=0):
@@ -81,17 +63,6 @@ class TestNetwork:
         for reach, least, most in ((0, 0.3, 0.8), (1, 0.85, 1.0)):
             network, _ = learn(words, Regime(0.0, 0.0, reach), epochs=40, learning_rate=0.01)
             assert least <= right(network, words) <= most
-
-    def test_a_text_s_scores_do_not_depend_on_its_neighbours(self):
-        texts = torch.tensor([3, 3, 3, 3, 0, 0, 0, 5])
-        network = WordNetwork(3, 4, WITH_MARKS).requires_grad_(False).eval()
-        for weight in network.around:
-            weight.normal_()
-        x = torch.randn(len(texts), 3)
-        together = network(x, shift_in(texts))
-        for text in (3, 0, 5):
-            alone = network(x[text == texts], shift_in(torch.zeros(int((text == texts).sum()))))
-            torch.testing.assert_close(together[text == texts], alone)
 
     def test_weights_decide_between_texts_that_disagree(self):
         targets = torch.cat([torch.ones(100), torch.zeros(100)])
@@ -159,17 +130,6 @@ class TestUniversal:
         for row in signals_of(mine, "train"):
             expected = 1 / (1 + np.exp(-consensus.model.logits(consensus.model.features(row))))
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
-
-    def test_targets_that_are_all_high_still_tell_words_apart(self):
-        mine = task(gold={}, name="mine")
-        source, rows = mine.features("train")
-        rows = list(rows)
-        words = {row.example_id: max(row.word_ids) + 1 for row in rows}
-        high = {key: WordTargets(np.linspace(0.9, 0.99, count)) for key, count in words.items()}
-        assert Marker(epochs=2).fit_curriculum(Curriculum(high, ["other"]), rows, source).losses
-        same = {key: WordTargets(np.full(count, 0.9)) for key, count in words.items()}
-        with pytest.raises(DataError, match="training words have the same target"):
-            Marker().fit_curriculum(Curriculum(same, ["other"]), rows, source)
 
     @pytest.mark.parametrize("protocol", ["universal", "few_shot"])
     def test_no_other_task_has_marks(self, protocol):
@@ -275,9 +235,3 @@ class TestFiles:
             path.write_text(json.dumps({**written, **change}))
             with pytest.raises(ModelError, match="not a trained marker"):
                 Marker.from_pretrained(tmp_path / "it")
-
-    def test_a_bug_of_ours_while_it_is_read_is_no_fault_of_the_files(self, tmp_path, monkeypatch):
-        trained().save_pretrained(tmp_path / "it")
-        monkeypatch.setattr(Marker, "_restore", lambda self, state, folder: state.no_such_attribute)
-        with pytest.raises(AttributeError, match="no_such_attribute"):
-            Marker.from_pretrained(tmp_path / "it")

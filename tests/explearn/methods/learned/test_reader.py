@@ -9,17 +9,14 @@ import torch
 
 import explearn
 from explearn.core.attribution import Attribution
-from explearn.core.certificate import Certificate, certify, top_words
+from explearn.core.certificate import Certificate, certify
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.listed_task import ListedTask
-from explearn.methods.perturbation.answers import Answered, ask, random_words, word_sums
+from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.explainer import Reader
-from explearn.methods.reader.network import TrainingText, train_network
-from explearn.methods.reader.params import ReaderParams
 from explearn.methods.reader.repair import passes_of, repaired
 
-CPU = torch.device("cpu")
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "lazy", "slow", "warm", "box")
 QUICK = {"samples": 8, "width": 16, "epochs": 4}
 
@@ -40,42 +37,12 @@ def trained():
 
 
 class TestAnswers:
-    def test_all_words_none_and_pairs_of_sets_with_kernel_shap_s_sizes(self):
-        kept = random_words(5, 20_002, np.random.default_rng(0))
-        assert kept[0].all() and not kept[1].any()
-        np.testing.assert_array_equal(kept[2::2], ~kept[3::2])
-        # Of five words 1 / (k (5 - k)) for k = 1 to 4: 3/10, 2/10, 2/10, 3/10.
-        shares = np.bincount(kept[2:].sum(1), minlength=6) / 20_000
-        np.testing.assert_allclose(shares, [0, 0.3, 0.2, 0.2, 0.3, 0], atol=0.02)
-        np.testing.assert_array_equal(random_words(1, 4, np.random.default_rng(0))[:, 0], [1, 0, 1, 0])
-
     def test_answers_are_those_of_the_text_without_the_words(self):
         of = tiny.classifier("bert")
         (encoding,) = of.encode(["unbelievably slow fox"])
         (one,) = ask(of, [encoding], [6], 0)
         expected = [encoding.delete([word for word in range(3) if not row[word]]) for row in one.kept]
         np.testing.assert_allclose(one.answers, of.predict_proba(expected), atol=1e-5)
-
-
-def test_the_network_finds_the_shares_of_an_additive_answer_and_the_marked_words():
-    """States name the word, the answer is the sum of its words' shares; half of the texts have words 0 to 3 marked."""
-    rng = np.random.default_rng(0)
-    shares = rng.normal(size=(10, 2)) * 0.2
-    texts = []
-    owners = []
-    for _ in range(150):
-        words = rng.integers(0, 10, 5)
-        kept = random_words(5, 12, rng)
-        marks = np.where(rng.random() < 0.5, np.nan, words < 4).astype(np.float32)
-        values = (0.3 + kept @ shares[words]).astype(np.float32)
-        texts.append(TrainingText(torch.eye(10)[words].half(), kept, values, marks))
-        owners.append(words)
-    network, losses = train_network(texts, ReaderParams(epochs=40, width=32), CPU, centred=True)
-    assert losses[-1] < 0.5 * losses[0]
-    read = network(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
-    actual = read.scores[0].numpy()
-    assert np.corrcoef(actual[:, 0], shares[:, 0])[0, 1] > 0.9 and np.corrcoef(actual[:, 1], shares[:, 1])[0, 1] > 0.9
-    assert read.marks[0, :4].min() > read.marks[0, 4:].max()
 
 
 class TestCertificate:
@@ -124,24 +91,6 @@ class TestRepair:
             actual = word_sums(repaired(start, one, 0), one.text)
             # What is left is the penalty's share, and that of the draw.
             np.testing.assert_allclose(actual, expected.scores, atol=2e-3 + 2e-2 * np.abs(expected.scores).max())
-
-    def test_it_is_no_worse_than_kernel_shap_with_as_many_answers(self):
-        """Noisy answers of twelve words: from near the truth 16 of them come nearer than Kernel SHAP's own from 0."""
-        rng = np.random.default_rng(0)
-        of = tiny.classifier("bert")
-        (encoding,) = of.encode([" ".join(WORDS)])
-        (asked,) = ask(of, [encoding], [2], 0)
-        ours = []
-        theirs = []
-        for _ in range(60):
-            truth = rng.normal(size=len(asked.text)) * 0.1
-            kept = random_words(len(asked.text), 16, rng)
-            values = (kept @ truth + 0.03 * rng.normal(size=16))[:, None]
-            one = Answered(asked.text, kept, values)
-            near = asked.text.on_pieces((truth + 0.03 * rng.normal(size=len(truth))) / asked.text.pieces())
-            ours.append(np.square(word_sums(repaired(near, one, 0), one.text) - truth).mean())
-            theirs.append(np.square(word_sums(repaired(0 * near, one, 0), one.text) - truth).mean())
-        assert np.mean(ours) < np.mean(theirs)
 
     def test_the_budget_goes_where_the_bound_is_wide(self):
         def passes(bound, familiar=True, budget=32):
@@ -320,7 +269,3 @@ class TestMistakes:
         config.write_text(json.dumps({**json.loads(config.read_text()), "layers": []}))
         with pytest.raises(ModelError, match=r"layers: got none, for a network of \d+ inputs"):
             Reader.from_pretrained(tmp_path / "reader")
-
-
-def test_top_words_are_the_three_largest():
-    assert top_words(np.array([0.1, 0.5, -0.9, 0.2, 0.3])).tolist() == [False, True, False, True, True]
