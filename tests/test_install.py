@@ -19,9 +19,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from places import ROOT
 
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError, get_explainer
 from explearn.core.extras import MissingExtraError, check_installed, need
-from explearn.methods.registry import get_explainer
 from explearn.testing import tiny
 
 MOST_PACKAGES = 60
@@ -151,7 +150,7 @@ def test_a_method_whose_library_is_missing_cannot_explain(method, package, monke
     """So a comparison leaves it out, with the reason."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UnsupportedError, match=rf"^{method} needs the package {package}, .*explearn\[baselines\]"):
-        get_explainer(method).check_explains(tiny.classifier("bert"))
+        get_explainer(method).check_explains(tiny.classifier())
 
 
 def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra():

@@ -8,10 +8,9 @@ import shlex
 
 import pytest
 import tiny
+from cli_cases import run
 from places import ROOT
-from typer.testing import CliRunner
 
-from explearn.cli.app import app
 from explearn.methods import registry
 from explearn.predictors import finetune
 
@@ -58,7 +57,7 @@ def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
                 rows = re.findall(r'"label": "(\w+)"', (corpus / "topics.jsonl").read_text(encoding="utf-8"))
                 (tmp_path / table).write_text("text,label\n" + "".join(f"a {row} text,{row}\n" for row in rows))
                 words = ["finetune", "--texts", table, "--labels", "label", "--encoder", "embedded", "--out", words[2]]
-            done = CliRunner().invoke(app, words)
+            done = run(*words)
             assert done.exit_code == 0, (line, done.output)
     for name in WRITTEN[page.stem]:
         assert (tmp_path / name).exists(), name

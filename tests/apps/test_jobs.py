@@ -10,15 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cli_cases
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
 from job_cases import TEXTS, arguments, explain, joined, random_texts, refused, small_batches  # noqa: F401
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
 from explearn.core.word_tables import WORD_SCHEMA, to_arrow
 
 
@@ -157,7 +156,7 @@ class TestGoingOn:
         before = [path.read_bytes() for path in parts]
         parts[0].write_bytes(before[0][:-1] + b"x")
         parts[1].unlink()
-        result = CliRunner().invoke(app, arguments(*job, "--shard-texts", "25"))
+        result = cli_cases.run(*arguments(*job, "--shard-texts", "25"))
         assert result.exit_code == 0
         assert f"{parts[0]}: has changed" in result.stderr
         assert [path.read_bytes() for path in parts] == before
@@ -207,7 +206,7 @@ class TestBadInput:
         rows = [{"text": "quick fox", "b": "lazy dog"}] * 520 + [{"text": "fox " * 90, "b": "dog " * 90}]
         path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         given = arguments(tiny_folder, path, tmp_path / "out", "--pair-column", "b", "--windows", "5")
-        result = CliRunner().invoke(app, [*given, "--shard-texts", "500"])
+        result = cli_cases.run(*given, "--shard-texts", "500")
         assert result.exit_code == 2
         assert f"error: {path}, row 521, field 'text': its shorter segment leaves no room" in result.stderr
         # What was finished stays.
@@ -250,7 +249,7 @@ def test_the_commands_of_the_page_work(tiny_folder, tmp_path, monkeypatch, repos
     Path("big.csv").write_text("body\nquick fox\nlazy dog\n", encoding="utf-8")
     Path("lines.txt").write_text("quick fox\nlazy dog\n", encoding="utf-8")
     for command in commands:
-        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        done = cli_cases.run(*shlex.split(command)[1:])
         assert done.exit_code == 0, done.output
     exec(code, {})
     assert {path.name for path in Path("both").iterdir()} == {"_SUCCESS", "_manifest.json", "part-00000.parquet"}

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from job_cases import explain, joined, random_texts, refused, small_batches  # noqa: F401
 
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 
 ray = pytest.importorskip("ray")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.adapters import get_adapter

@@ -6,7 +6,7 @@ import numpy as np
 import tiny
 import torch
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, initial_model
 from explearn.methods.aml.target_metric import MapEvaluator, protocol_of

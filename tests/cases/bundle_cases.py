@@ -42,7 +42,7 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """Folders of trained explainers, by method."""
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     place = tmp_path_factory.mktemp("explainers")
     texts = [f"{one} the {other} sleeps" for one in ("fox", "dog", "sea") for other in ("tide", "castle")]
     pairs = [(text, of.predict([text])[0]) for text in texts]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explearn.core.attribution import Attribution
+from explearn import Attribution
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Inside, Predictor
 

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from places import ROOT
 
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions, load_classifier
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.pretrained import load_classifier
 from explearn.text.alignment import NO_WORD
 
 FOLDER = ROOT / "tests" / "reference"

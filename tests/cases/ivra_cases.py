@@ -6,7 +6,7 @@ import numpy as np
 import tiny
 import torch
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.simulatability import SimulatabilityLoss

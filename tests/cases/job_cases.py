@@ -6,10 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
+from cli_cases import run
 from saying import command_complaint
-from typer.testing import CliRunner
-
-from explearn.cli.app import app
 
 TEXTS = 1100
 """More than two blocks of 512, the last one not full."""
@@ -36,7 +34,7 @@ def arguments(folder, path, output, *more):
 
 def explain(*given):
     """What a job prints."""
-    result = CliRunner().invoke(app, arguments(*given), env={"COLUMNS": "400"})
+    result = run(*arguments(*given))
     assert result.exit_code == 0, result.output
     return result.stdout
 

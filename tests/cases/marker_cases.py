@@ -15,7 +15,7 @@ WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
 
 def task(texts=12, of=None, marked=None, **options):
     """Texts with the labels that the classifier gives them; in the first `marked`, the first word is evidence."""
-    of = of or tiny.classifier("bert")
+    of = of or tiny.classifier()
     rng = np.random.default_rng(0)
     pairs = []
     for _ in range(texts):

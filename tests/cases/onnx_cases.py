@@ -3,9 +3,7 @@
 import tiny
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.methods.base.learned import LearnedExplainer
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import ComputeOptions, LearnedExplainer, TransformerPredictor
 
 LIMIT = 24
 """Most sub-tokens of a text."""

@@ -5,8 +5,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from explearn import ExplearnError
 from explearn.cli.app import app
-from explearn.core.errors import ExplearnError
 
 _UNCLEAR = re.compile(r"Traceback|object at 0x|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 

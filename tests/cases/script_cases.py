@@ -11,7 +11,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 import explearn
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions
 
 TEXTS = {
     "Chinese": ("这部电影非常好看，我很喜欢。", "这|部|电影|非常|好看|，|我|很喜欢|。"),

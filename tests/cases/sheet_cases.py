@@ -4,7 +4,7 @@ import csv
 
 from project_cases import example
 
-from explearn.core.examples import Example
+from explearn import Example
 
 HOSTILE = [
     example(20, "<script>alert(1)</script> & \"quoted\" <img src=x onerror=alert(2)> 'x' {{ 7*7 }}", "positive"),

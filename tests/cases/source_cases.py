@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn_study.sources import load_task
 from explearn_study.sources.params import SourceParams
 

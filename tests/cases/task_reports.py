@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from explearn.core.attribution import Attribution
-from explearn.core.examples import Example
-from explearn.methods.registry import get_info
+from explearn import Attribution, Example, get_info
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport, in_table_order
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests

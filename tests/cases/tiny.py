@@ -7,27 +7,15 @@ import tokenizers
 import torch
 import transformers
 
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions, TransformerPredictor, get_explainer, get_info, list_explainers
 from explearn.lens.anatomy import TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
-from explearn.methods.registry import get_explainer
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.testing import tiny as shipped
-from explearn.testing.tiny import (  # noqa: F401 (the tests take them from here)
-    ARCHITECTURES,
-    CORPUS,
-    HEADS,
-    HIDDEN,
-    LABELS,
-    LAYERS,
-    PAIRS,
-    POSITIONS,
-    TEXTS,
-)
+from explearn.testing.tiny import ARCHITECTURES, CORPUS, HEADS, HIDDEN, LABELS, LAYERS, PAIRS, POSITIONS, TEXTS  # noqa: F401 (the tests take them from here)
 
 MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert", "eurobert")
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "gemma")
@@ -105,12 +93,19 @@ QUICK = {
     "solvex": {"beam": 1},
 }
 """Options that make costly methods quick."""
+UNTRAINED = [name for name in list_explainers() if not get_info(name).learned]
+"""Methods that need no training."""
 
 # For tensors this small a second thread costs more than it gives.
 torch.set_num_threads(1)
 
 KINDS_OF_TOKENIZER = ("bert", "roberta", "albert")
 """One architecture for each of WordPiece, byte-level BPE and Unigram."""
+
+
+def quick(name):
+    """A method by its name, with options that make it quick."""
+    return get_explainer(name, **QUICK.get(name, {}))
 
 
 @functools.cache

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from explearn.methods.base.explainer import BatchExplainer
+from explearn import About, BatchExplainer
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.info import About
 
 
 class Kept(LearnedExplainer, BatchExplainer):

@@ -9,10 +9,9 @@ import tiny
 import transformers
 
 import explearn
+from explearn import DataError, DeviceError, ModelError, ParamsError, load_classifier
 from explearn.api import AT_ONCE, default_explainer
 from explearn.comparison.texts import TextColumns, given_texts
-from explearn.core.errors import DataError, DeviceError, ModelError, ParamsError
-from explearn.predictors.pretrained import load_classifier
 
 TEXT = "the quick brown fox"
 
@@ -28,7 +27,7 @@ def loaded(folder):
 
 
 def test_without_a_method_the_most_faithful_that_works_at_once_explains():
-    assert default_explainer(tiny.classifier("bert")).name == AT_ONCE[0] == "attn_lrp"
+    assert default_explainer(tiny.classifier()).name == AT_ONCE[0] == "attn_lrp"
     function = explearn.FunctionPredictor(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
     assert default_explainer(function).name == explearn.explain(function, TEXT, device="cpu").method == "occlusion"
 
@@ -97,7 +96,7 @@ def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(folder, tmp_path, 
 
 
 def test_probabilities_of_plain_texts():
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     np.testing.assert_array_equal(classifier.predict_proba([TEXT]), classifier.predict_proba(classifier.encode([TEXT])))
     with pytest.raises(ParamsError, match="one string"):
         classifier.predict_proba(TEXT)
@@ -106,7 +105,7 @@ def test_probabilities_of_plain_texts():
 def test_whatever_holds_texts_is_read_alike():
     pd = pytest.importorskip("pandas")
     datasets = pytest.importorskip("datasets")
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     rows = [{"text": TEXT, "label": "x"}]
     for texts in (iter([TEXT]), rows, iter(rows), pd.DataFrame(rows), datasets.Dataset.from_list(rows)):
         words = TEXT.split()
@@ -119,7 +118,7 @@ def test_whatever_holds_texts_is_read_alike():
 
 
 def test_a_tuple_of_two_strings_is_a_pair_wherever_it_stands():
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     pair = ("the quick", "brown fox")
     alone = explearn.explain(classifier, pair, "gae")
     (listed,) = explearn.explain(classifier, [pair], "gae")
@@ -136,12 +135,12 @@ def test_a_tuple_of_two_strings_is_a_pair_wherever_it_stands():
 
 
 def test_of_no_text_there_is_no_attribution():
-    together = explearn.explain(tiny.classifier("bert"), [])
+    together = explearn.explain(tiny.classifier(), [])
     assert len(together) == 0 and repr(together) == "Attributions(0 texts, methods=none)"
 
 
 def test_the_attributions_are_a_list_that_shows_itself():
-    together = explearn.explain(tiny.classifier("bert"), [TEXT, "she sells shells"])
+    together = explearn.explain(tiny.classifier(), [TEXT, "she sells shells"])
     assert isinstance(together, list) and together[1].words == ("she", "sells", "shells")
     assert repr(together) == "Attributions(2 texts, methods=attn_lrp)"
     pytest.importorskip("pandas")
@@ -176,7 +175,7 @@ class TestTargets:
 class TestMethods:
     def test_several_stand_together_text_by_text(self):
         texts = (text for text in [TEXT, "she sells shells"])
-        found = explearn.explain(tiny.classifier("bert"), texts, ["gae", explearn.get_explainer("rollout")])
+        found = explearn.explain(tiny.classifier(), texts, ["gae", explearn.get_explainer("rollout")])
         assert [(len(one.words), one.method) for one in found] == [
             (4, "gae"),
             (4, "rollout"),
@@ -185,7 +184,7 @@ class TestMethods:
         ]
 
     def test_options_are_those_of_a_named_method(self):
-        classifier = tiny.classifier("bert")
+        classifier = tiny.classifier()
         found = explearn.explain(classifier, TEXT, "raw_attention", layer=0)
         same = explearn.explain(classifier, TEXT, explearn.get_explainer("raw_attention", layer=0))
         np.testing.assert_array_equal(found.scores, same.scores)
@@ -195,11 +194,11 @@ class TestMethods:
 
     def test_anything_else_is_one_sentence(self):
         with pytest.raises(ParamsError, match="method: got int; expected a name or an explainer, or a list of them"):
-            explearn.explain(tiny.classifier("bert"), TEXT, 3)
+            explearn.explain(tiny.classifier(), TEXT, 3)
 
 
 def test_a_device_is_no_option_of_a_method(folder):
-    for classifier in (folder, loaded(folder), tiny.classifier("bert")):
+    for classifier in (folder, loaded(folder), tiny.classifier()):
         assert explearn.explain(classifier, TEXT, device="cpu").words == tuple(TEXT.split())
     with pytest.raises(DeviceError):
         explearn.explain(folder, TEXT, device="tpu")

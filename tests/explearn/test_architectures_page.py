@@ -4,7 +4,7 @@ import pytest
 import tiny
 
 import explearn
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError
 from explearn.lens.attention import layer_count
 from explearn.predictors.architectures import architecture, reads
 

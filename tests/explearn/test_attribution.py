@@ -9,9 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from explearn.core.attribution import Attribution, Interaction
-from explearn.core.certificate import Certificate
-from explearn.core.errors import DataError
+from explearn import Attribution, Certificate, DataError, Interaction
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions, write_attributions
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)

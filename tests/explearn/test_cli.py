@@ -8,10 +8,10 @@ from cli_cases import complaint, explain, records, run
 from typer.main import get_command
 
 import explearn
+from explearn import load_classifier
 from explearn.cli.app import app
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.pretrained import load_classifier
 
 
 class TestMethods:
@@ -72,7 +72,7 @@ class TestExplain:
         (line,) = records(explain(tiny_folder, *options))
         assert (line["target"], line["words"]) == ("fair", ["slow", "no", "refund"])
         classifier = explearn.load_classifier(tiny_folder, device="cpu")
-        (expected,) = explearn.get_explainer("raw_attention", layer=0).explain(classifier, [("slow", "no refund")])
+        expected = explearn.explain(classifier, ("slow", "no refund"), "raw_attention", layer=0)
         assert line["scores"] == pytest.approx(expected.scores.tolist(), abs=1e-5)
 
     def test_a_question_s_answer_is_named(self, tmp_path):

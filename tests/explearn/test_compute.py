@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from explearn import DeviceError, ParamsError
 from explearn.core import compute
 from explearn.core.compute import CPU_BATCH_TOKENS, ComputeOptions, peak_from_here, read_max_memory
-from explearn.core.errors import DeviceError, ParamsError
 from explearn.core.seeds import seed_everything
 
 CPU = torch.device("cpu")

@@ -7,10 +7,10 @@ import pytest
 from cli_cases import complaint, run
 
 import explearn
+from explearn import ComputeOptions
 from explearn.cli.demo import classifier
 from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.cli.demo.command import METHODS
-from explearn.core.compute import ComputeOptions
 
 OWN = "The <b>goalkeeper</b> saved two penalties."
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-from html.parser import HTMLParser
 
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -10,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 import tiny
 from cli_cases import complaint, explain, records
+from html_pages import Page
 from rich.console import Console
 
 import explearn
-from explearn.core.attribution import Attribution
-from explearn.core.certificate import Certificate
+from explearn import Attribution, Certificate
 from explearn.core.word_tables import WORD_SCHEMA
 from explearn.show import display
 
@@ -79,28 +78,6 @@ class TestColours:
         assert np.isnan(display.strengths([np.nan])).all()
 
 
-class Elements(HTMLParser):
-    """Names of all elements, their attributes, and the text in between."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.names = []
-        self.attributes = []
-        self.words = []
-        self.text = ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.names.append(tag)
-        self.attributes += attrs
-        if "data-score" in dict(attrs):
-            self.words.append(dict(attrs))
-
-    def handle_data(self, data):
-        self.text += data
-
-
 class TestHtml:
     @pytest.mark.parametrize("hostile", [HOSTILE, "</style><script>alert(1)</script>", '"onload="x'])
     def test_what_data_says_is_text(self, hostile, tmp_path):
@@ -110,9 +87,9 @@ class TestHtml:
         pages = [actual._repr_html_(), together._repr_html_()]
         pages += [actual.to_html(tmp_path / "a.html").read_text(), together.to_html(tmp_path / "b.html").read_text()]
         for page in pages:
-            elements = Elements(page)
-            assert not {"img", "script"} & set(elements.names)
-            assert not any(name.startswith("on") for name, _ in elements.attributes)
+            elements = Page(page)
+            assert not elements.all("img") and not elements.all("script")
+            assert not elements.acts()
             assert elements.text.count(hostile) >= 2
 
     def test_control_characters_are_shown_as_escapes(self):
@@ -140,7 +117,7 @@ class TestHtml:
         assert "nan" not in actual._repr_html_()
 
     def words(self, actual):
-        return Elements(actual._repr_html_()).words
+        return [word for _, word in Page(actual._repr_html_()).elements if "data-score" in word]
 
     @pytest.mark.parametrize(
         ("scores", "signed", "sentence"),
@@ -152,8 +129,8 @@ class TestHtml:
     )
     def test_the_strongest_words_for_and_against_are_named(self, scores, signed, sentence):
         actual = attribution(scores=scores, signed=signed)
-        assert sentence in Elements(actual._repr_html_()).text
-        assert sentence in Elements(explearn.Attributions([actual, actual])._repr_html_()).text
+        assert sentence in Page(actual._repr_html_()).text
+        assert sentence in Page(explearn.Attributions([actual, actual])._repr_html_()).text
 
     def test_a_page_stands_alone_and_runs_nothing(self, tmp_path):
         page = attribution().to_html(tmp_path / "new" / "page.html").read_text(encoding="utf-8")
@@ -238,7 +215,7 @@ class TestWhereWordsStand:
         classifier = explearn.load_classifier(tiny_folder, device="cpu")
         text = "  the lazy\tdog\n\ncafé  jumps "
         pair = "no  refund"
-        (actual,) = explearn.get_explainer("rollout").explain(classifier, [(text, pair)])
+        actual = explearn.explain(classifier, (text, pair), "rollout")
         assert actual.pair_start == 5
         for index, (word, (start, end)) in enumerate(zip(actual.words, actual.spans, strict=True)):
             assert (text if index < 5 else pair)[start:end] == word

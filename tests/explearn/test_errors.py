@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from explearn import DataError
 from explearn.cli.common import user_errors
-from explearn.core.errors import DataError
 
 
 class OutOfMemoryError(RuntimeError):

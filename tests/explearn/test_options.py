@@ -4,9 +4,8 @@ import json
 
 import pytest
 
+from explearn import ParamsError, get_info
 from explearn.cli.options import choose
-from explearn.core.errors import ParamsError
-from explearn.methods.registry import get_info
 
 
 def folders(root, *names):

@@ -2,9 +2,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from explearn import DataError, Example, Rationale
 from explearn.core.documents import parse_yaml, read_json, read_jsonl
-from explearn.core.errors import DataError
-from explearn.core.examples import Example, Rationale
 from explearn_study.example_files import read_examples, read_rationales, write_examples, write_rationales
 
 EXAMPLES = [

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from explearn import DataError
 from explearn.cli.explain import _lines
-from explearn.core.errors import DataError
 
 
 class Given(io.TextIOWrapper):

@@ -3,14 +3,12 @@
 import csv
 import json
 
+import cli_cases
 import pytest
 import tiny
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.comparison.texts import TextColumns
-from explearn.core.errors import DataError, ExplearnError
+from explearn import DataError, ExplearnError, TextColumns
 from explearn.methods.consensus.explainer import Consensus
 
 WORDS = ("warm", "funny", "sequel", "slow", "delivery", "refund", "friendly", "castle", "beautiful", "fox", "broken")
@@ -25,7 +23,7 @@ def folder(tmp_path_factory):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [*map(str, arguments), "--device", "cpu"])
+    return cli_cases.run(*arguments, "--device", "cpu")
 
 
 def test_the_command_trains_what_explain_and_compare_take(folder, tmp_path):
@@ -47,7 +45,7 @@ def test_the_command_trains_what_explain_and_compare_take(folder, tmp_path):
 
 
 def test_marker_without_marks_learns_what_the_shipped_consensus_says():
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     trained = explearn.train("marker", classifier, TEXTS, epochs=1)
     assert trained.trained_on == Consensus().trained_on
     (attribution,) = trained.explain(classifier, OTHERS[:1])
@@ -55,7 +53,7 @@ def test_marker_without_marks_learns_what_the_shipped_consensus_says():
 
 
 def test_marker_with_marks_learns_from_them(tmp_path):
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     labels = classifier.predict(TEXTS)
     with (tmp_path / "marked.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(
@@ -86,17 +84,17 @@ def test_marker_with_marks_learns_from_them(tmp_path):
 )
 def test_what_cannot_be_trained_is_one_sentence(method, given, sentence):
     with pytest.raises(ExplearnError, match=sentence):
-        explearn.train(method, tiny.classifier("bert"), **{"texts": TEXTS, **given})
+        explearn.train(method, tiny.classifier(), **{"texts": TEXTS, **given})
 
 
 def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path):
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ExplearnError, match="no trained explainer"):
-        explearn.train("reader", tiny.classifier("bert"), TEXTS, out=tmp_path)
+        explearn.train("reader", tiny.classifier(), TEXTS, out=tmp_path)
 
 
 def test_a_list_of_methods_holds_trained_ones(tmp_path):
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     trained = explearn.train("reader", classifier, TEXTS, **FAST)
     out = tmp_path / "report.html"
     work = tmp_path / "work"

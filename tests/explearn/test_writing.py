@@ -13,17 +13,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from explearn import DataError, ParamsError
 from explearn.core.documents import read_bytes
-from explearn.core.errors import DataError, ParamsError
-from explearn.core.writing import (
-    atomic_folder,
-    atomic_path,
-    locked,
-    put_files,
-    scratch_folder,
-    write_json,
-    write_text,
-)
+from explearn.core.writing import atomic_folder, atomic_path, locked, put_files, scratch_folder, write_json, write_text
 
 POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes and permissions of POSIX on this system")
 

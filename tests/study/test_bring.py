@@ -4,21 +4,20 @@ import json
 import shutil
 from pathlib import Path
 
+import cli_cases
 import pytest
 import tiny
 import yaml
 from stage_cases import change_params, run, succeed
-from typer.testing import CliRunner
 
-from explearn.cli.app import app
+from explearn import load_classifier
 from explearn.core.documents import read_json
-from explearn.predictors.pretrained import load_classifier
 
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
 
 
 def verify(folder):
-    done = CliRunner().invoke(app, ["verify", str(folder / "reports/report.json")])
+    done = cli_cases.run("verify", str(folder / "reports/report.json"))
     return done.exit_code, done.output
 
 
@@ -62,7 +61,7 @@ class TestImport:
         theirs = load_classifier(finished / "theirs", device="cpu")
         ours = load_classifier(finished / "data/classifiers/films", device="cpu")
         assert (theirs.labels, ours.labels) == (["no", "yes"], ["bad", "good"])
-        first, second = (c.predict_proba(c.encode(TEXTS)) for c in (theirs, ours))
+        first, second = (c.predict_proba(TEXTS) for c in (theirs, ours))
         assert (first == second).all()
 
     def test_it_is_judged_and_not_trained(self, finished):

@@ -3,7 +3,7 @@
 import pytest
 from places import ROOT
 
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 from explearn_study.code import write_fingerprints
 from explearn_study.workspace import Workspace
 

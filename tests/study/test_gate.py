@@ -6,11 +6,10 @@ import subprocess
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from cli_cases import run
 
-from explearn.cli.app import app
+from explearn import DataError, ParamsError
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError
 from explearn_study.report.gate import METRICS, Gate, Rule, check, load_gate, summary
 
 
@@ -117,7 +116,7 @@ def test_the_repository_s_own_rules_speak_of_figures_that_there_are(repository):
 
 def gate(folder, *arguments):
     with contextlib.chdir(folder):
-        return CliRunner().invoke(app, ["gate", *map(str, arguments)])
+        return run("gate", *arguments)
 
 
 def write(folder, f1):

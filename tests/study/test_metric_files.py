@@ -2,16 +2,10 @@
 
 import numpy as np
 
+from explearn import Evaluation
 from explearn.core.parquet import read_table
-from explearn.evaluation import Evaluation
 from explearn.metrics.significance import paired_tests
-from explearn_study.metric_files import (
-    PAIR_SCHEMA,
-    read_agreement,
-    read_by_text,
-    write_by_text,
-    write_pairs,
-)
+from explearn_study.metric_files import PAIR_SCHEMA, read_agreement, read_by_text, write_by_text, write_pairs
 
 RNG = np.random.default_rng(0)
 METHODS = ("one", "two", "three")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn import ParamsError, UnknownNameError
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.registry import known_infos
 from explearn.predictors.params import FinetuneParams

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import texts_to_learn_from
 

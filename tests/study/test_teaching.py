@@ -3,13 +3,10 @@ import pytest
 import tiny
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
-from explearn.core.examples import Example
+from explearn import ComputeOptions, DataError, Example, load_classifier
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.methods.l2e.explainer import L2E
-from explearn.predictors.pretrained import load_classifier
 from explearn_study.example_files import write_examples
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons, teach
@@ -38,12 +35,12 @@ def examples(count, split="train"):
 
 
 def run(folder, teacher, splits, options=None):
-    teach(folder, teacher, options or {}, tiny.classifier("bert"), splits, shard_texts=4)
+    teach(folder, teacher, options or {}, tiny.classifier(), splits, shard_texts=4)
 
 
 def lessons(tmp_path, name="teacher"):
     return read_lessons(
-        [Workspace(tmp_path).teacher(TASK, one) for one in members(name)], tiny.classifier("bert").fingerprint
+        [Workspace(tmp_path).teacher(TASK, one) for one in members(name)], tiny.classifier().fingerprint
     )
 
 
@@ -58,7 +55,7 @@ def test_what_is_read_is_what_the_method_says(tmp_path, folder):
     actual = lessons(tmp_path)
     assert actual.signed
     for split, rows in splits.items():
-        expected = list(Teacher().explain(tiny.classifier("bert"), rows))
+        expected = list(Teacher().explain(tiny.classifier(), rows))
         assert [lesson.example_id for lesson in actual.by_split[split]] == [row.id for row in rows]
         for lesson, attribution in zip(actual.by_split[split], expected, strict=True):
             assert lesson.target == "yes"
@@ -85,7 +82,7 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path, folder):
 
 def test_a_teacher_of_another_classifier_is_refused(tmp_path, folder):
     run(folder, Teacher(), {"train": examples(4)})
-    other = tiny.make_classifier("bert", seed=1).fingerprint
+    other = tiny.make_classifier(seed=1).fingerprint
     with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
         read_lessons([Workspace(tmp_path).teacher(TASK, "teacher")], other)
 

@@ -4,10 +4,7 @@ import pytest
 import tiny
 import transformers
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import UnsupportedError
-from explearn.evaluation import EvaluateOptions
-from explearn.predictors.pretrained import load_classifier
+from explearn import ComputeOptions, EvaluateOptions, UnsupportedError, load_classifier
 from explearn_study.params import Params
 from explearn_study.twin import judge_twin
 from explearn_study.workspace import Workspace

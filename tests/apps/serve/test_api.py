@@ -14,10 +14,7 @@ from saying import complaint
 from serving_cases import METHODS, app_of
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import ComputeOptions, DataError, TransformerPredictor, load_classifier
 from explearn_apps.serve import limits as limits_module
 from explearn_apps.serve.app import make_app
 from explearn_apps.serve.limits import Limits
@@ -60,7 +57,7 @@ class TestExplain:
     def test_probabilities_are_the_classifier_s(self, client):
         results = explain(client, texts=TEXTS, methods=[])
         classifier = tiny.classifier("bert", 3)
-        expected = classifier.predict_proba(classifier.encode(TEXTS))
+        expected = classifier.predict_proba(TEXTS)
         for result, row in zip(results, expected, strict=True):
             assert result["explanations"] == []
             assert result["probabilities"] == pytest.approx(dict(zip(classifier.labels, row, strict=True)), rel=1e-5)

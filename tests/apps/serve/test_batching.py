@@ -6,7 +6,7 @@ import threading
 import pytest
 from starlette.exceptions import HTTPException
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
 

@@ -2,54 +2,24 @@
 
 import json
 import re
-from html.parser import HTMLParser
 from itertools import chain
 from urllib.parse import unquote
 
 import pytest
 import tiny
 from fastapi.testclient import TestClient
+from html_pages import Page
 from serving_cases import METHODS, app_of
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.predictors.function import FunctionPredictor
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import ComputeOptions, FunctionPredictor, TransformerPredictor
 from explearn.show.display import words_html
 
 HOSTILE = '</textarea><script>alert(1)</script> "onmouseover="alert(2) \x1b[2J \u202efox'
 
 
-class Read(HTMLParser):
-    """Elements with their attributes, and the text in each kind of element."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.elements = []
-        self.texts = {}
-        self._inside = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        self._inside.append(tag)
-        self.texts.setdefault(tag, []).append("")
-
-    def handle_endtag(self, tag):
-        if tag in self._inside:
-            while self._inside.pop() != tag:
-                pass
-
-    def handle_data(self, data):
-        if self._inside:
-            self.texts[self._inside[-1]][-1] += data
-
-    def all(self, tag):
-        return [attributes for actual, attributes in self.elements if actual == tag]
-
-
 def test_an_empty_form(client):
-    page = Read(client.get("/").text)
+    page = Page(client.get("/").text)
     boxes = [box for box in page.all("input") if box["type"] == "checkbox"]
     assert [box["value"] for box in boxes] == list(METHODS)
     assert ["checked" in box for box in boxes] == [True, False]
@@ -73,26 +43,26 @@ def test_label_probabilities_and_heatmaps_side_by_side(client):
     page = client.post("/", data={"text": text, "method": list(METHODS)}).text
     classifier = tiny.classifier("bert", 3)
     (label,) = classifier.predict([text])
-    probabilities = classifier.predict_proba(classifier.encode([text]))[0]
+    probabilities = classifier.predict_proba([text])[0]
     assert f"<h2>Label: {label}</h2>" in page
     assert [f"{p:.3f}" for p in sorted(probabilities, reverse=True)] == re.findall(r"<span>([01]\.\d+)</span>", page)
     for name in METHODS:
-        (attribution,) = explearn.get_explainer(name).explain(classifier, [text])
+        attribution = explearn.explain(classifier, text, name)
         # The house's colours, as everywhere.
         assert words_html(attribution) in page
         assert f"<b>{name}</b>: " in page
-    assert "Before" not in page and Read(page).texts["textarea"][0].strip() == text
+    assert "Before" not in page and Page(page).texts["textarea"][0].strip() == text
 
 
 def test_a_changed_text_is_set_against_the_one_before(client):
     before = "the quick brown fox"
     now = "the lazy brown fox"
-    first = Read(client.post("/", data={"text": before, "method": "occlusion"}).text)
+    first = Page(client.post("/", data={"text": before, "method": "occlusion"}).text)
     hidden = {field["name"]: field["value"] for field in first.all("input") if field["type"] == "hidden"}
     assert hidden == {"before": before, "before_pair": ""}
     page = client.post("/", data={"text": now, "method": "occlusion", **hidden}).text
     classifier = tiny.classifier("bert", 3)
-    old, new = classifier.predict_proba(classifier.encode([before, now]))
+    old, new = classifier.predict_proba([before, now])
     expected = sorted(((b, a) for a, b in zip(old, new, strict=True)), reverse=True)
     cells = re.findall(r"<span>([01]\.\d+)</span></td>\s*<td>([\d.]+)</td>\s*<td>([+−][\d.]+)</td>", page)
     assert cells == [(f"{b:.3f}", f"{a:.3f}", f"{b - a:+.3f}".replace("-", "−")) for b, a in expected]
@@ -101,7 +71,7 @@ def test_a_changed_text_is_set_against_the_one_before(client):
 def test_the_link_of_a_result_gives_it_again_and_the_download_holds_it(client):
     sent = {"text": "the fox", "pair": "a dog", "method": "occlusion", "label": "0", "unit": "word"}
     first = client.post("/", data=sent)
-    link, download = (a["href"] for a in Read(first.text).all("a")[:2])
+    link, download = (a["href"] for a in Page(first.text).all("a")[:2])
     again = client.get("/" + str(link))
     assert again.status_code == 200 and again.text == first.text
     document = json.loads(unquote(str(download).removeprefix("data:application/json,")))
@@ -134,17 +104,17 @@ class TestWhatATextHolds:
     def test_is_shown_and_nothing_more(self, hostile, field):
         given = {"text": "the fox", "method": "occlusion", field: HOSTILE}
         answer = hostile.post("/", data=given)
-        page = Read(answer.text)
+        page = Page(answer.text)
         assert answer.status_code == (422 if field == "label" else 200)
         assert page.all("script") == [{"src": "page.js", "defer": None}]
         assert not page.all("img") and "name" not in page.texts.get("b", [])
-        assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+        assert not page.acts()
         shown = re.sub(r'<textarea.*?</textarea>|<input type="hidden".*?>|data-word=".*?"', "", answer.text, flags=re.S)
         assert not {"\x1b", "\u202e"} & set(shown)
 
     def test_stays_in_its_field_as_it_was(self, hostile):
         text = f"\n the\tfox\n\n{HOSTILE}  "
-        page = Read(hostile.post("/", data={"text": text, "method": "occlusion"}).text)
+        page = Page(hostile.post("/", data={"text": text, "method": "occlusion"}).text)
         # A browser takes the first line feed for the element's own.
         assert page.texts["textarea"][0] == f"\n{text}"
         hidden = {field["name"]: field["value"] for field in page.all("input") if field["type"] == "hidden"}
@@ -178,7 +148,7 @@ def test_mistakes_are_one_sentence_beside_the_form(client, text, method, said):
     answer = client.post("/", data={"text": text, "method": method})
     assert answer.status_code in (413, 422)
     assert re.search(rf'<p class="error" role="alert">[^<]*{said}', answer.text), answer.text
-    assert Read(answer.text).texts["textarea"][0].strip() == text.strip()
+    assert Page(answer.text).texts["textarea"][0].strip() == text.strip()
 
 
 def test_what_a_comparison_found_is_said_and_escaped():
@@ -190,7 +160,7 @@ def test_what_a_comparison_found_is_said_and_escaped():
 def test_the_page_of_the_api_has_every_path_and_field_and_loads_nothing_from_elsewhere(client):
     api = client.get("/openapi.json").json()
     answer = client.get("/docs")
-    page = Read(answer.text)
+    page = Page(answer.text)
     shown = list(chain.from_iterable(page.texts.values()))
     for path, verbs in api["paths"].items():
         assert all(f"{verb.upper()} {path}" in shown for verb in verbs)

@@ -2,24 +2,21 @@
 
 import json
 
+import cli_cases
 import pytest
 import tiny
 import yaml
 from bundle_cases import FIGURES, LEARNED, TEXTS, same
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 from explearn.core.file_facts import FileFacts
-
-UNTRAINED = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    return cli_cases.run(*[str(argument) for argument in arguments])
 
 
 def manifest(bundle):
@@ -40,7 +37,7 @@ def test_a_trained_explainer_comes_back(model, trained, tmp_path, name):
     same(actual, expected)
 
 
-@pytest.mark.parametrize("name", UNTRAINED)
+@pytest.mark.parametrize("name", tiny.UNTRAINED)
 def test_every_method_that_is_not_trained_comes_back_with_its_options(model, tmp_path, name):
     options = {"steps": 7} if name == "integrated_gradients" else {}
     explearn.export(tmp_path / "b", method=name, options=options)
@@ -56,7 +53,7 @@ def test_a_method_that_comes_with_weights_takes_them_along(model, tmp_path):
     explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
     assert manifest(tmp_path / "b")["trained"]
     bundle = explearn.load(tmp_path / "b", device="cpu")
-    expected = explearn.get_explainer("consensus").explain(tiny.classifier("bert"), TEXTS)
+    expected = explearn.get_explainer("consensus").explain(tiny.classifier(), TEXTS)
     same(bundle.explain(TEXTS), expected)
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from bundle_cases import FIGURES
+from cli_cases import run
 from places import ROOT
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
 
 PAGE = (ROOT / "docs" / "explearn" / "bundles.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
@@ -39,7 +38,7 @@ def there(folder, monkeypatch):
 def test_the_commands(folder):
     assert [command.split()[1] for command in COMMANDS] == ["export"] * 3 + ["explain"]
     for command in COMMANDS:
-        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        done = run(*shlex.split(command)[1:])
         assert done.exit_code == 0, (command, done.output)
     for part in ("manifest.json", "README.md", "metrics.json", "explainer", "classifier"):
         assert (folder / "whole-bundle" / part).exists() and f"\n  {part.split('/')[0]}" in PAGE

@@ -1,13 +1,12 @@
 """`explearn verify BUNDLE` says whether all of its files are unchanged."""
 
-from typer.testing import CliRunner
+from cli_cases import run
 
 import explearn
-from explearn.cli.app import app
 
 
 def verify(folder):
-    result = CliRunner().invoke(app, ["verify", str(folder)])
+    result = run("verify", str(folder))
     return result.exit_code, (result.stdout + result.stderr).splitlines()
 
 

@@ -3,26 +3,30 @@
 import json
 from pathlib import Path
 
+import cli_cases
 import pytest
 import tiny
 import torch
 from comparison_cases import LABELS, TEXTS
 from rounding import tolerance
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
+from explearn import (
+    CompareOptions,
+    ComputeOptions,
+    DataError,
+    ModelError,
+    ParamsError,
+    TextColumns,
+    TransformerPredictor,
+    UnsupportedError,
+    load_classifier,
+)
 from explearn.comparison import explaining
 from explearn.comparison import run as comparison_run
-from explearn.comparison.run import CompareOptions
-from explearn.comparison.texts import TextColumns
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.storage import read_attributions
 from explearn.core.writing import is_page
 from explearn.methods.perturbation.occlusion import Occlusion
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 METHODS = "random,input_x_gradient,occlusion"
 
@@ -32,7 +36,7 @@ def page_of(out):
 
 
 def run(*arguments):
-    done = CliRunner().invoke(app, ["compare", *map(str, arguments), "--device", "cpu"])
+    done = cli_cases.run("compare", *arguments, "--device", "cpu")
     return done.exit_code, done.output
 
 
@@ -84,7 +88,7 @@ class TestWithLabelsAndMarks:
 class TestForAnAuditor:
     def test_the_manifest_beside_the_page_is_checked(self, model, table, tmp_path, monkeypatch):
         def verify(path):
-            done = CliRunner().invoke(app, ["verify", path])
+            done = cli_cases.run("verify", path)
             return done.exit_code, done.output.splitlines()
 
         monkeypatch.chdir(tmp_path)

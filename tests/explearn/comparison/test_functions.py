@@ -6,7 +6,7 @@ from comparison_cases import LABELS, TEXTS
 from rounding import tolerance
 
 import explearn
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import top_count
 

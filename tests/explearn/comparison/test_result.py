@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from task_reports import comparison, metrics, run, task
 
-from explearn.comparison.result import Comparison
-from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.evaluation import Evaluation
+from explearn import Comparison, Evaluation, ParamsError, UnknownNameError
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.figures.critical_difference import groups, mean_ranks

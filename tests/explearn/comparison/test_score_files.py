@@ -7,8 +7,7 @@ from comparison_cases import TEXTS
 from rounding import tolerance
 
 import explearn
-from explearn.core.errors import DataError, ParamsError
-from explearn.predictors.pretrained import load_classifier
+from explearn import DataError, ParamsError, load_classifier
 
 
 def write(path, records):

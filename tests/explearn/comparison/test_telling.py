@@ -12,9 +12,8 @@ import tiny
 from comparison_cases import TEXTS
 
 import explearn
+from explearn import CompareOptions, DataError, ParamsError
 from explearn.comparison import explaining, run
-from explearn.comparison.run import CompareOptions
-from explearn.core.errors import DataError, ParamsError
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.metrics.runs import read_run
 

@@ -7,13 +7,11 @@ import re
 import numpy as np
 import pytest
 import tiny
+from cli_cases import run
 from script_cases import TEXTS, classifier
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.comparison.texts import TextColumns
-from explearn.core.errors import DataError, ParamsError
+from explearn import DataError, ParamsError, TextColumns
 from explearn.core.words import Segment, joined_words
 from explearn.metrics.runs import read_run
 from explearn_study.annotate.marked_text import format_marked
@@ -90,7 +88,7 @@ def test_the_page_speaks_of_sentences(tmp_path):
     texts.write_text("".join(json.dumps({"text": f"{text} {n}"}) + "\n" for n, text in enumerate(REVIEWS)))
     places = f"--texts {texts} --classifier {saved(tmp_path)} --out {tmp_path / 'page.html'}"
     command = f"compare {places} --unit sentence --method random --method gradient --device cpu"
-    done = CliRunner().invoke(app, command.split())
+    done = run(*command.split())
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     first = page[page.index("<h1") : page.index('id="sanity-checks"')]
@@ -128,7 +126,7 @@ def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(kin
         if unit == "sentence":
             assert (words, gold) == ((text,), [len(spans) <= 2 * 2])
         elif unit == "token":
-            (alone,) = explearn.get_explainer("gradient").explain(classifier(kind), [text], unit="token")
+            alone = explearn.explain(classifier(kind), text, "gradient", unit="token")
             assert words == alone.words and gold == [start < spans[1][1] for start, _ in alone.spans]
         else:
             assert words == segments[script].words and gold == masks[script]

@@ -4,14 +4,8 @@ import pytest
 import tiny
 import torch
 
-from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.lens.attention import (
-    Attention,
-    layer_count,
-    read_weights,
-    reduced_attention,
-    resolve_layer,
-)
+from explearn import ParamsError, UnsupportedError
+from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention, resolve_layer
 from explearn.lens.features import batch_features
 from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order, is_captured
 from explearn.predictors.encoding import Batch
@@ -59,16 +53,6 @@ class TestAgainstEagerAttention:
                 matrix = matrices[text, :, :n, :n]
                 torch.testing.assert_close(both[text, :n], row_and_column(kind, matrix), atol=TOLERANCE, rtol=0)
                 torch.testing.assert_close(mean[text, :n, :n], matrix.mean(0), atol=TOLERANCE, rtol=0)
-
-    def test_a_model_loaded_with_eager_attention_gives_the_same(self, kind):
-        of = tiny.classifier(kind)
-        batch = tiny.batch(of, TEXTS)
-        real = batch.attention_mask.bool()
-        expected = run(of, batch, Attention.row_and_column)
-        with tiny.eager(of.model):
-            actual = run(of, batch, Attention.row_and_column)
-        for a, b in zip(actual, expected, strict=True):
-            torch.testing.assert_close(a[real], b[real], atol=TOLERANCE, rtol=0)
 
     def test_the_model_gives_the_same_to_the_bit_and_is_left_as_it_was(self, kind):
         of = tiny.classifier(kind)
@@ -146,14 +130,14 @@ class TestByHand:
 
 @pytest.mark.parametrize(("layer", "index"), [(0, 0), (2, 2), (-1, 2), (-3, 0)])
 def test_negative_layers_count_from_the_end(layer, index):
-    assert resolve_layer(tiny.classifier("bert").model, layer) == index
+    assert resolve_layer(tiny.classifier().model, layer) == index
 
 
 class TestRefusals:
     @pytest.mark.parametrize("layer", [3, -4])
     def test_a_layer_that_does_not_exist(self, layer):
         with pytest.raises(ParamsError, match=rf"layer {layer} does not exist: the model has 3, 0 to 2 or -3 to -1"):
-            resolve_layer(tiny.classifier("bert").model, layer)
+            resolve_layer(tiny.classifier().model, layer)
 
     def test_a_decoder_whose_tokens_see_only_what_stands_before_them(self):
         with pytest.raises(UnsupportedError, match="decoder"):

@@ -24,7 +24,7 @@ def test_states_are_means_over_layers_and_real_tokens_whatever_the_padding(kind)
 
 
 def test_a_words_embedding_is_the_mean_of_its_pieces():
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     (encoding,) = classifier.encode(["unbelievably slow xyzzy \u200b end"])
     (actual,) = word_embeddings(classifier, [encoding])
     table = classifier.model.get_input_embeddings().weight.numpy()

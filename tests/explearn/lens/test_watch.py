@@ -6,7 +6,7 @@ import pytest
 import tiny
 import torch
 
-from explearn.lens.watch import content_mask, differentiate, watch
+from explearn.lens.watch import differentiate, watch
 
 KINDS = tiny.SEEN
 IN_FLOAT32 = ("gemma2", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
@@ -74,19 +74,6 @@ def test_embeddings_words_and_states_are_the_model_s(kind):
     torch.testing.assert_close(run.inputs[0][real], whole.hidden_states[0][real], atol=1e-5, rtol=1e-5)
     if kind != "albert":  # a projection stands between
         assert torch.equal(run.embedded, run.inputs[0])
-
-
-def test_keys_that_are_left_out_get_no_attention_and_the_others_all_of_it():
-    for kind in ("bert", "deberta-v2"):
-        of = double(kind)
-        batch = tiny.batch(of, tiny.TEXTS[:2])
-        keys = content_mask(batch)
-        with torch.inference_mode():
-            run = watch(of, batch, keys=keys)
-        for attention in run.attentions:
-            assert (attention.transpose(1, 3)[~keys] == 0).all()
-            sums = attention.sum(-1).transpose(1, 2)[batch.attention_mask.bool()]
-            torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
 def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_is_there():

@@ -8,7 +8,7 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError
 from explearn.methods.attention.explainers import flows, rollout_row
 
 TOLERANCES = {"float64": 1e-9, "float32": 1e-5}
@@ -25,9 +25,7 @@ def test_scores_equal_the_original_code_s(name, there, precision, together):
 def test_attributions_carry_the_reference_s_scores():
     """The way from text to words keeps the scores: here every word of the text is one sub-token."""
     expected = golden.expected("rollout")[0]
-    (attribution,) = explearn.get_explainer("rollout").explain(
-        golden.classifier("float32"), [golden.inputs()[0]["text"]]
-    )
+    attribution = explearn.explain(golden.classifier("float32"), golden.inputs()[0]["text"], "rollout")
     assert attribution.words == ("great", "little", "movie")
     assert attribution.tokens == tuple(expected["tokens"][1:-1])
     np.testing.assert_allclose(attribution.scores, expected["scores"][1:-1], rtol=1e-5)
@@ -79,7 +77,7 @@ class TestAttentionFlow:
         np.testing.assert_allclose(flows(attention, sinks), expected, atol=tokens**2 / 2**31)
 
     def test_long_texts_are_refused(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         method = explearn.get_explainer("attention_flow", max_tokens_per_text=12)
         with pytest.raises(UnsupportedError, match=r"a text has \d+ sub-tokens, more than max_tokens_per_text = 12; "):
             method.explain(of, ["lazy dog", "lazy dog " * 8])

@@ -9,10 +9,9 @@ import torch
 from saying import complaint
 
 import explearn
-from explearn.core.errors import ExplearnError, ModelError
+from explearn import ExplearnError, FunctionPredictor, ModelError
 from explearn.methods import registry
 from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
-from explearn.predictors.function import FunctionPredictor
 from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed, cut
 
@@ -97,7 +96,7 @@ def plugged_in(change):
 def test_a_method_of_somebody_else_that_is_wrong_is_named(change, said):
     texts = ["the quick brown fox", "lazy"]
     complaint(
-        lambda: plugged_in(change).explain(tiny.classifier("bert"), texts),
+        lambda: plugged_in(change).explain(tiny.classifier(), texts),
         f"mine, of {__name__.partition('.')[0]!r},",
         said,
     )
@@ -106,5 +105,5 @@ def test_a_method_of_somebody_else_that_is_wrong_is_named(change, said):
 def test_a_comparison_goes_on_without_a_method_that_fails(monkeypatch):
     failing = plugged_in(fails)
     monkeypatch.setattr(registry, "_registered", {"mine": type(failing)})
-    result = explearn.compare(tiny.classifier("bert"), list(tiny.TEXTS), [failing, "random"], out=None)
+    result = explearn.compare(tiny.classifier(), list(tiny.TEXTS), [failing, "random"], out=None)
     assert list(result.methods) == ["random"] and "IndexError" in result.left_out["mine"]

@@ -11,9 +11,7 @@ TEXTS = [" ".join(f"a{number}b{word}"[-3:] for word in range(WORDS // 8)) for nu
 
 @pytest.fixture(scope="module")
 def drawn():
-    attributions = explearn.get_explainer("random", seed=1).explain(
-        tiny.make_classifier("bert", max_tokens=8192), TEXTS
-    )
+    attributions = explearn.get_explainer("random", seed=1).explain(tiny.make_classifier(max_tokens=8192), TEXTS)
     return np.concatenate([attribution.scores for attribution in attributions])
 
 
@@ -23,13 +21,13 @@ def test_scores_are_uniform(drawn):
 
 def test_all_pieces_of_a_word_share_its_score():
     of = tiny.classifier("roberta")
-    (attribution,) = explearn.get_explainer("random").explain(of, ["unbelievably whatsoever"])
+    attribution = explearn.explain(of, "unbelievably whatsoever", "random")
     assert len(attribution.tokens) > 2
     assert set(attribution.token_scores) == set(attribution.scores)
 
 
 def scores(seed, text, kind="bert"):
-    (attribution,) = explearn.get_explainer("random", seed=seed).explain(tiny.classifier(kind), [text])
+    attribution = explearn.explain(tiny.classifier(kind), text, "random", seed=seed)
     return attribution.scores.tolist()
 
 

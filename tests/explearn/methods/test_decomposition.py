@@ -10,11 +10,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import explearn
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions, TransformerPredictor
 from explearn.lens.anatomy import dissect
 from explearn.methods.decomposition.decompx import DecompX
 from explearn.methods.decomposition.mixing import normalise_rows
-from explearn.predictors.transformer import TransformerPredictor
 
 METHODS = ("alti", "globenc", "decompx")
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")
@@ -194,10 +193,10 @@ class TestMemory:
         """DecompX its parts, but nothing wider; the others no more than the attention matrices of all heads."""
         of = tiny.long_classifier("bert")
         text = "fox " * 60
-        (expected,) = explearn.get_explainer(name).explain(of, [text])
+        expected = explearn.explain(of, text, name)
         of = TransformerPredictor(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=256))
         with Sizes() as seen:
-            (attribution,) = explearn.get_explainer(name).explain(of, [text])
+            attribution = explearn.explain(of, text, name)
         tokens = len(expected.tokens) + 2
         assert seen.largest == tokens**2 * (tiny.HIDDEN if name == "decompx" else tiny.HEADS)
         np.testing.assert_allclose(attribution.token_scores, expected.token_scores, rtol=1e-4, atol=1e-6)

@@ -10,7 +10,7 @@ from captum import attr
 from gradient_cases import BASELINES, CASES, FEW, TEXTS, close, double_classifier, embedded, empty, explained
 from torch import nn
 
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError
 from explearn.methods.gradient.embedded import reference_embeddings
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
@@ -125,7 +125,7 @@ class TestRefusals:
 
     def test_a_softmax_module(self, name):
         """captum's scores of a text change with the other texts of the batch."""
-        of = tiny.make_classifier("bert")
+        of = tiny.make_classifier()
         of.model.classifier = nn.Sequential(of.model.classifier, nn.Softmax(-1))
         batch = tiny.batch(of, ["lazy dog", "the fox"])
         embeddings = of.model.get_input_embeddings()(batch.input_ids)

@@ -11,12 +11,10 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError
 from explearn.lens.hooks import Hooks
 from explearn.lens.listed_head import head_states
-from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
-from explearn.methods.registry import get_info, list_explainers
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
 PROJECTED = ("albert", "electra")
@@ -47,17 +45,12 @@ def refused(kind):
     return dict.fromkeys(LRP, "has no rule for the position terms that a") if kind in BIASED else {}
 
 
-def untrained():
-    """Methods that need no training."""
-    return [name for name in list_explainers() if not get_info(name).learned]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_explains_or_says_why_not(kind):
     of = tiny.classifier(kind)
     expected = refused(kind)
-    for name in untrained():
-        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+    for name in tiny.UNTRAINED:
+        method = tiny.quick(name)
         if name not in expected:
             attributions = method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0])
             assert [len(a.scores) for a in attributions] == [7, 4], name
@@ -73,7 +66,7 @@ def test_every_method_explains_or_says_why_not(kind):
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert mean", "llama", "longformer"])
 def test_padding_and_order_change_no_score(kind):
     of = tiny.classifier(kind)
-    for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys()):
+    for name in sorted(set(tiny.UNTRAINED) - set(refused(kind)) - tiny.QUICK.keys()):
         method = explearn.get_explainer(name)
         texts = [*tiny.TEXTS, tiny.PAIRS[0]]
         together = method.explain(of, texts, [TARGET] * len(texts))
@@ -165,34 +158,3 @@ class TestAgainstEagerAttention:
         if kind != "modernbert mean":  # there the head reads no one token's state
             bias = 0.0 if last.bias is None else last.bias[TARGET]
             torch.testing.assert_close(activation[int(row.argmax())] + bias, logits[TARGET], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradients_and_their_integral_by_hand(kind):
-    of = tiny.classifier(kind)
-    words, gradient, _ = at_embeddings(of, 1.0)
-    assert_close(token_scores(of, "gradient"), gradient.norm(dim=-1))
-    assert_close(token_scores(of, "input_x_gradient"), (words * gradient).sum(-1))
-    points, weights = np.polynomial.legendre.leggauss(8)
-    total = torch.zeros(())
-    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        words, gradient, start = at_embeddings(of, float(point))
-        total = total + weight * ((words - start) * gradient).sum(-1)
-    assert_close(token_scores(of, "integrated_gradients", steps=8), total)
-
-
-def at_embeddings(of, share):
-    """Embeddings e where gradients are taken, the gradient at b + share (e - b), and b, of padding for words."""
-    (encoding,) = of.encode([TEXT])
-    batch = of.batch([encoding])
-    layers = [*word_layers(of)]
-    with torch.no_grad():
-        ids = (batch.input_ids, torch.tensor([[int(of.tokenizer.pad_token_id)]]))
-        words, pad = (functools.reduce(lambda x, layer: layer(x), layers, token_ids)[0] for token_ids in ids)
-    start = torch.where(torch.tensor(encoding.special)[:, None], words, pad)
-    point = (start + share * (words - start)).requires_grad_()
-    with torch.enable_grad(), Hooks() as hooks:
-        hooks.replace(layers[-1], lambda output: torch.cat([point[None], output[:, len(point) :]], dim=1))
-        logit = of.model(**batch.model_inputs()).logits[0, TARGET]
-        (gradient,) = torch.autograd.grad(logit, point)
-    return words, gradient, start

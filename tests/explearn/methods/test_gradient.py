@@ -5,18 +5,7 @@ import pytest
 import tiny
 import torch
 from captum.attr import GradientShap, InputXGradient, IntegratedGradients, Saliency
-from gradient_cases import (
-    BASELINES,
-    CASES,
-    FEW,
-    METHODS,
-    TEXTS,
-    close,
-    double_classifier,
-    embedded,
-    empty,
-    explained,
-)
+from gradient_cases import BASELINES, CASES, FEW, METHODS, TEXTS, close, double_classifier, embedded, empty, explained
 from scipy.stats import spearmanr
 
 from explearn.lens.hooks import Hooks

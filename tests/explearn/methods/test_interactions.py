@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn import DataError, ParamsError, UnsupportedError
 
 
 def answers(texts):
@@ -26,7 +26,7 @@ OF_PAIRS = explearn.FunctionPredictor(lambda pairs: answers([" ".join(pair) for 
 
 
 def explained(text, unit="word"):
-    (attribution,) = explearn.get_explainer("occlusion").explain(OF, [text], ["pos"], unit=unit)
+    attribution = explearn.explain(OF, text, "occlusion", "pos", unit=unit)
     return attribution
 
 
@@ -50,7 +50,7 @@ def test_words_that_are_no_players_are_kept():
 def test_units_stand_in_the_place_of_words():
     text = "not quite good film"
     unit = re.compile(r"not \w+|\w+")
-    (attribution,) = explearn.get_explainer("occlusion").explain(OF, [text], ["pos"], unit=unit)
+    attribution = explearn.explain(OF, text, "occlusion", "pos", unit=unit)
     (pair, *_) = explearn.interactions(OF, text, attribution)
     assert attribution.words == ("not quite", "good", "film")
     assert pair.words == ("not quite", "good")
@@ -71,7 +71,7 @@ def test_refusals():
         explearn.interactions(OF, "good film", explained("good"))
     with pytest.raises(UnsupportedError, match="for pairs only words are units"):
         pair = ("not good", "film")
-        (attribution,) = explearn.get_explainer("occlusion").explain(OF_PAIRS, [pair], ["pos"], unit="phrase")
+        attribution = explearn.explain(OF_PAIRS, pair, "occlusion", "pos", unit="phrase")
         explearn.interactions(OF_PAIRS, pair, attribution)
     windowed = replace(explained("a film so not good"), windows=2)
     with pytest.raises(UnsupportedError, match="read window by window"):

@@ -7,17 +7,9 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn import ParamsError, UnsupportedError
 from explearn.lens.anatomy import TracedPass
-from explearn.methods.relevance.lrp import (
-    RULES,
-    divide,
-    join,
-    product,
-    through_head,
-    to_attention,
-    to_input,
-)
+from explearn.methods.relevance.lrp import RULES, divide, join, product, through_head, to_attention, to_input
 
 VARIANTS = {
     "partial_lrp__ours_layers": ("lrp", {}),
@@ -146,7 +138,7 @@ class TestConservation:
 def test_what_is_refused(monkeypatch):
     with pytest.raises(ParamsError, match="rules: got 'ours'; expected"):
         explearn.get_explainer("lrp", rules="ours")
-    of = tiny.make_classifier("bert")
+    of = tiny.make_classifier()
     monkeypatch.setattr(of, "device", torch.device("mps"))
     with pytest.raises(UnsupportedError, match="needs float64, which MPS devices do not have; use device cpu, or"):
         explearn.get_explainer("full_lrp").check(of)

@@ -9,17 +9,15 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError
-from explearn.core.examples import Example
+from explearn import Example, ExplearnError, ParamsError, UnknownNameError
 from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 from explearn.text.alignment import aggregate
 
-METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 COSTLY = ("alti", "globenc", "decompx", "deep_lift", "solvex", *tiny.QUICK)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", tiny.UNTRAINED)
 def test_what_is_asked_of_every_method(name):
     # All other architectures are those of test_every_architecture.
     kinds = ("distilbert",) if name in COSTLY else ("bert", "albert")
@@ -28,7 +26,7 @@ def test_what_is_asked_of_every_method(name):
 
 
 def explain(name, of, texts, targets=None):
-    return explearn.get_explainer(name, **tiny.QUICK.get(name, {})).explain(of, texts, targets)
+    return tiny.quick(name).explain(of, texts, targets)
 
 
 def test_a_target_that_is_no_class_brings_near_names():
@@ -61,7 +59,7 @@ class TestWhatTheBaseClassDoesForAll:
 
     def test_bad_input_is_named(self, monkeypatch):
         self.in_chunks_of_2(monkeypatch)
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         said = "than texts; expected one for each text"
         assert explain("rollout", of, []) == []
         for texts, targets, expected in (
@@ -76,23 +74,23 @@ class TestWhatTheBaseClassDoesForAll:
     def test_examples_keep_their_ids_and_words(self):
         pair = Example("pair", ("slow",), "no", "test", "t", ("no", "refund"))
         single = Example("single", ("lazy", "dog"), "no", "test", "t")
-        actual = [(a.example_id, a.words) for a in explain("rollout", tiny.classifier("bert"), [pair, single])]
+        actual = [(a.example_id, a.words) for a in explain("rollout", tiny.classifier(), [pair, single])]
         assert actual == [("pair", pair.all_words), ("single", single.words)]
 
     @pytest.mark.parametrize("name", ["rollout", "occlusion", "shap"])
     def test_sub_tokens_and_the_matches_of_a_pattern_are_scored_as_words_are(self, name):
-        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        method = tiny.quick(name)
         text = "The quick fox, which was lazy, slept"
-        (tokens,) = method.explain(tiny.classifier("bert"), [text], unit="token")
+        (tokens,) = method.explain(tiny.classifier(), [text], unit="token")
         assert np.array_equal(tokens.scores, tokens.token_scores)
-        (spans,) = method.explain(tiny.classifier("bert"), [text], unit=re.compile(r"[^,]+,?"))
+        (spans,) = method.explain(tiny.classifier(), [text], unit=re.compile(r"[^,]+,?"))
         assert spans.words == ("The quick fox,", " which was lazy,", " slept") and np.isfinite(spans.scores).all()
 
     def test_phrases_are_made_of_words(self):
         method = explearn.get_explainer("occlusion")
         text = "The quick fox, which was lazy, slept"
-        (word,) = method.explain(tiny.classifier("bert"), [text])
-        (phrase,) = method.explain(tiny.classifier("bert"), [text], unit="phrase")
+        (word,) = method.explain(tiny.classifier(), [text])
+        (phrase,) = method.explain(tiny.classifier(), [text], unit="phrase")
         assert " ".join(phrase.words) == text
         by_word = dict(zip(word.spans, word.scores, strict=True))
         for span, score in zip(phrase.spans, phrase.scores, strict=True):
@@ -144,7 +142,7 @@ class TestTheCheckItself:
             return TestTheCheckItself.Right.score_batch(self, classifier, batch, targets)
 
         with pytest.raises(AssertionError, match="hooks, modes or settings are left on the model"):
-            check_explainer(self.broken(score_batch=hooked), classifier=tiny.make_classifier("bert"))
+            check_explainer(self.broken(score_batch=hooked), classifier=tiny.make_classifier())
 
     def test_a_class_that_declares_nothing(self):
         with pytest.raises(AssertionError, match=r"class .*Silent: its `about` is missing"):

@@ -10,8 +10,7 @@ from transformers import BertPreTrainedModel
 from transformers.models.bert.modeling_bert import BertModel, BertPooler
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import ComputeOptions, TransformerPredictor
 
 STARTS_AT_CLS = ("raw_attention", "attention_mean", "rollout", "attention_flow", "gae", "mgae", "grad_cam")
 TAKES_APART = ("cam", "lrp", "full_lrp", "transformer_attribution", "decompx", "alti", "globenc")

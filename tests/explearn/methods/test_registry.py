@@ -7,11 +7,10 @@ import sys
 import pytest
 import tiny
 import torch
-from typer.testing import CliRunner
+from cli_cases import run
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn import ParamsError, UnknownNameError
 from explearn.core.validation import Section
 from explearn.methods import registry
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
@@ -88,7 +87,7 @@ class TestRegister:
         info = explearn.get_info("shout")
         assert (info.summary, info.family, info.binarisation) == ("Every word alike.", "chance", "top_k")
         assert explainer_class("shout") is shout
-        (attribution,) = explearn.get_explainer("shout", loud=2).explain(tiny.classifier("bert"), ["lazy dog"])
+        attribution = explearn.explain(tiny.classifier(), "lazy dog", "shout", loud=2)
         assert (attribution.method, attribution.scores.tolist()) == ("shout", [2, 2])
 
     def test_a_name_that_is_taken(self):
@@ -126,8 +125,8 @@ class TestVariants:
         base = explearn.get_info("raw_attention")
         assert info.summary == f"{base.summary} Here with layer 0."
         assert (info.target, info.family, info.needs, info.cost) == (base.target, base.family, base.needs, base.cost)
-        (attribution,) = make_explainer(info, {}).explain(tiny.classifier("bert"), ["lazy dog"])
-        (same,) = explearn.get_explainer("raw_attention", layer=0).explain(tiny.classifier("bert"), ["lazy dog"])
+        (attribution,) = make_explainer(info, {}).explain(tiny.classifier(), ["lazy dog"])
+        same = explearn.explain(tiny.classifier(), "lazy dog", "raw_attention", layer=0)
         assert attribution.method == "first"
         assert attribution.scores.tolist() == same.scores.tolist()
         assert "first" not in explearn.list_explainers()
@@ -196,7 +195,7 @@ class TestPlugIns:
         assert explearn.list_explainers()[-1] == "shout"
         assert "shouting" not in sys.modules
         assert explearn.get_info("shout").target == "shouting:Shout"
-        (attribution,) = explearn.get_explainer("shout").explain(tiny.classifier("bert"), ["lazy dog"])
+        attribution = explearn.explain(tiny.classifier(), "lazy dog", "shout")
         assert (attribution.method, attribution.scores.tolist()) == ("shout", [1, 1])
         assert make_explainer(variant_of("shout_again", "shout", {}), {}).name == "shout_again"
 
@@ -216,7 +215,7 @@ class TestPlugIns:
         with pytest.warns(UserWarning, match="package 'shouting'"):
             assert "shout" not in [info.name for info in known_infos()]
         with pytest.warns(UserWarning, match="package 'shouting': its method 'shout'"):
-            result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "240"})
+            result = run("methods")
         assert "decompx" in result.stdout
 
     def test_one_whose_name_is_taken_is_left_out(self, install):

@@ -9,14 +9,11 @@ import pytest
 import tiny
 import torch
 
-import explearn
-
-METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 TEXTS = list(tiny.TEXTS[:3])
 
 
 def make(name):
-    return explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+    return tiny.quick(name)
 
 
 @contextmanager
@@ -53,11 +50,11 @@ def predicting(of, expected, actual):
     assert rounds > 0
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", tiny.UNTRAINED)
 def test_explaining_in_one_thread_leaves_predictions_of_another_alone(name):
     of = tiny.make_classifier("bert", 3)
     method = make(name)
-    expected = of.predict_proba(of.encode(TEXTS))
+    expected = of.predict_proba(TEXTS)
     alone = method.explain(of, TEXTS)
     before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
     actual = []

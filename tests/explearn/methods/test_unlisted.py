@@ -11,17 +11,14 @@ import pytest
 import tiny
 import torch
 import transformers
+from cli_cases import run
 from saying import complaint
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions, TransformerPredictor, get_info, list_explainers
 from explearn.lens.representations import aggregate_states
 from explearn.methods.aml.paml import PAML
-from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.architectures import ARCHITECTURES
-from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"]
 TARGETS = [1, 0, 1]
@@ -105,7 +102,7 @@ def untrained():
 
 
 def scores(of, name, texts, targets):
-    method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+    method = tiny.quick(name)
     return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
 
@@ -123,7 +120,7 @@ def test_every_method_explains_or_says_why_not(kind):
             actual = scores(of, name, TEXTS, TARGETS)
             assert all(len(row) and np.isfinite(row).all() for row in actual), name
             continue
-        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        method = tiny.quick(name)
         said = complaint(lambda method=method: method.explain(of, TEXTS), f"'{kind}' model")
         assert said.startswith(name)
         assert name not in AT_WORDS - {"consensus"} or REFUSED[kind] in said
@@ -132,8 +129,8 @@ def test_every_method_explains_or_says_why_not(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_s_scores_do_not_depend_on_the_others_in_its_batch(kind):
     of = classifier(kind)
-    alone = np.concatenate([of.predict_proba(of.encode([text])) for text in TEXTS])
-    np.testing.assert_allclose(of.predict_proba(of.encode(TEXTS)), alone, atol=1e-5)
+    alone = np.concatenate([of.predict_proba([text]) for text in TEXTS])
+    np.testing.assert_allclose(of.predict_proba(TEXTS), alone, atol=1e-5)
     for name in ("occlusion", *(() if kind in REFUSED else ("input_x_gradient", "integrated_gradients"))):
         together = scores(of, name, TEXTS, TARGETS)
         for row, text, target in zip(together, TEXTS, TARGETS, strict=True):
@@ -142,7 +139,7 @@ def test_a_text_s_scores_do_not_depend_on_the_others_in_its_batch(kind):
 
 def test_only_models_that_see_padding_are_asked_without():
     assert {kind for kind in KINDS if classifier(kind).same_length} == set(SEES_PADDING)
-    assert not tiny.classifier("bert").same_length
+    assert not tiny.classifier().same_length
 
 
 @pytest.mark.parametrize("kind", SEES_PADDING)
@@ -231,7 +228,7 @@ def test_saved_and_explained_on_the_command_line(kind, tmp_path):
     words.model_max_length = int(1e30)  # as of tokenizers that say none
     words.save_pretrained(tmp_path)
     long = " ".join(["funny"] * 900)
-    done = CliRunner().invoke(app, ["explain", "--classifier", str(tmp_path), "--method", "random", "--json", long])
+    done = run("explain", "--classifier", str(tmp_path), "--method", "random", "--json", long)
     assert done.exit_code == 0, done.output
 
 

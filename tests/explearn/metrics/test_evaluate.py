@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from fakes import FakeClassifier, attribution, encode, random_probability
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Example
-from explearn.evaluation import EvaluateOptions
+from explearn import DataError, EvaluateOptions, Example
 from explearn.evaluation import evaluate as evaluate_methods
 from explearn.lens import representations
 from explearn.metrics.params import EvaluateParams

@@ -8,11 +8,9 @@ import golden
 import numpy as np
 import pytest
 from fakes import MASK, FakeClassifier, attribution, encode, random_probability
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from places import ROOT
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.metrics.faithfulness import faithfulness, logit
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import EPSILON
@@ -78,44 +76,6 @@ def test_inputs_are_merged_across_methods_and_shares():
     # out, three kept.
     assert len(classifier.calls) == 1 and len(classifier.calls[0]) == 6
     assert results["one"].means() == results["two"].means()
-
-
-texts_strategy = st.lists(
-    st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-3, 3)), min_size=1, max_size=12), min_size=1, max_size=5
-)
-
-
-@settings(max_examples=30)
-@given(texts_strategy, st.sampled_from(["delete", "mask"]))
-def test_merging_changes_no_value(texts, removal):
-    params = EvaluateParams(removal=removal, percents=[1, 10, 50, 100], headline_percent=30)
-    encodings = {str(i): encode([w for w, _ in text]) for i, text in enumerate(texts)}
-    methods = {
-        name: [
-            attribution([w for w, _ in text], [sign * s for _, s in text], example_id=str(i))
-            for i, text in enumerate(texts)
-        ]
-        for name, sign in (("up", 1), ("down", -1))
-    }
-    merged = faithfulness(FakeClassifier(random_probability), encodings, methods, params)
-    for method, attributions in methods.items():
-        for i, single in enumerate(attributions):
-            encoding = encodings[str(i)]
-            order = sorted(range(len(single.words)), key=lambda j: (-single.scores[j], j))
-
-            def fall(changed, encoding=encoding):
-                return random_probability(encoding)[1] - random_probability(changed)[1]
-
-            for column, percent in enumerate(params.percents):
-                n = max(1, math.floor(len(order) * percent / 100 + 0.5))
-                top = order[:n]
-                rest = order[n:]
-                without = encoding.delete(top) if removal == "delete" else encoding.mask(top, MASK)
-                only = encoding.keep(top) if removal == "delete" else encoding.mask(rest, MASK)
-                result = merged[method]
-                assert result.comprehensiveness_by_percent[i, column] == pytest.approx(fall(without))
-                assert result.sufficiency_by_percent[i, column] == pytest.approx(fall(only))
-            assert result.sufficiency_by_percent[i, -1] == 0
 
 
 def test_words_for_and_against_the_class_are_masked_apart():

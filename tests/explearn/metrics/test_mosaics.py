@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import explearn
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.metrics.mosaics import make_mosaics, mosaic_shares, own_share
 
 

@@ -9,7 +9,7 @@ import tiny
 from fakes import FakeClassifier, attribution, random_probability
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn import DataError, ParamsError, UnknownNameError
 from explearn.metrics import registry
 from explearn.predictors.cached import CachedPredictions
 
@@ -43,7 +43,7 @@ def test_the_metric_of_the_docs_is_evaluated_like_any_other(repository):
 
 
 def test_a_metric_called_alone_gives_what_evaluate_gives():
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     methods = {}
     for name in ("random", "occlusion"):
         methods[name] = explearn.get_explainer(name).explain(classifier, tiny.TEXTS)

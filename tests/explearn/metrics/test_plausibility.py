@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.metrics import plausibility as p
 from explearn.metrics.importance import important_share
 

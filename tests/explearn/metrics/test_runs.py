@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes import attribution
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.core.parquet import write_table
 from explearn.core.storage import ATTRIBUTION_SCHEMA
 from explearn.metrics.runs import Cost, MethodRun, read_run, write_run

@@ -7,8 +7,7 @@ import torch
 from captum.metrics import sensitivity_max
 from scipy.stats import spearmanr
 
-from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.examples import Example
+from explearn import DataError, Example, UnsupportedError
 from explearn.methods.attention.explainers import RawAttention
 from explearn.methods.chance.random import Random
 from explearn.metrics import sanity as s

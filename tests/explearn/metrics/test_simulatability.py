@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.simulatability import simulatability, to_simplex
 

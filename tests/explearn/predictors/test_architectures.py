@@ -5,14 +5,10 @@ import torch
 import transformers
 from rounding import assert_close
 
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError
 from explearn.lens.anatomy import dissect
 from explearn.lens.words import table_weight
-from explearn.predictors.architectures import (
-    ARCHITECTURES,
-    position_offset,
-    word_table,
-)
+from explearn.predictors.architectures import ARCHITECTURES, position_offset, word_table
 from explearn.predictors.encoding import Batch
 
 LAYERS = 3

@@ -5,8 +5,7 @@ import pytest
 from saying import complaint
 
 import explearn
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.examples import Example
+from explearn import DataError, Example, ModelError, ParamsError, UnsupportedError
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 
@@ -185,4 +184,4 @@ class TestBadInput:
 
     def test_rounded_answers_are_scaled(self):
         classifier = of(lambda texts: [[0.333, 0.666]] * len(texts))
-        assert classifier.predict_proba(classifier.encode([TEXT])).sum() == pytest.approx(1, abs=1e-12)
+        assert classifier.predict_proba([TEXT]).sum() == pytest.approx(1, abs=1e-12)

@@ -8,12 +8,8 @@ import tiny
 import torch
 from rounding import tolerance
 
-import explearn
-from explearn.core.errors import UnsupportedError
-from explearn.methods.registry import get_info, list_explainers
+from explearn import TransformerPredictor, UnsupportedError, load_classifier
 from explearn.predictors.batching import run_batches
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 
 class Owner:
@@ -62,13 +58,13 @@ def short_of_memory(monkeypatch):
 def test_running_out_of_memory_halves_the_budget_and_changes_no_result(method, short_of_memory, caplog):
     def answers(of):
         if method is None:
-            return of.predict_proba(of.encode(tiny.TEXTS))
-        attributions = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
+            return of.predict_proba(tiny.TEXTS)
+        attributions = tiny.quick(method).explain(of, tiny.TEXTS)
         return np.concatenate([a.scores for a in attributions])
 
-    expected = answers(tiny.make_classifier("bert", max_tokens=20))
+    expected = answers(tiny.make_classifier(max_tokens=20))
     assert not short_of_memory
-    of = tiny.make_classifier("bert", max_tokens=1024)
+    of = tiny.make_classifier(max_tokens=1024)
     with caplog.at_level(logging.WARNING):
         np.testing.assert_allclose(answers(of), expected, atol=tolerance())
     assert short_of_memory and of.max_tokens < min(short_of_memory)
@@ -91,15 +87,15 @@ class TestWeightsAsSaved:
         batch = kept.batch(kept.encode(tiny.TEXTS))
         with torch.inference_mode():
             assert kept.logits(batch).dtype == torch.float32
-        actual, expected = (of.predict_proba(of.encode(tiny.TEXTS)) for of in (kept, widened))
+        actual, expected = (of.predict_proba(tiny.TEXTS) for of in (kept, widened))
         np.testing.assert_allclose(actual, expected, atol=0.05)
 
     def test_every_method_gives_finite_scores_near_those_of_float32(self, kind, tmp_path):
         folder = self.saved(tmp_path, kind)
         kept = load_classifier(folder, device="cpu", precision="saved")
         widened = load_classifier(folder, device="cpu")
-        for name in [name for name in list_explainers() if not get_info(name).learned]:
-            method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        for name in tiny.UNTRAINED:
+            method = tiny.quick(name)
             try:
                 expected = method.explain(widened, [*tiny.TEXTS[:2]], [1, 0])
             except UnsupportedError:

@@ -8,11 +8,9 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, UnsupportedError
+from explearn import ComputeOptions, DataError, UnsupportedError, get_info, list_explainers
 from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.finetune import evaluate_classifier, finetune
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.params import FinetuneParams
@@ -170,7 +168,7 @@ class TestIvRA:
 
 
 def test_a_loaded_model_with_its_tokenizer_answers_questions():
-    answerer = tiny.make_answerer("bert")
+    answerer = tiny.make_answerer()
     taken = as_predictor((answerer.model.model, answerer.tokenizer))
     assert isinstance(taken, QuestionPredictor)
     assert taken.answer(QUESTIONS[0]) == answerer.answer(QUESTIONS[0])

@@ -15,15 +15,21 @@ from saying import complaint
 from spread_cases import halves
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DeviceError, ParamsError, UnsupportedError
+from explearn import (
+    ComputeOptions,
+    DeviceError,
+    ParamsError,
+    TransformerPredictor,
+    UnsupportedError,
+    get_explainer,
+    get_info,
+    list_explainers,
+    load_classifier,
+)
 from explearn.lens.features import batch_features
 from explearn.lens.perturb import noisy_embeddings, randomised
 from explearn.lens.representations import aggregate_states, word_embeddings
-from explearn.methods.registry import get_explainer, get_info, list_explainers
 from explearn.predictors.architectures import blocks_in_order
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 accelerate = pytest.importorskip("accelerate")
 
@@ -55,7 +61,7 @@ def partly_on_disk(kind):
 
 
 def scores(name, of):
-    return [actual.scores for actual in get_explainer(name, **tiny.QUICK.get(name, {})).explain(of, TEXTS)]
+    return [actual.scores for actual in tiny.quick(name).explain(of, TEXTS)]
 
 
 @functools.cache

@@ -6,14 +6,11 @@ import tiny
 import torch
 
 import explearn
+from explearn import Attribution, DataError, UnsupportedError, get_info, list_explainers, load_classifier
 from explearn.comparison.texts import TextColumns, given_texts
-from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, UnsupportedError
-from explearn.methods.registry import get_info, list_explainers
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.heads.token_classification import TokenPredictor
-from explearn.predictors.pretrained import load_classifier
 
 TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
 KINDS = ("bert", "roberta", "llama")

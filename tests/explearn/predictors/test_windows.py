@@ -5,7 +5,7 @@ import pytest
 import tiny
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn import DataError, ParamsError, UnsupportedError
 from explearn.predictors.windows import cut
 
 LONG = " ".join(tiny.TEXTS) * 3  # over twice the limit of the tiny classifiers
@@ -53,14 +53,14 @@ class TestExplaining:
     @pytest.mark.parametrize("text", [LONG, PAIR], ids=["single", "pair"])
     def test_every_word_has_a_score(self, name, text):
         of = tiny.classifier("bert", 3)
-        (attribution,) = explearn.get_explainer(name).explain(of, [text], windows=20)
+        attribution = explearn.explain(of, text, name, windows=20)
         assert attribution.windows > 2 and attribution.unaligned == 0
         assert np.isfinite(attribution.scores).all() and len(attribution.scores) == len(attribution.words)
         assert attribution.token_scores.shape == (len(attribution.tokens),)
 
     def test_the_answer_is_the_mean_of_the_windows_answers(self):
         of = tiny.classifier("bert", 3)
-        (attribution,) = explearn.get_explainer("attcat").explain(of, [LONG], windows=20)
+        attribution = explearn.explain(of, LONG, "attcat", windows=20)
         windows = cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows
         mean = of.predict_proba(windows).mean(0)
         assert attribution.target == attribution.predicted == of.labels[int(mean.argmax())]

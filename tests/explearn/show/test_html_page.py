@@ -5,45 +5,17 @@ import hashlib
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from html_pages import Page
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
 
 from explearn.report.page import draw, report_blocks
 from explearn.show.html_page import render_html
 
 BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
-
-
-class Page(HTMLParser):
-    def __init__(self, source):
-        super().__init__(convert_charrefs=True)
-        self.elements = []
-        self.scripts = []
-        self.text = ""
-        self._open = []
-        self.feed(source)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "input", "img", "wbr"):
-            self._open.append(tag)
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_endtag(self, tag):
-        # Every element that opens is closed, in order.
-        assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        if self._open and self._open[-1] == "script":
-            self.scripts[-1] += data
-        elif "style" not in self._open:
-            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +46,7 @@ def page(source):
 def test_hostile_text_is_text(page):
     assert [tag for tag, _ in page.elements].count("script") == 1
     assert HOSTILE in page.text and f"Not checked: cam ({HOSTILE})" in page.text and "film&amp;" in page.text
-    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert not page.acts()
 
 
 def test_nothing_is_fetched_and_no_other_script_may_run(page, source):
@@ -82,11 +54,12 @@ def test_nothing_is_fetched_and_no_other_script_may_run(page, source):
     assert addresses and all(address.startswith(("#", "data:")) for address in addresses)
     assert not re.search(r"url\(|@import|https?://|//cdn", re.sub(r'"data:[^"]*"', "", source.split("<main")[0]))
     (policy,) = (a["content"] for t, a in page.elements if t == "meta" and "http-equiv" in a)
-    digest = base64.b64encode(hashlib.sha256(page.scripts[0].encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(page.texts["script"][0].encode()).digest()).decode()
     assert "default-src 'none'" in policy and f"script-src 'sha256-{digest}'" in policy
 
 
 def test_headings_labels_and_tables_are_whole(page):
+    assert page.unclosed == []
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in pairwise(levels))
     ids = [a["id"] for _, a in page.elements if "id" in a]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from task_reports import HOSTILE, attributed
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.show.blocks import (
     Bullets,
     Cell,

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Example, Rationale
+from explearn import DataError, Example, Rationale
 from explearn.text.agreement import agreement_metrics, krippendorff_alpha, mean_pairwise_f1
 
 

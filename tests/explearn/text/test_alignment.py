@@ -147,7 +147,7 @@ class TestTruncation:
         assert 0 < max(kept) < 59
 
     def test_of_a_pair_the_longer_segment_is_cut(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         (encoding,) = of.encode([("fox " * 60, "lazy dog")])
         assert len(encoding) == of.max_length
         # 46 positions: [CLS], [SEP], [SEP], the pair's two words, 41 of the first segment's.

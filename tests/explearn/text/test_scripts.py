@@ -8,8 +8,7 @@ import tiny
 from script_cases import KINDS, TEXTS, classifier
 
 import explearn
-from explearn.core.examples import Example
-from explearn.core.extras import MissingExtraError
+from explearn import Example, MissingExtraError
 from explearn.core.words import Segment, joined_words, lay_out, words_of
 from explearn.show.display import words_html
 from explearn.text.marks import parse_marked
@@ -45,8 +44,8 @@ class TestWords:
     @pytest.mark.parametrize("kind", KINDS)
     def test_they_are_the_same_for_every_tokenizer_and_on_the_page(self, script, kind):
         text = TEXTS[script][0]
-        (free,) = explearn.get_explainer("gradient").explain(classifier(kind), [text])
-        (of_data,) = explearn.get_explainer("occlusion").explain(classifier(kind), [example(script)])
+        free = explearn.explain(classifier(kind), text, "gradient")
+        of_data = explearn.explain(classifier(kind), example(script), "occlusion")
         assert free.words == of_data.words == example(script).words and free.spans == of_data.spans
         assert free.tokens == of_data.tokens and free.unaligned == 0
         page = words_html(free)
@@ -54,13 +53,13 @@ class TestWords:
 
 
 def test_a_word_within_another_s_sub_token_shares_its_score(monkeypatch):
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     # Words of "dog" and "lazy" as ICU might cut them, of which the tokenizer makes a piece each.
     whole = Segment("lazy dog", ((0, 3), (3, 4), (5, 6), (6, 8)))
     monkeypatch.setattr(Segment, "of", lambda _text: whole)
     (encoding,) = of.encode(["lazy dog"])
     assert encoding.word_ids == (-1, 0, 3, -1) and encoding.shared == ((1, 0), (2, 3)) and encoding.read == {0, 1, 2, 3}
-    (scores,) = explearn.get_explainer("occlusion").explain(of, ["lazy dog"])
+    scores = explearn.explain(of, "lazy dog", "occlusion")
     assert scores.unaligned == 0 and scores.scores.tolist() == scores.token_scores[[0, 0, 1, 1]].tolist()
 
 

@@ -8,8 +8,7 @@ import pytest
 import tiny
 
 import explearn
-from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn import Attribution, DataError, ParamsError, UnsupportedError
 from explearn.text.units import find_phrases
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "plot": 0.5}
@@ -48,7 +47,7 @@ class TestPerturbing:
 
 @pytest.mark.parametrize(("method", "together"), [("gradient", np.max), ("decompx", np.sum)], ids=["max", "sum"])
 def test_other_methods_put_the_scores_of_a_unit_s_sub_tokens_together(method, together):
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     text = "The quick fox, which was lazy, slept"
     by_word = explain(method, of, text, "word")
     by_token = explain(method, of, text, "token")
@@ -61,17 +60,17 @@ def test_other_methods_put_the_scores_of_a_unit_s_sub_tokens_together(method, to
 
 
 def test_a_pattern_in_both_segments_of_a_pair():
-    result = explain("gradient", tiny.classifier("bert"), ("lazy dog, fox", "no, dog"), re.compile(r"[^, ][^,]*"))
+    result = explain("gradient", tiny.classifier(), ("lazy dog, fox", "no, dog"), re.compile(r"[^, ][^,]*"))
     assert (result.words, result.pair_start) == (("lazy dog", "fox", "no", "dog"), 2)
     assert result.spans == ((0, 8), (10, 13), (0, 2), (4, 7))
-    tokens = explain("gradient", tiny.classifier("bert"), ("lazy dog", "no"), "token")
+    tokens = explain("gradient", tiny.classifier(), ("lazy dog", "no"), "token")
     assert tokens.pair_start == len(tokens.words) - 1 and tokens.spans[-1] == (0, 2)
 
 
 def test_units_of_a_text_that_is_read_through_windows():
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     text = " ".join(["The lazy dog slept."] * 30)
-    (result,) = explearn.get_explainer("gradient").explain(of, [text], windows=20, unit="sentence")
+    result = explearn.explain(of, text, "gradient", windows=20, unit="sentence")
     assert result.windows > 1 and result.words == ("The lazy dog slept.",) * 30
     assert np.isfinite(result.scores).all()
 
@@ -115,7 +114,7 @@ class TestPhrases:
 
     @pytest.mark.parametrize("method", ["occlusion", "gradient", "decompx"])
     def test_are_made_of_the_method_s_own_words(self, method):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         text = "The quick fox, which was lazy, slept. 这部电影很好"
         by_word, by_phrase = (explain(method, of, text, unit) for unit in ("word", "phrase"))
         assert by_phrase.token_scores.tolist() == by_word.token_scores.tolist()
@@ -126,7 +125,7 @@ class TestPhrases:
 
 
 def test_records_keep_units():
-    result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
+    result = explain("gradient", tiny.classifier(), "lazy dog. Fox", "sentence")
     read = Attribution.from_dict(result.to_dict())
     assert (read.words, read.unit) == (("lazy dog.", "Fox"), "sentence") and "lazy dog." in str(read)
 
@@ -143,7 +142,7 @@ class TestRefusals:
     )
     def test_what_is_no_unit(self, unit, error, said):
         with pytest.raises(error, match=said):
-            explain("gradient", tiny.classifier("bert"), "lazy dog", unit)
+            explain("gradient", tiny.classifier(), "lazy dog", unit)
 
     def test_questions(self):
         with pytest.raises(UnsupportedError, match="explained by words"):

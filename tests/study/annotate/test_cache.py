@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, read_answers
 
 

@@ -1,7 +1,5 @@
 """From what a model wrote to words of the text."""
 
-import json
-
 import pytest
 from chat_server import answer_json
 from hypothesis import given
@@ -96,17 +94,6 @@ class TestAlignment:
         actual = align_quotes([Quote(*quote) for quote in quote_evidence(words, mask)], words)
         assert actual.mask == mask
         assert (actual.insensitive, actual.fuzzy, actual.repeated, actual.hallucinated) == (0, 0, 0, ())
-
-    @pytest.mark.parametrize("task", ["reviews", "grammar", "civility", "topics"])
-    def test_the_corpus_s_marks_come_back_from_their_quotes(self, repository, task):
-        corpus = repository / "data" / "corpus"
-        texts = [json.loads(line) for line in (corpus / f"{task}.jsonl").open(encoding="utf-8")]
-        words = {text["id"]: text["words"] for text in texts}
-        marks = [json.loads(line) for line in (corpus / f"{task}.rationales.jsonl").open(encoding="utf-8")]
-        for row in marks[:200]:
-            mask = tuple(map(bool, row["rationale"]))
-            quotes = [Quote(*quote) for quote in quote_evidence(words[row["id"]], mask)]
-            assert align_quotes(quotes, words[row["id"]]).mask == mask
 
 
 GOOD = answer_json("positive", "warm", ("funny", 2), reason="It praises.")

@@ -6,8 +6,8 @@ import pytest
 from chat_server import ChatServer, Reply
 from project_cases import example, make_project
 
+from explearn import Attribution
 from explearn.comparison.score_files import match_scores, read_scores
-from explearn.core.attribution import Attribution
 from explearn.metrics.runs import MethodRun, write_run
 
 TEXTS = [

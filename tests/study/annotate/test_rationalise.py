@@ -15,12 +15,7 @@ from project_cases import KEY, NATIVE, TEXTS, mask
 from typer.testing import CliRunner
 
 from explearn.core.documents import read_json
-from explearn_study.annotate.llm.prompts import (
-    FOLDER,
-    MarkedExample,
-    bind_prompt,
-    list_prompts,
-)
+from explearn_study.annotate.llm.prompts import FOLDER, MarkedExample, bind_prompt, list_prompts
 from explearn_study.example_files import read_rationales
 from explearn_study.sections import LLMParams
 

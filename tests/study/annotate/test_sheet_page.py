@@ -11,8 +11,7 @@ import pytest
 from project_cases import TEXTS, mask
 from sheet_cases import HOSTILE
 
-from explearn.core.errors import ParamsError
-from explearn.core.examples import Rationale
+from explearn import ParamsError, Rationale
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Verdict
 

@@ -9,7 +9,7 @@ from chat_server import ChatServer, Reply, answer_json
 from project_cases import TEXTS, mask
 from sheet_cases import HOSTILE, rows, write
 
-from explearn.core.examples import Rationale
+from explearn import Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Store

@@ -7,7 +7,7 @@ import pytest
 from project_cases import example, make_project
 from sheet_cases import rows, write
 
-from explearn.core.attribution import Attribution
+from explearn import Attribution
 from explearn.core.documents import read_json
 from explearn.metrics.runs import MethodRun, write_run
 from explearn_study.annotate import command

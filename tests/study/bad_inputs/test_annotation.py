@@ -6,7 +6,7 @@ import pytest
 import yaml
 from saying import complaint
 
-from explearn.core.examples import Example, Rationale
+from explearn import Example, Rationale
 from explearn_study.annotate.llm.prompts import bind_prompt
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import read_sheet

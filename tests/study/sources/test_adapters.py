@@ -3,9 +3,9 @@
 import pytest
 from adapter_cases import complaint, example, mapped, source
 
-from explearn.core.errors import UnknownNameError
+from explearn import UnknownNameError
 from explearn.text.mapping import MappedRow
-from explearn_study.sources.adapters import ADAPTERS, TEXT_SETS, get_adapter
+from explearn_study.sources.adapters import get_adapter
 from explearn_study.sources.mapping import Dropped
 
 
@@ -133,9 +133,3 @@ class TestRegistry:
     def test_an_unknown_adapter_brings_near_names(self):
         with pytest.raises(UnknownNameError, match="unknown adapter 'sst'; did you mean sst2"):
             get_adapter("task", source("sst"))
-
-    def test_labels_of_every_adapter_differ(self):
-        for name in {*TEXT_SETS, *ADAPTERS} - {"custom", "corpus"}:
-            labels = get_adapter("task", source(name)).labels
-            assert labels is not None
-            assert len(set(labels)) == len(labels) >= 2

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from explearn.core.errors import ParamsError
-from explearn.core.examples import Example, Rationale
+from explearn import Example, ParamsError, Rationale
 from explearn_study.sources import SourceDataset
 from explearn_study.sources.planted import FILLER, PHRASES, PLANTS, WORDS, obeyed, plant_words
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Example, Rationale
+from explearn import DataError, Example, Rationale
 from explearn.core.words import lay_out
 from explearn.text.marks import mask_from_spans, parse_marked, parse_mask
 from explearn.text.rationales import merge_annotators

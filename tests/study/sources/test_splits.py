@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.core.errors import DataError, ParamsError
+from explearn import DataError, ParamsError
 from explearn.core.seeds import hash_order
 from explearn_study.sources.splits import apportion, carve, subsample
 

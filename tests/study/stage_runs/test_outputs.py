@@ -8,18 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tiny
-from stage_cases import (
-    BASELINES,
-    LEARNED,
-    METHODS,
-    change_params,
-    complaint,
-    files,
-    succeed,
-)
-from typer.testing import CliRunner
+from cli_cases import run
+from stage_cases import BASELINES, LEARNED, METHODS, change_params, complaint, files, succeed
 
-from explearn.cli.app import app
 from explearn.core.documents import read_json
 from explearn.evaluation import compare_methods
 from explearn.metrics.registry import compared_metrics
@@ -288,7 +279,7 @@ class TestReport:
         for name in expected:
             (project / "reports" / name).unlink()
         with contextlib.chdir(project):
-            result = CliRunner().invoke(app, ["report"], env={"EXPLEARN_SEED": None})
+            result = run("report", EXPLEARN_SEED=None)
         assert result.exit_code == 0, result.output
         assert {name: (project / "reports" / name).read_bytes() for name in expected} == expected
 

@@ -8,8 +8,8 @@ import re
 import pytest
 from stage_cases import succeed
 
+from explearn import Rationale
 from explearn.core.documents import read_json
-from explearn.core.examples import Rationale
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import load_params
 from explearn_study.report.papers import published

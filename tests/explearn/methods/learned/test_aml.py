@@ -20,7 +20,7 @@ from aml_cases import (
 )
 
 import explearn
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.aml.attribution_model import EncoderModel, StatesModel
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
@@ -56,7 +56,7 @@ class TestLearning:
             paml.explain(one_word_classifier(), tiny.TEXTS)
 
     def test_what_cannot_be_trained_with_is_refused(self):
-        classifier = tiny.classifier("bert")
+        classifier = tiny.classifier()
         with pytest.raises(DataError, match="no text to watch the metric on"):
             PAML().learn(task_of(classifier, 2, 0))
         with pytest.raises(UnsupportedError, match="this model answers questions"):
@@ -164,10 +164,10 @@ class TestBackbones:
 
     def test_a_decoder_is_refused(self, tmp_path):
         with pytest.raises(ModelError, match="'llama' model reads from left to right; expected an encoder"):
-            PAML(backbone=encoder(tmp_path, "llama")).learn(task_of(tiny.classifier("bert")))
+            PAML(backbone=encoder(tmp_path, "llama")).learn(task_of(tiny.classifier()))
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path):
-        classifier = tiny.classifier("bert")
+        classifier = tiny.classifier()
         short = encoder(tmp_path / "short", "bert", max_position_embeddings=12)
         with pytest.raises(ModelError, match="reads 12 sub-tokens a text, the classifier 46"):
             PAML(backbone=short).learn(task_of(classifier))
@@ -186,7 +186,7 @@ class TestFilesOfFAML:
         faml = explearn.load(tmp_path, "faml", steps=1)
         assert isinstance(faml, FAML)
         assert (faml.options.steps, faml.metrics[0]) == (1, "aopc_difference")
-        other = tiny.make_classifier("bert", seed=8)
+        other = tiny.make_classifier(seed=8)
         with pytest.raises(UnsupportedError, match="trained for another classifier; train one"):
             faml.explain(other, tiny.TEXTS)
         assert len(faml.explain(other, tiny.TEXTS, other_models=True)) == len(tiny.TEXTS)
@@ -198,4 +198,4 @@ class TestFilesOfFAML:
 
     def test_without_a_trained_paml(self):
         with pytest.raises(ModelError, match="fAML starts from a trained pAML"):
-            explearn.get_explainer("faml").explain(tiny.classifier("bert"), tiny.TEXTS)
+            explearn.get_explainer("faml").explain(tiny.classifier(), tiny.TEXTS)

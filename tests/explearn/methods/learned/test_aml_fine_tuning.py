@@ -35,7 +35,7 @@ class TestSearch:
     @pytest.mark.parametrize(("patience", "samples"), [(1, 0), (2, 4)])
     def test_a_text_s_map_does_not_depend_on_the_others(self, patience, samples, monkeypatch):
         monkeypatch.setattr(engine, "PATIENCE", patience)
-        classifier = tiny.classifier("bert")
+        classifier = tiny.classifier()
         texts = [*examples(4, seed=7), *TEXTS, TEXTS[0], TEXTS[0]]
         targets = [number % 2 for number in range(len(texts))]
         faml = refiner(untrained(classifier), samples=samples, steps=8)

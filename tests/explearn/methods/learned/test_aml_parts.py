@@ -9,12 +9,12 @@ import pytest
 import tiny
 import torch
 
+from explearn import About
 from explearn.methods.aml.attribution_model import EncoderModel, ModelInput
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms, weighted
 from explearn.methods.aml.params import Metric
 from explearn.methods.aml.target_metric import MapEvaluator
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.methods.info import About
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import FaithfulnessProtocol
@@ -51,7 +51,7 @@ class TestLoss:
         assert tiny.hooks(classifier.model) == 0
 
     def test_the_inverse_term_is_finite_where_the_classifier_is_sure(self):
-        classifier = tiny.make_classifier("bert")
+        classifier = tiny.make_classifier()
         with torch.no_grad():
             classifier.model.classifier.weight.mul_(1e3)
         batch = tiny.batch(classifier)
@@ -107,7 +107,7 @@ class TestAnotherTokenizer:
         ],
     )
     def test_a_piece_gets_the_largest_of_its_sources_or_the_lowest_of_its_text(self, scores, links, expected):
-        batch = tiny.batch(tiny.classifier("bert"))
+        batch = tiny.batch(tiny.classifier())
         inputs = ModelInput(batch, torch.zeros(len(batch), 2), batch, links=torch.tensor([links]).bool())
         assert inputs.to_target(torch.tensor([scores])).tolist() == [expected]
 
@@ -115,5 +115,5 @@ class TestAnotherTokenizer:
         model = EncoderModel(tiny.model("roberta").base_model, 2, tiny.tokenizer("roberta"))
         texts = [tiny.TEXTS[0], *tiny.PAIRS]
         expected = tiny.classifier("roberta").encode(texts)
-        inputs = model.prepare(tiny.classifier("bert"), tiny.batch(tiny.classifier("bert"), texts))
+        inputs = model.prepare(tiny.classifier(), tiny.batch(tiny.classifier(), texts))
         assert [e.input_ids for e in inputs.source.encodings] == [e.input_ids for e in expected]

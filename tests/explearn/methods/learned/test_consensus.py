@@ -10,8 +10,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import explearn
-from explearn.core.errors import DataError
-from explearn.core.examples import Example
+from explearn import DataError, Example
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import INVERSE_PENALTY, MarkedText, fit_model, platt, task_rows

@@ -12,10 +12,8 @@ import pytest
 import tiny
 from learned_cases import all_trained, short_task
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
+from explearn import ComputeOptions, DataError, TransformerPredictor
 from explearn.methods.consensus.explainer import Consensus
-from explearn.predictors.transformer import TransformerPredictor
 
 LONG = " ".join(tiny.TEXTS) * 3
 CASES = {

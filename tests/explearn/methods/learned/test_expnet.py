@@ -9,11 +9,9 @@ import torch
 from marker_cases import WIDTH, features, task
 from sklearn.metrics import roc_auc_score
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn import ComputeOptions, DataError, ParamsError, TransformerPredictor, UnsupportedError
 from explearn.lens.features import TokenFeatures, batch_features
 from explearn.methods.expnet.explainer import ExpNet, TokenExamples, focal_loss
-from explearn.predictors.transformer import TransformerPredictor
 
 FEATURES = ("full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention")
 

@@ -9,7 +9,7 @@ import torch
 from saying import complaint
 
 import explearn
-from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
+from explearn import DataError, ModelError, UnknownNameError, UnsupportedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.at2.explainer import AT2, ridge
 from explearn.methods.chance.word_list import WordFacts, WordList
@@ -45,7 +45,7 @@ def pairs(count=8):
     """Texts of five words, with the labels that the classifier gives them."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, size=5)) for _ in range(count)]
-    return list(zip(texts, tiny.classifier("bert").predict(texts), strict=True))
+    return list(zip(texts, tiny.classifier().predict(texts), strict=True))
 
 
 def make(name, **options):
@@ -55,7 +55,7 @@ def make(name, **options):
 
 def fitted(name, of=None, **options):
     explainer = make(name, **options)
-    assert explainer.fit(of or tiny.classifier("bert"), pairs(), [MASK] * 8, pairs(6)) is explainer
+    assert explainer.fit(of or tiny.classifier(), pairs(), [MASK] * 8, pairs(6)) is explainer
     return explainer
 
 
@@ -66,7 +66,7 @@ trained = functools.cache(fitted)
 class TestEveryMethod:
     def test_it_is_saved_and_explains_as_before(self, name, tmp_path):
         explainer = trained(name)
-        of = getattr(explainer, "classifier", None) or tiny.classifier("bert")
+        of = getattr(explainer, "classifier", None) or tiny.classifier()
         explainer.save_pretrained(tmp_path / name)
         again = explearn.load(tmp_path / name)
         assert type(again) is type(explainer) and again.options == explainer.options
@@ -76,7 +76,7 @@ class TestEveryMethod:
             np.testing.assert_array_equal(a.scores, b.scores)
 
     def test_the_classifier_and_the_global_generator_stay_as_they_are(self, name, tmp_path):
-        of = tiny.make_classifier("bert")
+        of = tiny.make_classifier()
         fingerprint = of.fingerprint
         state = torch.get_rng_state()
         explainer = fitted(name, of)
@@ -97,7 +97,7 @@ class TestEveryMethod:
 
     def test_untrained(self, name, tmp_path):
         for call in (
-            lambda: make(name).explain(tiny.classifier("bert"), tiny.TEXTS),
+            lambda: make(name).explain(tiny.classifier(), tiny.TEXTS),
             lambda: make(name).save_pretrained(tmp_path / "it"),
         ):
             with pytest.raises(ModelError, match=f"this {name} is not trained"):
@@ -118,13 +118,13 @@ class TestEveryMethod:
 
 @pytest.mark.parametrize("name", ["at2", "word_facts"])
 def test_it_is_as_every_method(name):
-    check_explainer(trained(name), classifier=tiny.classifier("bert"))
+    check_explainer(trained(name), classifier=tiny.classifier())
 
 
 @pytest.mark.parametrize("name", BOUND)
 def test_another_classifier_is_refused(name):
     """But where a check of what explanations depend on asks for it."""
-    other = tiny.make_classifier("bert", seed=8)
+    other = tiny.make_classifier(seed=8)
     with pytest.raises(UnsupportedError, match=f"this {name} was trained for another classifier"):
         trained(name).explain(other, tiny.TEXTS)
     if name == "l2e":  # its student has another vocabulary
@@ -138,7 +138,7 @@ def test_another_classifier_is_refused(name):
     ("method", "protocol"), [(Marker, "universal"), (Marker, "few_shot"), (ExpNet, "leave_one_task_out")]
 )
 def test_marker_learns_from_other_tasks(method, protocol):
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     others = {"one": (of, pairs(), [MASK] * 8), "other": (of, pairs(12), [MASK] * 12)}
     options = {"protocol": protocol, "epochs": 1}
     own = []
@@ -151,7 +151,7 @@ def test_marker_learns_from_other_tasks(method, protocol):
 
 def test_a_word_list_scores_words_by_how_often_they_were_marked():
     """12 words, 3 of them marked: r = 1/4. "fox" comes 3 times, 2 of them marked: (2 + r) / 4; "sea" never was."""
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     train = ["Fox, the dog", "fox a lazy dog", "the fox sleeps a dog", "the tide"]
     marks = [[True, False, False], [True, False, False, True], [False] * 5, None]
     (row,) = WordList().fit(of, train, marks).explain(of, ["sea FOX a dog!"])
@@ -164,7 +164,7 @@ def test_word_facts_are_length_place_and_stop_words_but_not_which_word_it_is():
     rng = np.random.default_rng(0)
     texts = ["the " + " ".join(rng.permutation(["castle", "morning", "fox", "sea"])) for _ in range(12)]
     marks = [[len(word) > 3 for word in text.split()] for text in texts]
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     word_facts = WordFacts().fit(of, texts, marks)
     (row,) = word_facts.explain(of, ["the afternoon dog dog the"])
     assert row.scores.argmax() == 1 and word_facts.frequent == {"the", "castle", "morning", "fox", "sea"}
@@ -182,7 +182,7 @@ def test_at2_finds_the_head_that_the_answers_follow():
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks():
-    task = ListedTask(tiny.classifier("bert"), pairs(), pairs(6), teachers={"occlusion": {"removal": "mask"}})
+    task = ListedTask(tiny.classifier(), pairs(), pairs(6), teachers={"occlusion": {"removal": "mask"}})
     alone = task.lessons("occlusion")
     both = task.lessons("ensemble:occlusion,gradient")
     assert {split: len(rows) for split, rows in both.by_split.items()} == {"train": 8, "validation": 6}
@@ -193,7 +193,7 @@ def test_an_ensemble_teaches_with_the_mean_of_its_ranks():
 def test_examples_keep_their_ids_and_other_texts_are_numbered():
     example = explearn.Example("mine", ("the", "fox"), "yes", "train", "toy")
     texts = [example, ("the dog", "no"), "the sea"]
-    actual = ListedTask(tiny.classifier("bert"), texts, gold=[None, [True, False], None])
+    actual = ListedTask(tiny.classifier(), texts, gold=[None, [True, False], None])
     assert [(row.id, row.label) for row in actual.examples()] == [("mine", "yes"), ("train-2", "no"), ("train-3", "")]
     assert actual.gold == {"train-2": [True, False]}
     assert actual.examples("validation") == actual.examples("test") == []
@@ -204,4 +204,4 @@ def test_examples_keep_their_ids_and_other_texts_are_numbered():
 def test_labels_that_are_none_of_the_classifier_s_classes():
     expected = r"the marked texts' labels \('good'\) are none of the classifier's classes \('no', 'yes'\)"
     with pytest.raises(DataError, match=expected):
-        make("marker").fit(tiny.classifier("bert"), [("fox sea", "good")], [[True, False]])
+        make("marker").fit(tiny.classifier(), [("fox sea", "good")], [[True, False]])

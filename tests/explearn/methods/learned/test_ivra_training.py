@@ -11,7 +11,7 @@ import torch
 from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, trainer_of, undecided
 
 import explearn
-from explearn.core.errors import DataError, ModelError, UnsupportedError
+from explearn import DataError, ModelError, UnsupportedError, load_classifier
 from explearn.methods.ivra import objectives, training
 from explearn.methods.ivra.attention import size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
@@ -19,7 +19,6 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.listed_task import ListedTask
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.pretrained import load_classifier
 
 
 @pytest.fixture
@@ -183,12 +182,12 @@ class TestFiles:
         classifier = load_classifier(tmp_path / "classifier", device="cpu")
         assert classifier.fingerprint == learned.classifier.fingerprint
         with pytest.raises(UnsupportedError, match="trained for another classifier; load the one in its folder"):
-            explearn.load(tmp_path).explain(tiny.make_classifier("bert", seed=9), ["the fox"])
+            explearn.load(tmp_path).explain(tiny.make_classifier(seed=9), ["the fox"])
         config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
         assert config["history"] == learned.history
 
     def test_with_a_frozen_classifier_the_given_one_is_explained(self, tmp_path):
-        classifier = tiny.make_classifier("bert", seed=3)
+        classifier = tiny.make_classifier(seed=3)
         explainer = IvRA(frozen=True, schedule={**QUICK, "epochs": 2})
         explainer.fit(classifier, examples("train", 24), validation=examples("validation", 8))
         explainer.save_pretrained(tmp_path / "ivra")

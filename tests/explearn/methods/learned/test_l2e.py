@@ -7,7 +7,7 @@ import pytest
 import tiny
 import torch
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.training import seeded
 from explearn.methods.l2e import student_training as module
@@ -89,7 +89,7 @@ class TestTexts:
         assert student_ids(encoding, 1, 1000) == ([1001, *encoding.input_ids[1:-1], 1001], 1)
 
     def test_every_piece_learns_its_word_s_level_or_magnitude(self):
-        (encoding,) = tiny.classifier("bert").encode(["unbelievably slow delivery"])
+        (encoding,) = tiny.classifier().encode(["unbelievably slow delivery"])
         weights = np.array([3.0, -2.0, 1.0])
         lesson = student_lesson(encoding, 0, weights, True, 1000, "labelling")
         assert (lesson.values.tolist(), lesson.weights.tolist()) == ([2, -2, 1], [3, -2, 1])
@@ -137,7 +137,7 @@ def taught(**options):
     rows = examples(64)
     validation = examples(16, "validation")
     reader = L2E(**{**SMALL, "epochs": 25, "learning_rate": 5e-3, **options})
-    return reader.fit_lessons(tiny.classifier("bert"), [*rows, *validation], lessons_of(rows, validation))
+    return reader.fit_lessons(tiny.classifier(), [*rows, *validation], lessons_of(rows, validation))
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -145,7 +145,7 @@ class TestLearning:
     @pytest.mark.parametrize("window", [None, 2])
     def test_levels_are_learned(self, window):
         reader = taught(window=window)
-        encodings = tiny.classifier("bert").encode(["sea warm fox dog the tide", "tide slow castle sea guide dog"])
+        encodings = tiny.classifier().encode(["sea warm fox dog the tide", "tide slow castle sea guide dog"])
         (first, with_warm), (second, with_slow) = reader.read_words(encodings, [1, 1])
         # Next to `warm` the others are below the mean of what speaks for the class.
         assert with_warm.tolist() == [1, 2, 1, 1, 1, 1]
@@ -156,14 +156,14 @@ class TestLearning:
 
     def test_ranking_puts_weight_first_whichever_its_sign(self):
         reader = taught(formulation="ranking")
-        encodings = tiny.classifier("bert").encode(["tide slow castle sea"])
+        encodings = tiny.classifier().encode(["tide slow castle sea"])
         ((scores, _),) = reader.read_words(encodings, [1])
         assert scores.argmax() == 1 and scores.sum() == pytest.approx(1) and not reader.signed
 
     def test_training_stops_without_better_agreement_and_keeps_the_best(self):
         rows = examples(16)
         opposite = lessons_of(rows, rows, sign=-1.0)
-        reader = L2E(epochs=40, learning_rate=5e-3, **SMALL).fit_lessons(tiny.classifier("bert"), rows, opposite)
+        reader = L2E(epochs=40, learning_rate=5e-3, **SMALL).fit_lessons(tiny.classifier(), rows, opposite)
         agreements = [epoch["agreement"] or 0.0 for epoch in reader.history]
         assert len(agreements) == int(np.argmax(agreements)) + 1 + module.PATIENCE < 40
 
@@ -194,8 +194,8 @@ class TestExplaining:
                 assert np.abs(attribution.scores).max() <= 2
 
     def test_the_student_is_given_the_class_to_explain(self):
-        classifier = tiny.classifier("bert")
-        reader = quick(tiny.classifier("bert"))
+        classifier = tiny.classifier()
+        reader = quick(tiny.classifier())
         no, yes = (reader.explain(classifier, ["the warm fox"], [target])[0] for target in ("no", "yes"))
         assert (no.target, yes.target) == ("no", "yes")
         assert not np.allclose(no.scores, yes.scores)
@@ -203,9 +203,9 @@ class TestExplaining:
     @pytest.mark.gpu
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
     def test_cuda_agrees_with_the_cpu(self):
-        gpu = tiny.make_classifier("bert", device="cuda")
+        gpu = tiny.make_classifier(device="cuda")
         reader = quick(gpu, window=2)
         there = [a.scores for a in reader.explain(gpu, tiny.TEXTS)]
-        here = [a.scores for a in reader.explain(tiny.classifier("bert"), tiny.TEXTS)]
+        here = [a.scores for a in reader.explain(tiny.classifier(), tiny.TEXTS)]
         for a, b in zip(there, here, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-3)

@@ -8,7 +8,7 @@ import tiny
 import torch
 from marker_cases import features, task
 
-from explearn.core.errors import DataError, ModelError, ParamsError
+from explearn import DataError, ModelError, ParamsError
 from explearn.lens.features import batch_features
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, fit_model
@@ -17,13 +17,7 @@ from explearn.methods.consensus.signals import signals_of
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker import targets as targets_module
 from explearn.methods.marker.explainer import Marker
-from explearn.methods.marker.network import (
-    WITHOUT_MARKS,
-    Regime,
-    TrainingWords,
-    shift_in,
-    train_network,
-)
+from explearn.methods.marker.network import WITHOUT_MARKS, Regime, TrainingWords, shift_in, train_network
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import curriculum_for, read_sources
 from explearn_study.feature_files import read_features, write_features
@@ -75,7 +69,7 @@ class TestNetwork:
 
 class TestInDomain:
     def test_it_takes_the_marks_of_the_texts_predicted_right(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         wrong = next(label for label in of.labels if label != of.predict(["a dog"])[0])
         labelled = [("the fox", of.predict(["the fox"])[0]), ("a dog", wrong)]
         mine = ListedTask(of, labelled, gold={"train-1": (False, True), "train-2": (True, False)}, name="toy")
@@ -97,7 +91,7 @@ class TestInDomain:
     def test_it_reads_the_layers_that_the_task_has(self):
         marker = Marker(protocol="in_domain", epochs=1).learn(task(layers=[0, -1]))
         assert marker.layers == [0, 2]
-        assert len(marker.explain(tiny.classifier("bert"), tiny.TEXTS)) == len(tiny.TEXTS)
+        assert len(marker.explain(tiny.classifier(), tiny.TEXTS)) == len(tiny.TEXTS)
 
 
 class TestUniversal:
@@ -110,7 +104,7 @@ class TestUniversal:
 
     def test_targets_are_the_consensus_on_training_and_validation_texts(self):
         other = task(name="other")
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         pair = ("the fox", of.predict(["the fox"])[0])
         mine = ListedTask(of, [pair], [pair], others=[other])
         curriculum = curriculum_for(mine, MarkerParams())
@@ -197,7 +191,7 @@ class TestExplaining:
                 np.testing.assert_array_equal(attribution.token_scores[shown == word], attribution.scores[word])
 
     def test_stored_features_give_the_scores_of_explain(self, tmp_path):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         marker = trained(of)
         examples = task(of=of).examples("train")
         write_features(tmp_path / "them.parquet", of, examples)

@@ -8,18 +8,15 @@ import pytest
 import tiny
 import torch
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.examples import Example
+from explearn import ComputeOptions, Example, TransformerPredictor, get_explainer
 from explearn.lens.features import feature_source
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.marker.network import TrainingWords, train_network
-from explearn.methods.registry import get_explainer
 from explearn.metrics.params import SanityParams
 from explearn.metrics.sanity import check_methods
-from explearn.predictors.transformer import TransformerPredictor
 
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "the", "old")
 TELLING = "fox"
@@ -42,7 +39,7 @@ def trained_on(permuted):
     if permuted:
         order = np.random.default_rng(2).permutation(len(examples))
         examples = [replace(e, label=examples[i].label) for e, i in zip(examples, order, strict=True)]
-    made = tiny.make_classifier("bert")
+    made = tiny.make_classifier()
     encodings, labels = made.encode_labelled(examples)
     batch = made.batch(encodings)
     wanted = torch.tensor(labels)

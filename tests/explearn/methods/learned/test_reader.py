@@ -8,9 +8,8 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.attribution import Attribution
+from explearn import Attribution, DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.certificate import Certificate, certify
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.reader.certificate import Certifier
@@ -33,12 +32,12 @@ def task(of, count=40, held_out=40, **options):
 
 @pytest.fixture(scope="module")
 def trained():
-    return Reader(**QUICK).learn(task(tiny.classifier("bert")))
+    return Reader(**QUICK).learn(task(tiny.classifier()))
 
 
 class TestAnswers:
     def test_answers_are_those_of_the_text_without_the_words(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         (encoding,) = of.encode(["unbelievably slow fox"])
         (one,) = ask(of, [encoding], [6], 0)
         expected = [encoding.delete([word for word in range(3) if not row[word]]) for row in one.kept]
@@ -83,9 +82,9 @@ class TestCertificate:
 
 class TestRepair:
     def test_with_every_set_of_words_it_gives_shapley_values_wherever_it_starts(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         text = "slow fox castle sea"
-        (expected,) = explearn.get_explainer("kernel_shap", removal="delete").explain(of, [text], [0])
+        expected = explearn.explain(of, text, "kernel_shap", 0, removal="delete")
         (one,) = ask(of, of.encode([text]), [40_000], 0)
         for start in (np.zeros(len(of.encode([text])[0])), np.linspace(-1, 1, len(of.encode([text])[0]))):
             actual = word_sums(repaired(start, one, 0), one.text)
@@ -106,7 +105,7 @@ def explained(method, of, given=tiny.TEXTS, *targets):
 
 class TestExplaining:
     def test_it_comes_back_with_its_certificate(self, trained, tmp_path):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         trained.save_pretrained(tmp_path / "reader")
         again = explearn.load(tmp_path / "reader")
         for one, other in zip(explained(trained, of), explained(again, of), strict=True):
@@ -115,7 +114,7 @@ class TestExplaining:
             assert Attribution.from_dict(one.to_dict()).certificate == one.certificate
 
     def test_neither_padding_nor_the_batch_changes_a_score_and_every_class_has_its_own(self, trained):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         together = explained(trained, of)
         for text, one in zip(tiny.TEXTS, together, strict=True):
             np.testing.assert_allclose(explained(trained, of, [text])[0].scores, one.scores, atol=1e-5)
@@ -123,7 +122,7 @@ class TestExplaining:
         assert (no.scores != yes.scores).all() and no.signed and no.aggregation == "sum"
 
     def test_a_budget_moves_scores_towards_the_classifier_s_own_answers(self, trained, tmp_path):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         given = texts(6, 9)
         trained.save_pretrained(tmp_path / "reader")
         mended = explearn.load(tmp_path / "reader", budget=400)
@@ -139,11 +138,11 @@ class TestExplaining:
         trained.save_pretrained(tmp_path / "reader")
         for budget in (0, 8):
             method = explearn.load(tmp_path / "reader", budget=budget)
-            (one,) = explained(method, tiny.classifier("bert"), [text])
+            (one,) = explained(method, tiny.classifier(), [text])
             assert np.isfinite(one.filled()).all()
 
     def test_it_certifies_words_only(self, trained):
-        (one,) = trained.explain(tiny.classifier("bert"), ["the slow fox. a warm sea."], unit="sentence")
+        (one,) = trained.explain(tiny.classifier(), ["the slow fox. a warm sea."], unit="sentence")
         assert one.certificate is None
 
     def test_few_validation_texts_give_no_certificate(self):
@@ -152,7 +151,7 @@ class TestExplaining:
         assert all(np.ptp(one.scores) > 0 and one.certificate is None for one in attributions)
 
     def test_another_method_s_scores_are_learned(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         of_task = task(of, 150, 0)
         student = Reader(teacher="occlusion", width=64, epochs=40, learning_rate=3e-3).learn(of_task)
         lessons = of_task.lessons("occlusion").by_split["train"][:30]
@@ -167,7 +166,7 @@ class TestExplaining:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     """One that has learned that words 0 to 3 of WORDS are marked, too."""
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     train = texts(60, 60)
     pairs = list(zip(train, of.predict(train), strict=True))
     gold = {f"train-{n}": [w in WORDS[:4] for w in text.split()] for n, text in enumerate(train, start=1)}
@@ -180,7 +179,7 @@ def both(tmp_path_factory):
 
 class TestMarks:
     def test_aim_chooses_between_the_classifier_and_the_marks(self, both):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         text = "fox unbelievably castle lazy box warm"
         uses, marks, mixed = (explained(explearn.load(both, aim=aim), of, [text])[0] for aim in (1, 0, 0.5))
         assert uses.certificate is not None and marks.certificate is None and mixed.certificate is None
@@ -236,14 +235,14 @@ class TestAFunction:
 
 class TestMistakes:
     def test_what_cannot_be_learned(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         with pytest.raises(DataError, match="has 2 training texts of two words or more; expected 5 at least"):
             Reader(**QUICK).learn(task(of, 2, 0))
         for weight, error, message in (
             (torch.nan, ModelError, "finite"),
             (0.0, DataError, "is the same whichever words are left out"),
         ):
-            broken = tiny.make_classifier("bert")
+            broken = tiny.make_classifier()
             broken.model.classifier.weight.data.fill_(weight)
             with pytest.raises(error, match=message):
                 Reader(**QUICK).learn(task(broken))
@@ -253,7 +252,7 @@ class TestMistakes:
     @pytest.mark.parametrize("teacher", ["answers", "attcat"])
     def test_texts_of_one_class_alone_are_said_to_be_so(self, teacher, caplog):
         of = tiny.classifier("bert", 3)
-        alike = tiny.make_classifier("bert")
+        alike = tiny.make_classifier()
         alike.model.classifier.bias.data += torch.tensor([9.0, 0.0])
         for classifier, said in ((alike, True), (of, False)):
             caplog.clear()
