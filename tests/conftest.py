@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items):
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     first = ("test_pipeline.py", "test_bad_input.py", "test_outputs.py")
     items.sort(key=lambda item: (first.index(item.path.name) if item.path.name in first else 3, item.path not in slow))
+
+
+def pytest_collection_finish():
+    """Leave what is loaded by now out of collections of garbage, of which a comparison makes one a method."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

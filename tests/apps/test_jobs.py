@@ -70,42 +70,50 @@ class TestResults:
 
 KILLED = """
 import os, signal, sys
-from explearn_apps.jobs import explaining
-from explearn_apps.jobs import run
-
-kind, count = sys.argv[1], int(sys.argv[2])
-real, write, calls = explaining.write_part, run.JobManifest.write, [0]
+import transformers.models.bert.modeling_bert
+from explearn.cli.app import app
+from explearn.predictors.pretrained import load_classifier
+from explearn_apps.jobs import explaining, run
 
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def part(folder, file, first, lines):
-    calls[0] += 1
-    if kind == "writing" and calls[0] == count:
-        def cut():
-            for number, explained in enumerate(lines):
-                if number == 50:
-                    die()
-                yield explained
-        return real(folder, file, first, cut())
-    written = real(folder, file, first, lines)
-    if kind == "written" and calls[0] == count:
-        die()
-    return written
+def disturb(kind, count):
+    real, write, calls = explaining.write_part, run.JobManifest.write, [0]
+
+    def part(folder, file, first, lines):
+        calls[0] += 1
+        if kind == "writing" and calls[0] == count:
+            def cut():
+                for number, explained in enumerate(lines):
+                    if number == 50:
+                        die()
+                    yield explained
+            return real(folder, file, first, cut())
+        written = real(folder, file, first, lines)
+        if kind == "written" and calls[0] == count:
+            die()
+        return written
+
+    def manifest(self, folder):
+        write(self, folder)
+        if kind == "listed" and calls[0] == count:
+            die()
+
+    explaining.write_part, run.JobManifest.write = part, manifest
 
 
-def manifest(self, folder):
-    write(self, folder)
-    if kind == "listed" and calls[0] == count:
-        die()
-
-
-explaining.write_part, run.JobManifest.write = part, manifest
-from explearn.cli.app import app
-app(sys.argv[3:])
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        kind, count = line.split()
+        disturb(kind, int(count))
+        app(sys.argv[1:])
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+"""Runs a job in a child that kills itself, for each line that it is given: what jobs load is loaded once."""
 
 
 @pytest.mark.slow
@@ -113,25 +121,21 @@ app(sys.argv[3:])
 def test_three_kills_change_no_bit_and_lose_no_part(tiny_folder, texts, whole, tmp_path, repository):
     output = tmp_path / "out"
     given = arguments(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
-    path = os.pathsep.join([str(repository / "src"), os.environ.get("PYTHONPATH", "")])
     finished = {}
-    # In the middle of the third part; with the sixth in place and not yet in the manifest; right after the ninth.
-    for kind, count, parts in (("writing", 3, 2), ("written", 4, 5), ("listed", 4, 9)):
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, kind, str(count), *given],
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=280,
-            check=False,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        listed = json.loads((output / "_manifest.json").read_text())["parts"]
-        assert len(listed) == parts
-        assert not (output / "_SUCCESS").exists()
-        files = {part["file"]: (output / part["file"]).stat().st_ino for part in listed.values()}
-        assert finished.items() <= files.items(), "a finished part was written again"
-        finished = files
+    command = [sys.executable, "-c", KILLED, *given]
+    path = os.pathsep.join([str(repository / "src"), os.environ.get("PYTHONPATH", "")])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **pipes) as jobs:
+        # In the middle of the third part; with the sixth in place and not yet in the manifest; right after the ninth.
+        for kind, count, parts in (("writing", 3, 2), ("written", 4, 5), ("listed", 4, 9)):
+            print(kind, count, file=jobs.stdin, flush=True)
+            assert jobs.stdout.readline() == f"{-signal.SIGKILL}\n"
+            listed = json.loads((output / "_manifest.json").read_text())["parts"]
+            assert len(listed) == parts
+            assert not (output / "_SUCCESS").exists()
+            files = {part["file"]: (output / part["file"]).stat().st_ino for part in listed.values()}
+            assert finished.items() <= files.items(), "a finished part was written again"
+            finished = files
     explain(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
     assert joined(output) == joined(whole)
     parts = {f"part-{number:05d}.parquet" for number in range(11)}

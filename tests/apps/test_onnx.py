@@ -31,7 +31,7 @@ onnx = pytest.importorskip("onnx")
 
 CASES = {
     # Name -> architecture, method, its options, the classifier's configuration.
-    "bert marker": ("bert", "marker_in_domain", {}, {}),
+    "bert marker": ("bert", "marker_in_domain", {}, {"num_hidden_layers": 1}),
     "roberta paper": ("roberta", "expnet", {}, {"num_hidden_layers": 1}),
     "bert reader": (
         "bert",

@@ -6,6 +6,7 @@ itself is never loaded beforehand. The children of one server share a hash seed:
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -143,4 +144,5 @@ if __name__ == "__main__":
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     assert not any(name.partition(".")[0] == "explearn" for name in sys.modules)
+    gc.freeze()
     serve(sys.argv[1])
