@@ -1,12 +1,9 @@
 """What all tests share."""
 
-from __future__ import annotations
-
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -24,7 +21,7 @@ settings.register_profile("explearn", deadline=None)
 settings.load_profile("explearn")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Slow files come first: begun last, one would keep a core busy and let the others wait.
 
     The two that share the fixture `finished` follow each other on one core, while another is busy with the longest.
@@ -35,14 +32,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (first.index(item.path.name) if item.path.name in first else 3, item.path not in slow))
 
 
+def pytest_collection_finish():
+    """Leave what is loaded by now out of collections of garbage, of which a comparison makes one a method."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
-def repository() -> Path:
+def repository():
     """The root of the checkout."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
-def shared_dir() -> Path:
+def shared_dir():
     """The development data beside the checkout; skips the test where there is none."""
     path = ROOT.parent / "shared"
     if not (path / "datasets").is_dir():
@@ -51,7 +54,7 @@ def shared_dir() -> Path:
 
 
 @pytest.fixture
-def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub_cache(tmp_path, monkeypatch):
     """A fresh cache for the datasets library, so that tests neither read nor fill the user's."""
     import datasets
 
@@ -61,10 +64,10 @@ def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run_python() -> Callable[[str], str]:
+def run_python():
     """Run a snippet in a fresh interpreter; what it prints."""
 
-    def run(code: str) -> str:
+    def run(code):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -73,7 +76,7 @@ def run_python() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_folder(tmp_path_factory):
     """A tiny BERT classifier of three classes, as save_pretrained writes it. Tests leave it as it is."""
     import tiny
 

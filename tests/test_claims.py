@@ -4,12 +4,8 @@ README names a run's figure in two ways: in its table of methods, and in bracket
 "`marker` (F1 top-K 0.543, AUROC 0.776)". All figures are means over the run's tasks.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -31,7 +27,7 @@ COUNTED = re.compile(r"of the (\d+) methods")
 Claim = tuple[str, str, float]
 
 
-def claims(readme: str) -> Iterator[Claim]:
+def claims(readme):
     """Yield method, metric and figure."""
     for row in ROW.finditer(readme):
         for metric, value in zip(COLUMNS, row.groups()[1:], strict=True):
@@ -42,7 +38,7 @@ def claims(readme: str) -> Iterator[Claim]:
             yield brackets[1], NAMES[name], float(value)
 
 
-def faults(readme: str, run: Mapping[str, Any]) -> list[str]:
+def faults(readme, run):
     """Return what README says otherwise than the run, and figures that it does not attribute to a method."""
     found = []
     stated = list(claims(readme))

@@ -4,8 +4,6 @@ Here the programs' own parsers read them. What takes seconds is run by the test 
 tutorials, ...).
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import importlib
@@ -13,19 +11,19 @@ import re
 import runpy
 import sys
 import tomllib
-from typing import Any
 
 import pytest
 import typer
 import yaml
-from doc_commands import Command, commands, fences, mentions, pages
+from doc_commands import commands, fences, mentions, pages
 from places import ROOT
 
 import explearn
 from explearn.cli.app import app
 
-COMMANDS, MENTIONS = commands(ROOT), mentions(ROOT)
-EXPLEARN: Any = typer.main.get_command(app)
+COMMANDS = commands(ROOT)
+MENTIONS = mentions(ROOT)
+EXPLEARN = typer.main.get_command(app)
 ANY = {"git", "source", "export", "curl", "grep", "openssl"}
 """Programs of everybody's shell, whose arguments are not looked at."""
 
@@ -34,18 +32,19 @@ class Parsed(Exception):
     """The arguments were read; nothing more is to happen."""
 
 
-def of(program: str, actual: list[Command] = COMMANDS) -> list[Command]:
+def of(program, actual=COMMANDS):
     return list({command.words: command for command in actual if command.words[0] == program}.values())
 
 
-def test_programs_are_those_that_are_checked_here() -> None:
+def test_programs_are_those_that_are_checked_here():
     assert {command.words[0] for command in COMMANDS} <= {"explearn", "dvc", "make", "python", "pip", *ANY}
     assert len(of("explearn")) > 40 and len(of("dvc")) > 20 and len(of("python")) > 8 and len(of("make")) > 3
 
 
 @pytest.mark.parametrize("command", of("explearn"), ids=str)
-def test_explearn_takes_it(command: Command) -> None:
-    group, words = EXPLEARN, list(command.words[1:])
+def test_explearn_takes_it(command):
+    group = EXPLEARN
+    words = list(command.words[1:])
     while hasattr(group, "commands"):
         assert words and words[0] in group.commands, command
         group = group.commands[words.pop(0)]
@@ -53,8 +52,9 @@ def test_explearn_takes_it(command: Command) -> None:
 
 
 @pytest.mark.parametrize("command", of("explearn", MENTIONS), ids=str)
-def test_what_the_text_names_of_explearn_is_there(command: Command) -> None:
-    group, words = EXPLEARN, list(command.words[1:])
+def test_what_the_text_names_of_explearn_is_there(command):
+    group = EXPLEARN
+    words = list(command.words[1:])
     while hasattr(group, "commands") and words and words[0] != "...":
         assert words[0] in group.commands, command
         group = group.commands[words.pop(0)]
@@ -63,7 +63,7 @@ def test_what_the_text_names_of_explearn_is_there(command: Command) -> None:
 
 
 @pytest.mark.parametrize("command", of("python") + of("python", MENTIONS), ids=str)
-def test_a_script_takes_it(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_takes_it(command, monkeypatch):
     script, *arguments = command.words[1:]
     if script == "stages/NAME.py":
         return
@@ -79,11 +79,11 @@ def test_a_script_takes_it(command: Command, monkeypatch: pytest.MonkeyPatch) ->
         return
     parse = argparse.ArgumentParser.parse_args
 
-    def only_parse(self: argparse.ArgumentParser, *given: Any) -> None:
+    def only_parse(self, *given):
         parse(self, *given)
         raise Parsed
 
-    def not_run(*_: Any) -> None:
+    def not_run(*_):
         raise Parsed
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
@@ -94,7 +94,7 @@ def test_a_script_takes_it(command: Command, monkeypatch: pytest.MonkeyPatch) ->
         runpy.run_path(str(path), run_name="__main__")
 
 
-def test_dvc_takes_it() -> None:
+def test_dvc_takes_it():
     from dvc.cli import parse_args
 
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
@@ -108,14 +108,14 @@ def test_dvc_takes_it() -> None:
                 assert target.split("@")[0] in stages or target.startswith("data/"), command
 
 
-def test_make_has_the_targets() -> None:
+def test_make_has_the_targets():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     for command in of("make") + of("make", MENTIONS):
         named = {word for word in command.words[1:] if "=" not in word}
         assert named <= targets, command
 
 
-def test_pip_installs_extras_that_there_are() -> None:
+def test_pip_installs_extras_that_there_are():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     for page in pages(ROOT):
         for names in re.findall(r"explearn\[([\w,]+)\]", page.read_text(encoding="utf-8")):
@@ -127,7 +127,7 @@ OTHERS = ("mlflow",)
 
 
 @pytest.mark.parametrize(("page", "code"), fences(ROOT, "python"))
-def test_python_compiles_and_what_it_imports_is_there(page: str, code: str) -> None:
+def test_python_compiles_and_what_it_imports_is_there(page, code):
     tree = ast.parse(code)
     compile(tree, page, "exec")
     for node in ast.walk(tree):

@@ -1,13 +1,9 @@
 """Links, parameters and environment variables that the documentation names are there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from itertools import pairwise
-from pathlib import Path
 
-import pytest
 import yaml
 from doc_commands import pages
 from dvc.utils.hydra import get_hydra_sweeps
@@ -15,13 +11,13 @@ from dvc.utils.hydra import get_hydra_sweeps
 from explearn_study.params import Params
 
 
-def anchors(page: Path) -> set[str]:
+def anchors(page):
     """What a code host makes of a page's headings."""
     headings = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_links_between_pages_lead_somewhere(repository: Path) -> None:
+def test_links_between_pages_lead_somewhere(repository):
     for page in pages(repository):
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             if re.match(r"[a-z]+:", target):
@@ -32,7 +28,7 @@ def test_links_between_pages_lead_somewhere(repository: Path) -> None:
             assert not anchor or anchor in anchors(actual), f"{page.name}: {target}"
 
 
-def commands(repository: Path) -> list[str]:
+def commands(repository):
     """The overrides of every `dvc exp run` that the documentation and the profiles name."""
     actual = []
     for path in (repository / "README.md", *sorted((repository / "docs").rglob("*.md"))):
@@ -48,9 +44,7 @@ def commands(repository: Path) -> list[str]:
     return sorted({shlex.join(names) for names in overrides if names and not open_ended.search(" ".join(names))})
 
 
-def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repository, monkeypatch):
     monkeypatch.syspath_prepend(repository / "scripts")
     from compose_params import compose
 
@@ -65,7 +59,7 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(
             raise AssertionError(f"dvc exp run with {overrides}") from error
 
 
-def test_the_page_of_environment_variables_has_all_that_there_are(repository: Path) -> None:
+def test_the_page_of_environment_variables_has_all_that_there_are(repository):
     variable = re.compile(r"\bEXPLEARN_[A-Z_]*[A-Z]\b")
     code = [path for folder in ("src", "stages") for path in (repository / folder).rglob("*.py")]
     read = {name for path in code for name in variable.findall(path.read_text(encoding="utf-8"))}

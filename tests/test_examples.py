@@ -1,29 +1,26 @@
 """Every public function and class has an example in its docstring, which does what it says."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
-from pathlib import Path
 
 import pytest
 
 import explearn
 
 
-def is_error(name: str) -> bool:
+def is_error(name):
     public = getattr(explearn, name)
     return inspect.isclass(public) and issubclass(public, Exception)
 
 
 @pytest.mark.parametrize("name", [name for name in explearn.__all__ if not is_error(name)])
-def test_the_example_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("explearn.methods.registry._registered", {})
     written = inspect.cleandoc(getattr(explearn, name).__doc__ or "")
     assert ">>>" in written, f"explearn.{name} has no example"
     example = doctest.DocTestParser().get_doctest(written, {}, name, None, 0)
-    report: list[str] = []
+    report = []
     result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(
         example, out=report.append
     )

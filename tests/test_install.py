@@ -1,7 +1,5 @@
 """`pip install explearn`: what the wheel holds, how much it brings, and that its core works without any extra."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -11,8 +9,6 @@ import sys
 import tomllib
 import zipfile
 from importlib.metadata import packages_distributions
-from pathlib import Path
-from typing import Any
 
 import grimp
 import pytest
@@ -23,23 +19,22 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from places import ROOT
 
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError, get_explainer
 from explearn.core.extras import MissingExtraError, check_installed, need
-from explearn.methods.registry import get_explainer
 from explearn.testing import tiny
 
 MOST_PACKAGES = 60
 OURS = ("explearn", "explearn_study", "explearn_apps")
 SOURCES = [path for name in OURS for path in (ROOT / "src" / name).rglob("*.py")]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PROJECT: dict[str, Any] = PYPROJECT["project"]
-EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 BROUGHT = {"tokenizers": "transformers", "pydantic_core": "pydantic"}
 """Packages that a direct dependency is known to bring, and that are imported without being named."""
 
 
-def names(requirements: list[str]) -> set[str]:
+def names(requirements):
     return {canonicalize_name(Requirement(line).name) for line in requirements}
 
 
@@ -47,12 +42,12 @@ CORE = names(PROJECT["dependencies"])
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
-def session(wheel: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def session(wheel, tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("core")
     python = make_core_venv(folder / "venv", wheel)
     work = folder / "work"
@@ -67,7 +62,7 @@ def session(wheel: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFac
     return document
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
     source = ROOT / "src"
@@ -76,7 +71,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {"explearn/py.typed", "explearn/methods/index.json", "explearn/cli/demo/headlines.jsonl"} <= inside
 
 
-def test_the_core_brings_few_packages() -> None:
+def test_the_core_brings_few_packages():
     # torch's build for CUDA brings some twenty of NVIDIA's on Linux; they are torch's choice, not the core's.
     brought = {name for name in closure(PROJECT["dependencies"]) if not name.startswith(("nvidia-", "cuda-", "triton"))}
     assert len(brought) + len({"explearn", "pip"}) <= MOST_PACKAGES
@@ -85,21 +80,21 @@ def test_the_core_brings_few_packages() -> None:
     assert only <= extras and not only & brought
 
 
-def test_torch_is_a_range_for_users_and_one_version_for_make_install() -> None:
+def test_torch_is_a_range_for_users_and_one_version_for_make_install():
     (torch,) = (Requirement(line) for line in PROJECT["dependencies"] if line.startswith("torch"))
     assert [part.operator for part in torch.specifier] == [">="]
     (locked,) = map(Requirement, PYPROJECT["tool"]["uv"]["constraint-dependencies"])
     assert locked.name == "torch" and [part.operator for part in locked.specifier] == ["=="]
 
 
-def test_the_lock_has_hashes_of_every_package_but_torch() -> None:
+def test_the_lock_has_hashes_of_every_package_but_torch():
     packages = re.findall(r"^(\S+)==", LOCK, re.M)
     hashed = re.findall(r"^(\S+)==[^\n]* \\\n    --hash=sha256:[0-9a-f]{64}(?: \\)?$", LOCK, re.M)
     assert hashed == packages
     assert "torch" not in packages
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     # The keys that the format 1.2.0 asks for, and those that must agree with the package.
     assert citation["cff-version"] == "1.2.0" and citation["message"] and citation["title"] and citation["authors"]
@@ -108,7 +103,7 @@ def test_the_citation_is_of_this_version() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: Any) -> None:
+def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session):
     explained = session["explained"]
     for name, actual in explained.items():
         assert actual["code"] == (2 if name == "verify" else 0), (name, actual)
@@ -122,7 +117,7 @@ def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_core_does_from_python_what_the_docs_promise(session: Any) -> None:
+def test_the_core_does_from_python_what_the_docs_promise(session):
     actual = session["python"]
     assert actual["words"] == TEXT.split()
     assert actual["rationale"] and actual["names"] == []
@@ -130,7 +125,7 @@ def test_the_core_does_from_python_what_the_docs_promise(session: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_each_extra_that_is_missing_is_one_sentence_that_names_it(session: Any) -> None:
+def test_each_extra_that_is_missing_is_one_sentence_that_names_it(session):
     for case, actual in session["missing"].items():
         extra, package, _ = case.split()
         sentence = f"needs the package {package}, which is not installed; pip install 'explearn[{extra}]'\n"
@@ -138,7 +133,7 @@ def test_each_extra_that_is_missing_is_one_sentence_that_names_it(session: Any) 
         assert actual["err"].count("\n") == 1 and actual.get("import", True), case
 
 
-def test_an_import_error_by_itself_says_which_extra() -> None:
+def test_an_import_error_by_itself_says_which_extra():
     with pytest.raises(ImportError) as caught:
         need("no_such_package.part", extra="onnx", what="the graph")
     assert isinstance(caught.value, MissingExtraError)
@@ -151,16 +146,14 @@ def test_an_import_error_by_itself_says_which_extra() -> None:
 
 
 @pytest.mark.parametrize(("method", "package"), [("lime", "lime"), ("shap", "shap"), ("kernel_shap", "shap")])
-def test_a_method_whose_library_is_missing_cannot_explain(
-    method: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_method_whose_library_is_missing_cannot_explain(method, package, monkeypatch):
     """So a comparison leaves it out, with the reason."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UnsupportedError, match=rf"^{method} needs the package {package}, .*explearn\[baselines\]"):
-        get_explainer(method).check_explains(tiny.classifier("bert"))
+        get_explainer(method).check_explains(tiny.classifier())
 
 
-def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra() -> None:
+def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra():
     graph = grimp.build_graph(*OURS, include_external_packages=True, exclude_type_checking_imports=True)
     imported = {module for module in graph.modules if graph.is_module_squashed(module)} - sys.stdlib_module_names
     brought_by = packages_distributions()
@@ -170,7 +163,7 @@ def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra() -> No
         assert packages & named or BROUGHT.get(module) in CORE, f"{module}: no requirement of pyproject.toml brings it"
 
 
-def test_what_is_asked_for_is_what_the_extra_brings() -> None:
+def test_what_is_asked_for_is_what_the_extra_brings():
     asked = re.compile(r"""(?:need|check_installed)\(((?:"[\w.]+", )+)extra="(\w+)\"""")
     actual = [match.groups() for source in SOURCES for match in asked.finditer(source.read_text(encoding="utf-8"))]
     brought_by = packages_distributions()
@@ -181,7 +174,7 @@ def test_what_is_asked_for_is_what_the_extra_brings() -> None:
             assert brought & names(EXTRAS[extra]), f"the extra {extra} does not name {package}"
 
 
-def test_no_string_names_a_module_of_another_house_or_of_a_layer_above() -> None:
+def test_no_string_names_a_module_of_another_house_or_of_a_layer_above():
     """As importlib takes them: import-linter reads import statements alone."""
     layers = PYPROJECT["tool"]["importlinter"]["contracts"][1]["layers"]
     depth = {name: place for place, layer in enumerate(layers) for name in layer.split(" | ")}

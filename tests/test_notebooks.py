@@ -1,10 +1,5 @@
 """The notebooks under examples/ run from top to bottom and show what they say."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from places import ROOT
 
@@ -26,8 +21,8 @@ classifier.demo_classifier = functools.cache(classifier.demo_classifier)
 
 
 @pytest.mark.parametrize("name", ["compare.ipynb", "explain.ipynb"])
-def test_it_is_stored_with_its_output(name: str) -> None:
-    read: Any = nbformat.read(FOLDER / name, as_version=4)
+def test_it_is_stored_with_its_output(name):
+    read = nbformat.read(FOLDER / name, as_version=4)
     nbformat.validate(read)
     shown = [str(cell.outputs) for cell in read.cells if cell.cell_type == "code"]
     # The first cell of compare.ipynb shows nothing.
@@ -36,11 +31,12 @@ def test_it_is_stored_with_its_output(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_they_run_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_run_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    cells, shown = [nbformat.v4.new_code_cell(SETUP)], []
+    cells = [nbformat.v4.new_code_cell(SETUP)]
+    shown = []
     for name in ("explain.ipynb", "compare.ipynb"):
-        read: Any = nbformat.read(FOLDER / name, as_version=4)
+        read = nbformat.read(FOLDER / name, as_version=4)
         code = [nbformat.v4.new_code_cell(cell.source) for cell in read.cells if cell.cell_type == "code"]
         cells += [nbformat.v4.new_code_cell("%reset -f"), *code]
         shown += code

@@ -1,9 +1,6 @@
 """The reference of docs/explearn/api.md, read as mkdocstrings does, has every parameter of every public function."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 
 import griffe
 import pytest
@@ -16,7 +13,7 @@ PAGE = (ROOT / "docs/explearn/api.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def packages() -> griffe.ModulesCollection:
+def packages():
     loader = griffe.GriffeLoader(
         search_paths=[ROOT / "src"], docstring_parser="google", docstring_options={"warnings": False}
     )
@@ -26,14 +23,14 @@ def packages() -> griffe.ModulesCollection:
     return loader.modules_collection
 
 
-def everything_in(owner: griffe.Object) -> Iterator[griffe.Object]:
+def everything_in(owner):
     for member in owner.members.values():
         if not member.is_alias:
             yield member
             yield from everything_in(member)
 
 
-def entries(documented: griffe.Object, section: griffe.DocstringSectionKind) -> list[str] | None:
+def entries(documented, section):
     """Return the names in a section of a docstring; None if there is no such section."""
     if documented.docstring is None:
         return None
@@ -43,18 +40,16 @@ def entries(documented: griffe.Object, section: griffe.DocstringSectionKind) -> 
     return None
 
 
-def parameters(function: griffe.Object) -> list[str]:
+def parameters(function):
     return [parameter.name for parameter in function.parameters if parameter.name != "self"]
 
 
-def is_method_of_class(function: griffe.Object) -> bool:
+def is_method_of_class(function):
     return "classmethod" in function.labels
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_section_of_parameters_has_each_parameter_once_in_order(
-    package: str, packages: griffe.ModulesCollection
-) -> None:
+def test_a_section_of_parameters_has_each_parameter_once_in_order(package, packages):
     for documented in everything_in(packages[package]):
         described = entries(documented, griffe.DocstringSectionKind.parameters)
         if documented.is_function and described is not None:
@@ -63,7 +58,7 @@ def test_a_section_of_parameters_has_each_parameter_once_in_order(
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_section_of_attributes_names_attributes(package: str, packages: griffe.ModulesCollection) -> None:
+def test_a_section_of_attributes_names_attributes(package, packages):
     for documented in everything_in(packages[package]):
         described = entries(documented, griffe.DocstringSectionKind.attributes)
         for name in described or ():
@@ -71,11 +66,11 @@ def test_a_section_of_attributes_names_attributes(package: str, packages: griffe
 
 
 @pytest.mark.parametrize("name", explearn.__all__)
-def test_every_parameter_of_a_public_function_is_described(name: str, packages: griffe.ModulesCollection) -> None:
+def test_every_parameter_of_a_public_function_is_described(name, packages):
     public = packages[f"explearn.{name}"].final_target
     if public.is_function:
         assert entries(public, griffe.DocstringSectionKind.parameters) or not parameters(public)
 
 
-def test_the_page_has_every_public_name() -> None:
+def test_the_page_has_every_public_name():
     assert set(re.findall(r"^::: explearn\.(\w+)$", PAGE, re.M)) == set(explearn.__all__)

@@ -3,18 +3,14 @@
 Left out here: installing, the demo's training, serving, and the pipeline.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 import tiny
+from cli_cases import run
 from places import ROOT
-from typer.testing import CliRunner
 
-from explearn.cli.app import app
 from explearn.methods import registry
 from explearn.predictors import finetune
 
@@ -28,7 +24,7 @@ WRITTEN = {
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def encoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder")
     tiny.model("bert").bert.save_pretrained(folder)
     tiny.tokenizer("bert").save_pretrained(folder)
@@ -37,7 +33,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_tutorial(page: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(finetune, "resolve_encoder", lambda name: str(encoder) if name == "embedded" else name)
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.chdir(tmp_path)
@@ -61,13 +57,13 @@ def test_a_tutorial(page: Path, encoder: Path, tmp_path: Path, monkeypatch: pyte
                 rows = re.findall(r'"label": "(\w+)"', (corpus / "topics.jsonl").read_text(encoding="utf-8"))
                 (tmp_path / table).write_text("text,label\n" + "".join(f"a {row} text,{row}\n" for row in rows))
                 words = ["finetune", "--texts", table, "--labels", "label", "--encoder", "embedded", "--out", words[2]]
-            done = CliRunner().invoke(app, words)
+            done = run(*words)
             assert done.exit_code == 0, (line, done.output)
     for name in WRITTEN[page.stem]:
         assert (tmp_path / name).exists(), name
 
 
-def test_tutorials_are_short() -> None:
+def test_tutorials_are_short():
     assert [page.stem for page in PAGES] == sorted(WRITTEN)
     for page in PAGES:
         assert len(page.read_text(encoding="utf-8").split()) <= MOST_WORDS, page.name

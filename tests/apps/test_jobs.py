@@ -1,7 +1,5 @@
 """Large jobs: `explearn job`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -11,22 +9,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import cli_cases
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
 from job_cases import TEXTS, arguments, explain, joined, random_texts, refused, small_batches  # noqa: F401
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
 from explearn.core.word_tables import WORD_SCHEMA, to_arrow
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory):
     """A Parquet file of texts of many lengths, with ids."""
     path = tmp_path_factory.mktemp("input") / "texts.parquet"
     rows = random_texts()
@@ -35,7 +31,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(tiny_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tiny_folder, texts, tmp_path_factory):
     """All in one part, without an interruption."""
     output = tmp_path_factory.mktemp("whole") / "out"
     explain(tiny_folder, texts, output, "--id-column", "key")
@@ -43,7 +39,7 @@ def whole(tiny_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 class TestResults:
-    def test_are_what_the_library_gives(self, tiny_folder: Path, whole: Path) -> None:
+    def test_are_what_the_library_gives(self, tiny_folder, whole):
         classifier = explearn.load_classifier(tiny_folder, device="cpu", max_tokens=150)
         expected = to_arrow(explearn.get_explainer("attn_lrp").explain(classifier, random_texts()))
         table = pq.read_table(whole / "part-00000.parquet")
@@ -51,16 +47,14 @@ class TestResults:
         assert table.drop(["id"]).equals(expected.drop(["id"]))
         assert table["id"].to_pylist() == [f"k{number}" for number in table["text"].to_pylist()]
 
-    def test_the_size_of_the_parts_changes_no_bit(
-        self, tiny_folder: Path, texts: Path, whole: Path, tmp_path: Path
-    ) -> None:
+    def test_the_size_of_the_parts_changes_no_bit(self, tiny_folder, texts, whole, tmp_path):
         said = explain(tiny_folder, texts, tmp_path, "--id-column", "key", "--shard-texts", "37")
         parts = sorted(tmp_path.glob("part-*"))
         assert len(parts) == -(-TEXTS // 37) and f"{len(parts)} parts" in said
         assert set(pq.read_table(parts[1])["text"].to_pylist()) == set(range(37, 74))
         assert joined(tmp_path) == joined(whole)
 
-    def test_several_methods_classes_and_pairs_stand_below_each_other(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_several_methods_classes_and_pairs_stand_below_each_other(self, tiny_folder, tmp_path):
         path = tmp_path / "pairs.jsonl"
         path.write_text('{"a": "quick fox", "b": "lazy dog"}\n{"a": "fair", "b": "slow dog"}\n', encoding="utf-8")
         more = ["--text-column", "a", "--pair-column", "b", "--method", "attcat", "--method", "raw_attention"]
@@ -76,70 +70,72 @@ class TestResults:
 
 KILLED = """
 import os, signal, sys
-from explearn_apps.jobs import explaining
-from explearn_apps.jobs import run
-
-kind, count = sys.argv[1], int(sys.argv[2])
-real, write, calls = explaining.write_part, run.JobManifest.write, [0]
+import transformers.models.bert.modeling_bert
+from explearn.cli.app import app
+from explearn.predictors.pretrained import load_classifier
+from explearn_apps.jobs import explaining, run
 
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def part(folder, file, first, lines):
-    calls[0] += 1
-    if kind == "writing" and calls[0] == count:
-        def cut():
-            for number, explained in enumerate(lines):
-                if number == 50:
-                    die()
-                yield explained
-        return real(folder, file, first, cut())
-    written = real(folder, file, first, lines)
-    if kind == "written" and calls[0] == count:
-        die()
-    return written
+def disturb(kind, count):
+    real, write, calls = explaining.write_part, run.JobManifest.write, [0]
+
+    def part(folder, file, first, lines):
+        calls[0] += 1
+        if kind == "writing" and calls[0] == count:
+            def cut():
+                for number, explained in enumerate(lines):
+                    if number == 50:
+                        die()
+                    yield explained
+            return real(folder, file, first, cut())
+        written = real(folder, file, first, lines)
+        if kind == "written" and calls[0] == count:
+            die()
+        return written
+
+    def manifest(self, folder):
+        write(self, folder)
+        if kind == "listed" and calls[0] == count:
+            die()
+
+    explaining.write_part, run.JobManifest.write = part, manifest
 
 
-def manifest(self, folder):
-    write(self, folder)
-    if kind == "listed" and calls[0] == count:
-        die()
-
-
-explaining.write_part, run.JobManifest.write = part, manifest
-from explearn.cli.app import app
-app(sys.argv[3:])
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        kind, count = line.split()
+        disturb(kind, int(count))
+        app(sys.argv[1:])
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+"""Runs a job in a child that kills itself, for each line that it is given: what jobs load is loaded once."""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
-def test_three_kills_change_no_bit_and_lose_no_part(
-    tiny_folder: Path, texts: Path, whole: Path, tmp_path: Path, repository: Path
-) -> None:
+def test_three_kills_change_no_bit_and_lose_no_part(tiny_folder, texts, whole, tmp_path, repository):
     output = tmp_path / "out"
     given = arguments(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
+    finished = {}
+    command = [sys.executable, "-c", KILLED, *given]
     path = os.pathsep.join([str(repository / "src"), os.environ.get("PYTHONPATH", "")])
-    finished: dict[str, int] = {}
-    # In the middle of the third part; with the sixth in place and not yet in the manifest; right after the ninth.
-    for kind, count, parts in (("writing", 3, 2), ("written", 4, 5), ("listed", 4, 9)):
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, kind, str(count), *given],
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=280,
-            check=False,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        listed = json.loads((output / "_manifest.json").read_text())["parts"]
-        assert len(listed) == parts
-        assert not (output / "_SUCCESS").exists()
-        files = {part["file"]: (output / part["file"]).stat().st_ino for part in listed.values()}
-        assert finished.items() <= files.items(), "a finished part was written again"
-        finished = files
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **pipes) as jobs:
+        # In the middle of the third part; with the sixth in place and not yet in the manifest; right after the ninth.
+        for kind, count, parts in (("writing", 3, 2), ("written", 4, 5), ("listed", 4, 9)):
+            print(kind, count, file=jobs.stdin, flush=True)
+            assert jobs.stdout.readline() == f"{-signal.SIGKILL}\n"
+            listed = json.loads((output / "_manifest.json").read_text())["parts"]
+            assert len(listed) == parts
+            assert not (output / "_SUCCESS").exists()
+            files = {part["file"]: (output / part["file"]).stat().st_ino for part in listed.values()}
+            assert finished.items() <= files.items(), "a finished part was written again"
+            finished = files
     explain(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
     assert joined(output) == joined(whole)
     parts = {f"part-{number:05d}.parquet" for number in range(11)}
@@ -148,28 +144,28 @@ def test_three_kills_change_no_bit_and_lose_no_part(
 
 class TestGoingOn:
     @pytest.fixture
-    def job(self, tiny_folder: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
+    def job(self, tiny_folder, tmp_path):
         path = tmp_path / "texts.txt"
         path.write_text("\n".join(random_texts(60)), encoding="utf-8")
         explain(tiny_folder, path, tmp_path / "out", "--shard-texts", "25")
         return tiny_folder, path, tmp_path / "out"
 
-    def test_a_finished_job_is_left_as_it_is(self, job: Any) -> None:
+    def test_a_finished_job_is_left_as_it_is(self, job):
         before = {path.name: path.stat().st_mtime_ns for path in job[2].iterdir()}
         explain(*job, "--shard-texts", "25")
         assert {path.name: path.stat().st_mtime_ns for path in job[2].iterdir()} == before
 
-    def test_a_part_that_was_changed_or_removed_is_written_again(self, job: Any) -> None:
+    def test_a_part_that_was_changed_or_removed_is_written_again(self, job):
         parts = sorted(job[2].glob("part-*"))
         before = [path.read_bytes() for path in parts]
         parts[0].write_bytes(before[0][:-1] + b"x")
         parts[1].unlink()
-        result = CliRunner().invoke(app, arguments(*job, "--shard-texts", "25"))
+        result = cli_cases.run(*arguments(*job, "--shard-texts", "25"))
         assert result.exit_code == 0
         assert f"{parts[0]}: has changed" in result.stderr
         assert [path.read_bytes() for path in parts] == before
 
-    def test_other_settings_another_classifier_and_another_input_are_refused(self, job: Any, tmp_path: Path) -> None:
+    def test_other_settings_another_classifier_and_another_input_are_refused(self, job, tmp_path):
         _, path, output = job
         before = {file.name: file.read_bytes() for file in output.iterdir()}
         refused("shard texts differ (then 25, now 30)", *job, "--shard-texts", "30")
@@ -180,21 +176,21 @@ class TestGoingOn:
         refused("input differs", *job, "--shard-texts", "25")
         assert {file.name: file.read_bytes() for file in output.iterdir()} == before
 
-    def test_a_number_that_cannot_be_used_again_is_named(self, job: Any) -> None:
+    def test_a_number_that_cannot_be_used_again_is_named(self, job):
         manifest = job[2] / "_manifest.json"
         content = json.loads(manifest.read_text())
         content["settings"]["threads"] = "1"
         manifest.write_text(json.dumps(content))
         refused(f"{manifest}, settings, field 'threads': got '1'", *job, "--shard-texts", "25")
 
-    def test_a_folder_may_have_a_name_that_is_not_utf_8(self, job: Any) -> None:
+    def test_a_folder_may_have_a_name_that_is_not_utf_8(self, job):
         output = job[2].with_name("out\udcff")
         explain(*job[:2], output, "--shard-texts", "25")
         assert len(list(output.glob("part-*"))) == 3
 
 
 class TestBadInput:
-    def test_one_sentence_names_file_row_and_field(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_one_sentence_names_file_row_and_field(self, tiny_folder, tmp_path):
         rows = tmp_path / "a.jsonl"
         rows.write_text('{"text": "one", "id": 1}\n{"text": "two", "id": [2]}\n')
         refused(f"{rows}, row 2, field 'id': got [2]", tiny_folder, rows, tmp_path / "out", "--id-column", "id")
@@ -205,26 +201,22 @@ class TestBadInput:
         assert not (tmp_path / "out").exists()
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
-    def test_a_pipe_is_no_regular_file(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_a_pipe_is_no_regular_file(self, tiny_folder, tmp_path):
         os.mkfifo(tmp_path / "a.txt")
         refused("is a pipe or a device; expected a", tiny_folder, tmp_path / "a.txt", tmp_path / "out")
 
-    def test_a_text_that_the_classifier_cannot_read_is_named_by_its_row(
-        self, tiny_folder: Path, tmp_path: Path
-    ) -> None:
+    def test_a_text_that_the_classifier_cannot_read_is_named_by_its_row(self, tiny_folder, tmp_path):
         path = tmp_path / "pairs.jsonl"
         rows = [{"text": "quick fox", "b": "lazy dog"}] * 520 + [{"text": "fox " * 90, "b": "dog " * 90}]
         path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         given = arguments(tiny_folder, path, tmp_path / "out", "--pair-column", "b", "--windows", "5")
-        result = CliRunner().invoke(app, [*given, "--shard-texts", "500"])
+        result = cli_cases.run(*given, "--shard-texts", "500")
         assert result.exit_code == 2
         assert f"error: {path}, row 521, field 'text': its shorter segment leaves no room" in result.stderr
         # What was finished stays.
         assert (tmp_path / "out" / "part-00000.parquet").is_file()
 
-    def test_a_bundle_of_another_classifier_or_with_other_options_is_refused(
-        self, tiny_folder: Path, tmp_path: Path
-    ) -> None:
+    def test_a_bundle_of_another_classifier_or_with_other_options_is_refused(self, tiny_folder, tmp_path):
         path = tmp_path / "a.txt"
         path.write_text("quick fox\n", encoding="utf-8")
         other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
@@ -237,7 +229,7 @@ class TestBadInput:
         explain(*job, tmp_path / "few")
         refused("methods differ", *job, tmp_path / "many")
 
-    def test_a_folder_with_other_things_is_refused(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_a_folder_with_other_things_is_refused(self, tiny_folder, tmp_path):
         (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "mine.txt").write_text("mine")
@@ -246,9 +238,7 @@ class TestBadInput:
         refused("damaged", tiny_folder, tmp_path / "a.txt", tmp_path / "out")
 
 
-def test_the_commands_of_the_page_work(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
-) -> None:
+def test_the_commands_of_the_page_work(tiny_folder, tmp_path, monkeypatch, repository):
     page = (repository / "docs" / "apps" / "large_jobs.md").read_text(encoding="utf-8")
     commands = [line for block in re.findall(r"```sh\n(.*?)```", page, re.S) for line in block.splitlines()]
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
@@ -263,7 +253,7 @@ def test_the_commands_of_the_page_work(
     Path("big.csv").write_text("body\nquick fox\nlazy dog\n", encoding="utf-8")
     Path("lines.txt").write_text("quick fox\nlazy dog\n", encoding="utf-8")
     for command in commands:
-        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        done = cli_cases.run(*shlex.split(command)[1:])
         assert done.exit_code == 0, done.output
     exec(code, {})
     assert {path.name for path in Path("both").iterdir()} == {"_SUCCESS", "_manifest.json", "part-00000.parquet"}

@@ -1,37 +1,37 @@
 """A classifier and its explainer in one ONNX graph give what PyTorch gives."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_cases
 import pytest
 import tiny
+from cli_cases import run
 from saying import complaint
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.attribution import Attribution
-from explearn.core.errors import ExplearnError, ModelError, ParamsError, UnsupportedError
-from explearn.core.extras import MissingExtraError
-from explearn.methods.base.learned import LearnedExplainer
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import (
+    Attribution,
+    ExplearnError,
+    LearnedExplainer,
+    MissingExtraError,
+    ModelError,
+    ParamsError,
+    TransformerPredictor,
+    UnsupportedError,
+)
 from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
 
 onnx = pytest.importorskip("onnx")
 
-CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+CASES = {
     # Name -> architecture, method, its options, the classifier's configuration.
-    "bert marker": ("bert", "marker_in_domain", {}, {}),
+    "bert marker": ("bert", "marker_in_domain", {}, {"num_hidden_layers": 1}),
     "roberta paper": ("roberta", "expnet", {}, {"num_hidden_layers": 1}),
     "bert reader": (
         "bert",
@@ -53,11 +53,11 @@ Made = tuple[Path, TransformerPredictor, LearnedExplainer]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+def made(tmp_path_factory):
     """An ONNX file with what it was exported from, by name of the case; each is exported once."""
-    done: dict[str, Made] = {}
+    done = {}
 
-    def find(name: str) -> Made:
+    def find(name):
         if name not in done:
             kind, method, options, config = CASES[name]
             of = onnx_cases.classifier(kind, **config)
@@ -83,7 +83,7 @@ EXACT = [
 ]
 
 
-def same(actual: Iterable[Attribution], expected: Iterable[Attribution]) -> None:
+def same(actual, expected):
     for one, other in zip(actual, expected, strict=True):
         for name in (*EXACT, "pair_start"):
             assert getattr(one, name) == getattr(other, name), name
@@ -96,7 +96,7 @@ def same(actual: Iterable[Attribution], expected: Iterable[Attribution]) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: str) -> None:
+def test_the_graph_explains_as_pytorch_does(made, name):
     path, of, explainer = made(name)
     reader = OnnxExplainer(path, threads=1)
     for texts in BATCHES:
@@ -110,7 +110,7 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
 
 
 @pytest.mark.slow
-def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
+def test_both_questions_are_in_one_file(made):
     path, of, explainer = made("bert reader, marks")
     explainer.save_pretrained(path.parent / "trained")
     for aim in (0.0, 0.3, 1.0):
@@ -123,7 +123,7 @@ def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
         OnnxExplainer(plain, aim=0)
 
 
-def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
+def test_what_the_file_says_of_itself(made):
     path, of, _ = made("bert marker")
     model = onnx.load(path)
     values = {value.name: value for value in (*model.graph.input, *model.graph.output)}
@@ -138,7 +138,7 @@ def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
     assert b"/src/explearn" not in path.read_bytes() and b"site-packages" not in path.read_bytes()
 
 
-def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made]) -> None:
+def test_reading_needs_neither_torch_nor_transformers(made):
     path, of, explainer = made("roberta paper")
     script = (
         "import json, sys\n"
@@ -152,13 +152,13 @@ def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made
 
 
 def test_the_page_and_a_bundle(
-    made: Callable[[str], Made],
-    tmp_path: Path,
-    repository: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    made,
+    tmp_path,
+    repository,
+    monkeypatch,
+    capsys,
+    caplog,
+):
     """docs/apps/onnx.md as it stands there; the graph is not traced again."""
     path, of, explainer = made("bert marker")
     monkeypatch.setattr(writing, "model_proto", lambda *_: _without_metadata(path))
@@ -168,7 +168,7 @@ def test_the_page_and_a_bundle(
     explainer.save_pretrained("my-marker")
     page = (repository / "docs/apps/onnx.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^explearn .*$", page, re.M)
-    done = CliRunner().invoke(app, shlex.split(command)[1:])
+    done = run(*shlex.split(command)[1:])
     assert done.exit_code == 0, done.output
     # One of the texts that a file is tried on is cut; nobody who exports gave it.
     assert not any("not read" in said for said in (done.output, *caplog.messages))
@@ -177,15 +177,15 @@ def test_the_page_and_a_bundle(
     assert "funny" in capsys.readouterr().out
 
     explearn.export("bundle", explainer="my-marker", classifier="my-classifier", with_classifier=True)
-    done = CliRunner().invoke(app, ["export-onnx", "--explainer", "bundle", "--out", "again.onnx"])
+    done = run("export-onnx", "--explainer", "bundle", "--out", "again.onnx")
     assert done.exit_code == 0, done.output
     same(OnnxExplainer("again.onnx").explain(tiny.TEXTS), explainer.explain(of, tiny.TEXTS))
 
 
-def test_what_cannot_be_exported_is_refused_by_name(tmp_path: Path) -> None:
+def test_what_cannot_be_exported_is_refused_by_name(tmp_path):
     gpt = tiny.classifier("gpt2")
-    refused: list[tuple[Any, Any, str]] = [
-        (explearn.get_explainer("attcat"), tiny.classifier("bert"), "attcat: cannot be exported to ONNX"),
+    refused = [
+        (explearn.get_explainer("attcat"), tiny.classifier(), "attcat: cannot be exported to ONNX"),
         (onnx_cases.explainer("marker_in_domain", gpt), gpt, "the last token"),
         (explearn.get_explainer("occlusion"), tiny.make_answerer(), "answers questions"),
         (explearn.get_explainer("rollout"), tiny.make_tagger(), "classifies tokens"),
@@ -197,9 +197,7 @@ def test_what_cannot_be_exported_is_refused_by_name(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_graph_that_gives_other_scores_is_not_written(
-    made: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_that_gives_other_scores_is_not_written(made, tmp_path, monkeypatch):
     path, of, explainer = made("bert marker")
     monkeypatch.setattr(writing, "model_proto", lambda *_: _without_metadata(path))
     wrong = onnx_cases.explainer("marker_in_domain", of, seed=5)
@@ -209,13 +207,13 @@ def test_a_graph_that_gives_other_scores_is_not_written(
     assert export_onnx(tmp_path / "a.onnx", explainer=explainer, classifier=of).is_file()
 
 
-def _without_metadata(path: Path) -> Any:
+def _without_metadata(path):
     model = onnx.load(path)
     del model.metadata_props[:]
     return model
 
 
-def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Path) -> None:
+def test_files_that_are_none_are_named(made, tmp_path):
     complaint(lambda: OnnxExplainer(tmp_path / "none.onnx"), "no such file")
     with pytest.raises(ModelError, match="no such file"):
         OnnxExplainer("x" * 5000)
@@ -226,7 +224,7 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
     onnx.save(_without_metadata(path), file)
     complaint(lambda: OnnxExplainer(file), "holds no explainer")
     complaint(lambda: OnnxExplainer(path, max_tokens=0), "max_tokens: ", "got 0")
-    changes: dict[str, dict[str, Any]] = {
+    changes = {
         "field 'format': got 2": {"format": 2},
         "'max_length'": {"max_length": 0},
         "'pad_token_id'": {"pad_token_id": 10**30},
@@ -241,7 +239,7 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
         complaint(lambda: OnnxExplainer(file), said)
 
 
-def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'explearn\[onnx\]'"):
         OnnxExplainer(tmp_path / "a.onnx")

@@ -1,18 +1,13 @@
 """Large jobs on a Ray cluster of this machine: `explearn job --ray N`."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from job_cases import explain, joined, random_texts, refused, small_batches  # noqa: F401
 
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 
 ray = pytest.importorskip("ray")
 
@@ -22,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def cluster():
     with pytest.MonkeyPatch.context() as environment:
         # Ray's workers step back before other processes: beside other tests they would get hardly any time.
         environment.setenv("RAY_worker_niceness", "0")
@@ -32,7 +27,7 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory):
     path = tmp_path_factory.mktemp("ray") / "texts.parquet"
     pq.write_table(pa.table({"text": random_texts(620)}), path)
     return path
@@ -40,7 +35,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.usefixtures("cluster")
 class TestOnACluster:
-    def test_two_workers_write_the_bytes_of_one_process(self, tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
+    def test_two_workers_write_the_bytes_of_one_process(self, tiny_folder, texts, tmp_path):
         explain(tiny_folder, texts, tmp_path / "local", "--shard-texts", "250")
         said = explain(tiny_folder, texts, tmp_path / "ray", "--shard-texts", "250", "--ray", "2")
         assert "620 texts" in said and "3 parts" in said
@@ -52,7 +47,7 @@ class TestOnACluster:
         explain(tiny_folder, texts, tmp_path / "ray", "--shard-texts", "250")
         assert joined(tmp_path / "ray") == joined(tmp_path / "local")
 
-    def test_a_text_that_a_worker_cannot_read_is_named_by_its_row(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_a_text_that_a_worker_cannot_read_is_named_by_its_row(self, tiny_folder, tmp_path):
         path = tmp_path / "pairs.jsonl"
         rows = [{"text": "quick fox", "b": "lazy dog"}] * 5 + [{"text": "fox " * 90, "b": "dog " * 90}]
         path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -60,17 +55,17 @@ class TestOnACluster:
         said = f"{path}, row 6, field 'text': its shorter segment leaves no room"
         refused(said, tiny_folder, path, tmp_path / "out", *more)
 
-    def test_a_classifier_that_no_worker_can_load_is_one_sentence(self, texts: Path, tmp_path: Path) -> None:
+    def test_a_classifier_that_no_worker_can_load_is_one_sentence(self, texts, tmp_path):
         (tmp_path / "empty").mkdir()
         refused(str(tmp_path / "empty"), tmp_path / "empty", texts, tmp_path / "out", "--ray", "auto")
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "two"])
-def test_no_number_of_workers_is_refused(tiny_folder: Path, texts: Path, tmp_path: Path, workers: str) -> None:
+def test_no_number_of_workers_is_refused(tiny_folder, texts, tmp_path, workers):
     refused(f"got {workers!r}", tiny_folder, texts, tmp_path / "out", "--ray", workers)
 
 
-def node(cpus: int, gpus: int = 0, alive: bool = True) -> dict[str, Any]:
+def node(cpus, gpus=0, alive=True):
     return {"Alive": alive, "Resources": {"CPU": float(cpus), "GPU": float(gpus)}}
 
 
@@ -91,12 +86,10 @@ class TestShares:
             ([node(1)], None, 2, (1, 0, 1, 2)),
         ],
     )
-    def test_are_one_a_device(
-        self, nodes: list[dict[str, Any]], workers: int | None, threads: int | None, expected: tuple[int, ...]
-    ) -> None:
+    def test_are_one_a_device(self, nodes, workers, threads, expected):
         share = share_of(nodes, workers, threads)
         assert (share.workers, share.gpus, share.cpus, share.threads) == expected
 
-    def test_more_than_the_gpus_are_refused(self) -> None:
+    def test_more_than_the_gpus_are_refused(self):
         with pytest.raises(ParamsError, match="got 5; expected at most 4, one for each GPU"):
             share_of([node(32, 4)], 5, None)

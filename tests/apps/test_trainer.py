@@ -1,10 +1,5 @@
 """The Trainer's callback: figures in its log, and the same training as without it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import tiny
 import torch
 import transformers
@@ -14,9 +9,10 @@ from explearn_apps.trainer import METRICS, CompareCallback
 TEXTS = [*tiny.TEXTS, "the fox is quick", "a lazy dog"]
 
 
-def trainer_of(folder: Path) -> Any:
+def trainer_of(folder):
     torch.manual_seed(0)
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer("bert")
+    model = tiny.model("bert")
+    tokenizer = tiny.tokenizer("bert")
     rows = [{**tokenizer(text), "labels": place % 2} for place, text in enumerate(TEXTS)]
     arguments = transformers.TrainingArguments(
         output_dir=str(folder), max_steps=4, eval_strategy="steps", eval_steps=2, report_to=[], use_cpu=True, seed=1,
@@ -25,7 +21,7 @@ def trainer_of(folder: Path) -> Any:
     return transformers.Trainer(model, arguments, train_dataset=rows, eval_dataset=rows, processing_class=tokenizer)
 
 
-def test_figures_are_logged_and_the_training_is_the_same(tmp_path: Path) -> None:
+def test_figures_are_logged_and_the_training_is_the_same(tmp_path):
     plain = trainer_of(tmp_path / "plain")
     plain.train()
     watched = trainer_of(tmp_path / "watched")

@@ -1,13 +1,8 @@
 """`transformers.pipeline("text-classification-with-rationale")`: labels, scores and words as the library gives them."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,16 +18,16 @@ TASK = "text-classification-with-rationale"
 TEXTS = [*tiny.TEXTS, "lazy dog " * 40]
 
 
-def pipe(model: Any, **options: Any) -> Any:
+def pipe(model, **options):
     return transformers.pipeline(TASK, model=str(model), device="cpu", **options)
 
 
-def expected(model: Path, name: str, texts: Any, targets: Any = None, **options: Any) -> list[explearn.Attribution]:
+def expected(model, name, texts, targets=None, **options):
     of = explearn.load_classifier(model, device="cpu")
     return explearn.get_explainer(name, **options).explain(of, texts, targets)
 
 
-def same(actual: list[dict[str, Any]], wanted: Sequence[explearn.Attribution]) -> None:
+def same(actual, wanted):
     for row, attribution in zip(actual, wanted, strict=True):
         assert (row["label"], row["predicted"]) == (attribution.target, attribution.predicted)
         assert row["words"] == list(attribution.words) and row["method"] == attribution.method
@@ -42,26 +37,26 @@ def same(actual: list[dict[str, Any]], wanted: Sequence[explearn.Attribution]) -
 
 @pytest.mark.parametrize("method", ["attcat", "lime"])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_many_texts_in_batches(model: Path, method: str, batch_size: int) -> None:
+def test_many_texts_in_batches(model, method, batch_size):
     actual = pipe(model, explainer=method, batch_size=batch_size)(TEXTS)
     same(actual, expected(model, method, TEXTS))
 
 
-def test_label_and_score_are_those_of_the_pipeline_of_transformers(model: Path) -> None:
+def test_label_and_score_are_those_of_the_pipeline_of_transformers(model):
     plain = transformers.pipeline("text-classification", model=str(model), device="cpu")
     for row, other in zip(pipe(model)(list(tiny.TEXTS)), plain(list(tiny.TEXTS)), strict=True):
         assert row["label"] == row["predicted"] == other["label"]
         assert row["score"] == pytest.approx(other["score"], abs=1e-6)
 
 
-def test_spans_are_of_the_text_as_it_was_given(model: Path) -> None:
+def test_spans_are_of_the_text_as_it_was_given(model):
     text = "  the quick\tbrown  fox "
     row = pipe(model)(text)
     assert [text[start:end] for start, end in row["spans"]] == row["words"] == ["the", "quick", "brown", "fox"]
     assert row["pair_start"] is None
 
 
-def test_a_word_that_was_not_read_has_no_score(model: Path) -> None:
+def test_a_word_that_was_not_read_has_no_score(model):
     row = pipe(model)(TEXTS[-1])
     assert row["scores"][0] is not None and row["scores"][-1] is None
     assert None not in pipe(model, windows=10)(TEXTS[-1])["scores"]
@@ -69,7 +64,7 @@ def test_a_word_that_was_not_read_has_no_score(model: Path) -> None:
     assert len(pipe(model)("Lazy dog. The fox slept.", unit="sentence")["words"]) == 2
 
 
-def test_pairs_dictionaries_and_streams(model: Path) -> None:
+def test_pairs_dictionaries_and_streams(model):
     run = pipe(model, batch_size=2)
     pair = tiny.PAIRS[0]
     wanted = expected(model, "attn_lrp", [pair])
@@ -82,7 +77,7 @@ def test_pairs_dictionaries_and_streams(model: Path) -> None:
     assert run([]) == []
 
 
-def test_options_go_to_the_method_and_targets_to_a_call(model: Path) -> None:
+def test_options_go_to_the_method_and_targets_to_a_call(model):
     texts = list(tiny.TEXTS)
     run = pipe(model, explainer="integrated_gradients", steps=3)
     same(run(texts), expected(model, "integrated_gradients", texts, steps=3))
@@ -92,7 +87,7 @@ def test_options_go_to_the_method_and_targets_to_a_call(model: Path) -> None:
     assert [row["label"] for row in both] == ["no", "yes"] and both[0]["predicted"] == both[1]["predicted"]
 
 
-def test_several_labels_and_values(tmp_path: Path) -> None:
+def test_several_labels_and_values(tmp_path):
     many = tiny.save(tmp_path / "many", problem_type="multi_label_classification")
     rows = pipe(many, batch_size=2)(list(tiny.TEXTS))
     of = explearn.load_classifier(many, device="cpu")
@@ -104,9 +99,7 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
     assert row["score"] == pytest.approx(attribution.value)
 
 
-def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(
-    model: Path, trained: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(model, trained, tmp_path):
     explearn.export(tmp_path / "b", explainer=trained["reader"])
     explainer = explearn.load(trained["reader"])
     of = explearn.load_classifier(model, device="cpu")
@@ -115,7 +108,7 @@ def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(
         same(pipe(model, explainer=given, batch_size=3)(TEXTS), wanted)
 
 
-def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence(model, trained, tmp_path):
     other = tiny.save(tmp_path / "other", seed=5)
     explearn.export(tmp_path / "b", method="rollout", classifier=model)
     explearn.export(tmp_path / "reader", explainer=trained["reader"])
@@ -123,8 +116,8 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     complaint(lambda: pipe(model, stepz=3), "attn_lrp: stepz: no such parameter")
     complaint(lambda: pipe(other, explainer=trained["reader"]), "other")
     for name in ("b", "reader"):
-        complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]
-        complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")  # type: ignore[misc]
+        complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")
+        complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")
     run = pipe(model)
     complaint(lambda: run("a text", steps=3), "steps: no argument of a call; expected target or windows or unit")
     complaint(lambda: run("a text", target="maybe"), "unknown label 'maybe'")
@@ -135,7 +128,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     assert not (tmp_path / "s").exists()
 
 
-def test_it_is_registered_on_import_without_a_word() -> None:
+def test_it_is_registered_on_import_without_a_word():
     code = (
         "import explearn_apps; explearn_apps.register_pipeline(); explearn_apps.register_pipeline()\n"
         "import explearn_apps.transformers\n"

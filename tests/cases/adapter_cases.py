@@ -1,37 +1,30 @@
 """What tests of adapters share."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.adapters import get_adapter
-from explearn_study.sources.mapping import Dropped
 from explearn_study.sources.params import SourceParams
 
 
-def source(adapter: str, **options: Any) -> SourceParams:
+def source(adapter, **options):
     return SourceParams.model_validate({"kind": "files", "adapter": adapter, **options})
 
 
-def mapped(
-    adapter: str, values: dict[str, Any], classes: dict[str, tuple[str, ...]] | None = None, **options: Any
-) -> MappedRow | Dropped:
+def mapped(adapter, values, classes=None, **options):
     row = RawRow("some/train.jsonl", "train", 7, values, classes or {})
     return get_adapter("task", source(adapter, **options)).map_row(row)
 
 
-def example(adapter: str, values: dict[str, Any], **options: Any) -> MappedRow:
+def example(adapter, values, **options):
     result = mapped(adapter, values, **options)
     assert isinstance(result, MappedRow)
     return result
 
 
-def complaint(adapter: str, values: dict[str, Any], **options: Any) -> str:
+def complaint(adapter, values, **options):
     with pytest.raises(DataError) as caught:
         mapped(adapter, values, **options)
     message = str(caught.value)

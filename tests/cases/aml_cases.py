@@ -1,25 +1,18 @@
 """What the tests of AML share: a tiny classifier that goes by one word, and texts with it."""
 
-from __future__ import annotations
-
 import functools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tiny
 import torch
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.methods.aml.faml import FAML
-from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML, initial_model
-from explearn.methods.aml.params import Metric
 from explearn.methods.aml.target_metric import MapEvaluator, protocol_of
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.transformer import TransformerPredictor
 
-LEARNING: dict[str, Any] = {
+LEARNING = {
     "backbone": "states",
     "batch_size": 8,
     "learning_rate": 1e-3,
@@ -33,7 +26,7 @@ DECISIVE = {"warm": 1, "slow": 0}
 FILLERS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "and", "then", "sleeps", "afternoon")
 
 
-def examples(count: int, seed: int, split: Any = "train") -> list[Example]:
+def examples(count, seed, split="train"):
     """Texts of five to nine words, one of which decides the label."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -45,7 +38,7 @@ def examples(count: int, seed: int, split: Any = "train") -> list[Example]:
     return rows
 
 
-def teach(classifier: TransformerPredictor, steps: int, learning_rate: float) -> None:
+def teach(classifier, steps, learning_rate):
     """Train a classifier to go by the decisive word, and to be unsure without it, whatever else is left out."""
     rng = np.random.default_rng(0)
     classifier.model.requires_grad_(True)
@@ -53,7 +46,8 @@ def teach(classifier: TransformerPredictor, steps: int, learning_rate: float) ->
     with torch.random.fork_rng():
         for step in range(steps):
             rows = examples(32, seed=100 + step)
-            encodings, targets = [], []
+            encodings = []
+            targets = []
             for row, encoding in zip(rows, classifier.encode(rows), strict=True):
                 gone = [i for i in range(1, len(row.words)) if rng.random() < 0.3]
                 whole = not any(row.words[i] in DECISIVE for i in gone)
@@ -69,7 +63,7 @@ def teach(classifier: TransformerPredictor, steps: int, learning_rate: float) ->
 
 
 @functools.cache
-def one_word_classifier(kind: str = "bert") -> TransformerPredictor:
+def one_word_classifier(kind="bert"):
     """A classifier that goes by the decisive word; tests leave it as it is."""
     classifier = tiny.make_classifier(kind, seed=1)
     teach(classifier, steps=100, learning_rate=2e-3)
@@ -77,29 +71,30 @@ def one_word_classifier(kind: str = "bert") -> TransformerPredictor:
 
 
 @functools.cache
-def trained(kind: str = "bert") -> PAML:
+def trained(kind="bert"):
     """A pAML of `one_word_classifier`; tests leave it as it is."""
     return PAML(**LEARNING, epochs=14).learn(task_of(one_word_classifier(kind), 64, 16))
 
 
-TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 
 
-QUICK: dict[str, Any] = {"backbone": "states", "epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
+QUICK = {"backbone": "states", "epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
 
 
-def refiner(paml: PAML, **options: Any) -> FAML:
+def refiner(paml, **options):
     faml = FAML(**{"learning_rate": 2e-2, "steps": 8, "samples": 0, **options})
-    faml.start, faml.name = paml, "faml"
+    faml.start = paml
+    faml.name = "faml"
     return faml
 
 
-def loss(epoch: dict[str, Any], weights: Weights) -> float:
+def loss(epoch, weights):
     """Mean loss of an epoch's texts."""
     return float(sum(weight * epoch[name] for name, weight in weights._asdict().items()))
 
 
-def encoder(folder: Path, kind: str = "bert", tokenizer: str | None = None, **config: Any) -> str:
+def encoder(folder, kind="bert", tokenizer=None, **config):
     """Save an encoder without a head, and return its folder."""
     other = tiny.model(kind, **config)
     getattr(other, other.base_model_prefix).save_pretrained(folder)
@@ -107,7 +102,7 @@ def encoder(folder: Path, kind: str = "bert", tokenizer: str | None = None, **co
     return str(folder)
 
 
-def untrained(classifier: TransformerPredictor, **options: Any) -> PAML:
+def untrained(classifier, **options):
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
     paml.model = (
@@ -117,11 +112,11 @@ def untrained(classifier: TransformerPredictor, **options: Any) -> PAML:
     return paml
 
 
-def task_of(classifier: TransformerPredictor, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
+def task_of(classifier, texts=8, validation=4, **more):
     return ListedTask(classifier, examples(texts, seed=1), examples(validation, seed=2, split="validation"), **more)
 
 
-def values(classifier: TransformerPredictor, attributions: Any, metric: Metric) -> np.ndarray:
+def values(classifier, attributions, metric):
     """What a metric says of some attributions, one a text."""
     evaluator = MapEvaluator(classifier, [metric], protocol_of("default"))
     maps = []

@@ -1,7 +1,5 @@
 """What tests of `explearn annotate` share."""
 
-from __future__ import annotations
-
 from chat_server import answer_json
 
 ANSWERS = {

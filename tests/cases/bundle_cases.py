@@ -1,17 +1,12 @@
 """A classifier, explainers trained for it, and bundles of them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny
 
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
@@ -19,7 +14,7 @@ from explearn.methods.reader.explainer import Reader
 
 TEXTS = ["the quick brown fox", "unbelievably slow delivery and no refund"]
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
-LEARNED: dict[str, LearnedExplainer] = {
+LEARNED = {
     "marker_in_domain": Marker(epochs=2, protocol="in_domain"),
     "reader": Reader(samples=4, width=16, epochs=2),
     "ivra": IvRA(schedule=QUICK),
@@ -28,26 +23,27 @@ LEARNED: dict[str, LearnedExplainer] = {
 FIGURES = {"f1": 0.25, "f1_low": 0.2, "f1_high": 0.3, "auroc": None, "sufficiency": 0.5, "texts": 60, "odd": [1]}
 
 
-def scores(actual: Any) -> list[list[float]]:
+def scores(actual):
     return [attribution.scores.tolist() for attribution in actual]
 
 
-def same(actual: Any, expected: Any) -> None:
+def same(actual, expected):
     """The same scores but for the last digits, which where in memory a tensor lies may change."""
     for a, b in zip(scores(actual), scores(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     """The classifier that the explainers are trained for."""
     return tiny.save(tmp_path_factory.mktemp("model") / "my-classifier")
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def trained(tmp_path_factory):
     """Folders of trained explainers, by method."""
-    of, place = tiny.classifier("bert"), tmp_path_factory.mktemp("explainers")
+    of = tiny.classifier()
+    place = tmp_path_factory.mktemp("explainers")
     texts = [f"{one} the {other} sleeps" for one in ("fox", "dog", "sea") for other in ("tide", "castle")]
     pairs = [(text, of.predict([text])[0]) for text in texts]
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(texts) + 1)}
@@ -59,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def metrics(tmp_path: Path) -> Path:
+def metrics(tmp_path):
     """A run's metrics of two tasks."""
     path = tmp_path / "metrics.json"
     path.write_text(json.dumps({"headline": {}, "tasks": {"reviews": {"reader": FIGURES}, "topics": {"rollout": {}}}}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ class Request:
     body: dict[str, Any]
 
     @property
-    def text(self) -> str:
+    def text(self):
         """The text asked about."""
         return str(json.loads(self.body["messages"][-1]["content"])["text"])
 
@@ -42,13 +42,13 @@ class Reply:
     drop: bool = False
     drip: float = 0.0
 
-    def payload(self) -> bytes:
+    def payload(self):
         if self.raw is not None:
             return self.raw
         if self.status >= 300:
             return json.dumps({"error": {"message": self.error, "code": self.code}}).encode()
         message = {"role": "assistant", "content": self.content}
-        reply: dict[str, Any] = {
+        reply = {
             "id": "c",
             "object": "chat.completion",
             "created": 0,
@@ -64,16 +64,16 @@ class Reply:
 class ChatServer:
     """Runs in a thread of its own; a context manager. `answer` maps a request to a reply; `requests` are those seen."""
 
-    def __init__(self, answer: Callable[[Request], Reply], keep: bool = True) -> None:
+    def __init__(self, answer, keep=True):
         self.answer = answer
-        self.requests: list[Request] = []
+        self.requests = []
         self.in_flight = self.most_in_flight = self.served = 0
         self._keep = keep
-        self._attempts: dict[str, int] = {}
+        self._attempts = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    def __enter__(self) -> ChatServer:
+    def __enter__(self):
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(
             asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=256), self._loop
@@ -81,8 +81,8 @@ class ChatServer:
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        async def stop() -> None:
+    def __exit__(self, *exception):
+        async def stop():
             self._server.close()
             tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             for task in tasks:
@@ -94,7 +94,7 @@ class ChatServer:
         self._thread.join()
         self._loop.close()
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connection(self, reader, writer):
         try:
             while await self._exchange(reader, writer):
                 pass
@@ -103,7 +103,7 @@ class ChatServer:
         finally:
             writer.close()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _exchange(self, reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = json.loads(await reader.readexactly(int(headers["content-length"])))
@@ -135,7 +135,7 @@ class ChatServer:
         return not reply.drop
 
 
-def answer_json(label: str, *quotes: str | tuple[str, int], reason: str = "It says so.") -> str:
+def answer_json(label, *quotes, reason="It says so."):
     """An answer as asked for; a quote may come with its occurrence."""
     pairs = [(quote, 1) if isinstance(quote, str) else quote for quote in quotes]
     evidence = [{"quote": quote, "occurrence": occurrence} for quote, occurrence in pairs]

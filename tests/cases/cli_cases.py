@@ -1,32 +1,28 @@
 """Running the command line in tests."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
 
 
-def run(*arguments: str | Path, stdin: str | bytes = "", **environment: str) -> Any:
+def run(*arguments, stdin="", **environment):
     return CliRunner().invoke(
         app, [str(argument) for argument in arguments], input=stdin, env={"COLUMNS": "240", **environment}
     )
 
 
-def explain(folder: Path, *arguments: str | Path, **more: Any) -> Any:
+def explain(folder, *arguments, **more):
     return run("explain", "--device", "cpu", "--classifier", folder, *arguments, **more)
 
 
-def records(result: Any) -> list[dict[str, Any]]:
+def records(result):
     assert result.exit_code == 0, result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def complaint(result: Any) -> str:
+def complaint(result):
     """One line on standard error, nothing on standard output, exit code 2."""
     assert result.exit_code == 2, result.output
     assert result.stdout == ""

@@ -1,10 +1,6 @@
 """A small model with a mind of its own, and a table of texts for it."""
 
-from __future__ import annotations
-
 import csv
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import pytest
 import tiny
@@ -23,24 +19,24 @@ LABELS = ("yes", "no", "yes", "yes", "no", "no")
 
 
 @pytest.fixture(autouse=True)
-def _own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_names(monkeypatch):
     """Methods from files are known in the test that gives them alone."""
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     """A tiny BERT classifier with the classes no and yes, as save_pretrained writes it."""
     return tiny.save(tmp_path_factory.mktemp("model"), "bert", 2)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Callable[..., Path]:
+def table(tmp_path):
     """Write a CSV file of TEXTS with further columns."""
 
-    def write(name: str = "t.csv", text: str = "text", **columns: Sequence[object]) -> Path:
+    def write(name="t.csv", text="text", **columns):
         path = tmp_path / name
-        given: Mapping[str, Sequence[object]] = {text: TEXTS, **columns}
+        given = {text: TEXTS, **columns}
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(given)

@@ -3,13 +3,9 @@
 Run by the interpreter of an empty environment: python -I core_session.py CLASSIFIER REPOSITORY, in an empty folder.
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from typer.testing import CliRunner
 
@@ -22,12 +18,12 @@ METHODS = ("attcat", "gae", "occlusion", "integrated_gradients", "consensus")
 TEXT = "a warm funny sequel that nobody asked for"
 
 
-def run(*arguments: str | Path) -> dict[str, Any]:
+def run(*arguments):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "240"})
     return {"code": result.exit_code, "out": result.stdout, "err": result.stderr, "error": repr(result.exception)}
 
 
-def explained(classifier: str) -> dict[str, Any]:
+def explained(classifier):
     methods = [word for name in METHODS for word in ("--method", name)]
     given = ("explain", "--device", "cpu", "--classifier", classifier)
     Path("texts.txt").write_text(f"{TEXT}\n" * 5, encoding="utf-8")
@@ -43,14 +39,14 @@ def explained(classifier: str) -> dict[str, Any]:
     }
 
 
-def python(classifier: str) -> dict[str, Any]:
+def python(classifier):
     """The same from Python, where the command line has nothing like it."""
     import transformers
 
     attributions = explearn.load("bundle").explain([TEXT])
     explearn_apps.register_pipeline()
     pipeline = transformers.pipeline("text-classification-with-rationale", model=classifier, device="cpu")
-    every: dict[str, Any] = {}
+    every = {}
     exec("from explearn import *", every)
     return {
         "words": [word for attribution in attributions for word in attribution.words],
@@ -59,7 +55,7 @@ def python(classifier: str) -> dict[str, Any]:
     }
 
 
-def sentence(call: Callable[[], object]) -> dict[str, Any]:
+def sentence(call):
     try:
         call()
     except ExplearnError as error:
@@ -67,7 +63,7 @@ def sentence(call: Callable[[], object]) -> dict[str, Any]:
     return {"code": 0, "err": ""}
 
 
-def missing(classifier: str, repository: Path) -> dict[str, Any]:
+def missing(classifier, repository):
     """What needs an extra, by its name and the package that is missed first."""
     from explearn.core.compute import ComputeOptions
     from explearn.predictors.finetune import finetune

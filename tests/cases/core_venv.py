@@ -3,8 +3,6 @@
 The packages are links to those that the tests run with, so nothing is fetched.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import shutil
@@ -12,16 +10,15 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 
-def closure(requirements: Iterable[str]) -> set[str]:
+def closure(requirements):
     """Names of all packages that the requirements bring, those of their own requirements included."""
-    actual: set[tuple[str, str]] = set()
+    actual = set()
     left = [Requirement(line) for line in requirements]
     while left:
         wanted = left.pop()
@@ -37,7 +34,7 @@ def closure(requirements: Iterable[str]) -> set[str]:
     return {name for name, _ in actual}
 
 
-def build_wheel(repository: Path, folder: Path) -> Path:
+def build_wheel(repository, folder):
     """Build the wheel from a copy of what it is made from: the checkout gets no build folder."""
     copy = folder / "checkout"
     copy.mkdir()
@@ -53,7 +50,7 @@ def build_wheel(repository: Path, folder: Path) -> Path:
     return wheel
 
 
-def make_core_venv(folder: Path, wheel: Path) -> Path:
+def make_core_venv(folder, wheel):
     """Make the environment; returns its interpreter."""
     venv.create(folder, with_pip=False, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -67,10 +64,11 @@ def make_core_venv(folder: Path, wheel: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _link(package: importlib.metadata.Distribution, site: Path) -> None:
+def _link(package, site):
     """Link what a package has in site-packages; its scripts stay away."""
     tops = {Path(file).parts[0] for file in package.files or ()} - {"..", "__pycache__"}
     for top in tops:
-        target, link = Path(str(package.locate_file(top))), site / top
+        target = Path(str(package.locate_file(top)))
+        link = site / top
         if target.exists() and not link.exists():
             link.symlink_to(target)

@@ -6,7 +6,6 @@ import re
 import shlex
 import textwrap
 from dataclasses import dataclass
-from pathlib import Path
 
 _FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.S | re.M)
 _INLINE = re.compile(r"`((?:explearn|make|dvc|python) [^`\n]*)`")
@@ -19,15 +18,15 @@ class Command:
     words: tuple[str, ...]
     page: str
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.page}: {shlex.join(self.words)}"
 
 
-def pages(repository: Path) -> list[Path]:
+def pages(repository):
     return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").rglob("*.md"))]
 
 
-def fences(repository: Path, language: str) -> list[tuple[str, str]]:
+def fences(repository, language):
     """Page and content of every fence of a language."""
     return [
         (page.name, textwrap.dedent(match.group(3)))
@@ -37,7 +36,7 @@ def fences(repository: Path, language: str) -> list[tuple[str, str]]:
     ]
 
 
-def commands(repository: Path) -> list[Command]:
+def commands(repository):
     """Every command of the fences of sh: comments, redirections, variables before it and loops around it left out."""
     actual = []
     for page, text in fences(repository, "sh"):
@@ -46,7 +45,7 @@ def commands(repository: Path) -> list[Command]:
     return actual
 
 
-def mentions(repository: Path) -> list[Command]:
+def mentions(repository):
     """The commands that stand in the text, where an argument may be left out or be `...`."""
     actual = []
     for page in pages(repository):
@@ -55,11 +54,11 @@ def mentions(repository: Path) -> list[Command]:
     return actual
 
 
-def simple_commands(line: str) -> list[tuple[str, ...]]:
+def simple_commands(line):
     """The commands of a line, each without what only a shell reads."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
     lexer.whitespace_split = True
-    parts: list[list[str]] = [[]]
+    parts = [[]]
     skip = False
     for word in lexer:
         if set(word) <= set("<>"):

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explearn.core.attribution import Attribution
+from explearn import Attribution
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Inside, Predictor
 
 MASK = 103
-CLS, SEP = 101, 102
+CLS = 101
+SEP = 102
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class FakeEncoding:
         return replace(self, input_ids=tuple(ids))
 
 
-def encode(words) -> FakeEncoding:
+def encode(words):
     ids = tuple(1000 + int(hashlib.sha256(w.encode()).hexdigest()[:6], 16) for w in words)
     return FakeEncoding((CLS, *ids, SEP), tuple(words), (-1, *range(len(words)), -1))
 
@@ -66,7 +67,7 @@ class FakeClassifier(Predictor):
     def __init__(self, probability, labels=("no", "yes")):
         self.labels = list(labels)
         self.probability = probability
-        self.calls: list[list[FakeEncoding]] = []
+        self.calls = []
 
     def logits(self, batch):
         raise NotImplementedError

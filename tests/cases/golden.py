@@ -1,38 +1,33 @@
 """Scores of the original research code on a tiny model, in tests/reference; its NOTES.md says what made them."""
 
-from __future__ import annotations
-
 import functools
 import json
-from typing import Any
 
 import numpy as np
 import torch
 from places import ROOT
 
-from explearn.core.compute import ComputeOptions
-from explearn.methods.base.explainer import BatchExplainer
+from explearn import ComputeOptions, load_classifier
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
 FOLDER = ROOT / "tests" / "reference"
-PREDICTED, OTHER_CLASS = "attributions.jsonl", "attributions_other_class.jsonl"
+PREDICTED = "attributions.jsonl"
+OTHER_CLASS = "attributions_other_class.jsonl"
 """Files: scores for the predicted class, and for the one after it."""
 
 
 @functools.cache
-def lines(name: str) -> list[dict[str, Any]]:
+def lines(name):
     return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
 
 
 @functools.cache
-def inputs() -> dict[int, dict[str, Any]]:
+def inputs():
     return {line["input"]: line for line in lines("inputs.jsonl")}
 
 
-def expected(method: str, file: str = PREDICTED) -> dict[int, dict[str, Any]]:
+def expected(method, file=PREDICTED):
     """Lines of one method by input number: `target`, and `scores` of every position, [CLS] and [SEP] included."""
     actual = {line["input"]: line for line in lines(file) if line["method"] == method}
     assert len(actual) == 10, f"{method} has {len(actual)} lines in {file}"
@@ -40,7 +35,7 @@ def expected(method: str, file: str = PREDICTED) -> dict[int, dict[str, Any]]:
 
 
 @functools.cache
-def classifier(precision: str = "float64") -> TransformerPredictor:
+def classifier(precision="float64"):
     """The reference's model, cast to float64 as the originals were run, or left in float32. Tests leave it as it is."""
     loaded = load_classifier(FOLDER / "model", ComputeOptions(device="cpu"))
     if precision == "float64":
@@ -48,7 +43,7 @@ def classifier(precision: str = "float64") -> TransformerPredictor:
     return loaded
 
 
-def encoding(row: dict[str, Any]) -> Encoding:
+def encoding(row):
     """The ids as they stand in inputs.jsonl, every sub-token a word of its own."""
     special = tuple(token in ("[CLS]", "[SEP]") for token in row["tokens"])
     owners = np.cumsum([not s for s in special]) - 1
@@ -62,14 +57,14 @@ def encoding(row: dict[str, Any]) -> Encoding:
 
 
 def assert_reproduces(
-    explainer: BatchExplainer,
-    method: str,
-    tolerance: float,
-    precision: str = "float64",
-    file: str = PREDICTED,
-    together: bool = False,
-    special: bool = False,
-) -> None:
+    explainer,
+    method,
+    tolerance,
+    precision="float64",
+    file=PREDICTED,
+    together=False,
+    special=False,
+):
     """Fail unless the explainer gives the reference's scores for all ten inputs.
 
     In `attributions.jsonl` no targets are given: the explainer must find the predicted class by itself.

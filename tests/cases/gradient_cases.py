@@ -1,13 +1,9 @@
 """What tests of gradient methods share."""
 
-from __future__ import annotations
-
 import functools
-from typing import Any
 
 import numpy as np
 import tiny
-import torch
 
 import explearn
 
@@ -32,10 +28,10 @@ METHODS = (
 )
 
 
-TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 
 
-FEW: list[Any] = [tiny.TEXTS[1], tiny.TEXTS[2], tiny.PAIRS[0]]
+FEW = [tiny.TEXTS[1], tiny.TEXTS[2], tiny.PAIRS[0]]
 
 
 CASES = [
@@ -48,21 +44,21 @@ CASES = [
 ]
 
 
-def embedded(of: explearn.TransformerPredictor, text: Any, output: str = "logit") -> tuple[Any, torch.Tensor, Any]:
+def embedded(of, text, output="logit"):
     """A text's encoding, its word embeddings, and the function from those to outputs, without padding."""
     (encoding,) = of.encode([text])
     batch = of.batch([encoding])
     inputs = {name: value for name, value in batch.model_inputs().items() if name != "input_ids"}
     embeddings = of.model.get_input_embeddings()(batch.input_ids).detach()
 
-    def forward(rows: torch.Tensor) -> torch.Tensor:
+    def forward(rows):
         repeated = {name: value.expand(len(rows), -1) for name, value in inputs.items()}
         return OUTPUTS[output](of.model(inputs_embeds=rows, **repeated).logits)
 
     return encoding, embeddings, forward
 
 
-def empty(of: explearn.TransformerPredictor, encoding: Any, embeddings: torch.Tensor, baseline: str) -> torch.Tensor:
+def empty(of, encoding, embeddings, baseline):
     """The baseline of a text, written out: special tokens stay."""
     ids = {"pad": of.tokenizer.pad_token_id, "mask": of.tokenizer.mask_token_id, "zero": 0}
     vector = of.model.get_input_embeddings().weight[ids[baseline]] * (baseline != "zero")
@@ -72,13 +68,13 @@ def empty(of: explearn.TransformerPredictor, encoding: Any, embeddings: torch.Te
     return start
 
 
-def close(actual: np.ndarray, expected: torch.Tensor) -> None:
+def close(actual, expected):
     expected = expected.detach()
     np.testing.assert_allclose(actual, expected, atol=1e-6 * max(1.0, float(expected.abs().max())))
 
 
 @functools.cache
-def double_classifier(kind: str, classes: int = 3) -> explearn.TransformerPredictor:
+def double_classifier(kind, classes=3):
     """In float64, where padding and batches do not show in the last digits; its padding embedding is not zero."""
     of = tiny.make_classifier(kind, classes)
     of.model.double()
@@ -87,8 +83,6 @@ def double_classifier(kind: str, classes: int = 3) -> explearn.TransformerPredic
     return of
 
 
-def explained(
-    name: str, of: explearn.TransformerPredictor, texts: list[Any], targets: Any = None, **options: Any
-) -> Any:
+def explained(name, of, texts, targets=None, **options):
     attributions = explearn.get_explainer(name, **options).explain(of, texts, targets)
     return [(text, attribution, of.labels.index(attribution.target)) for text, attribution in zip(texts, attributions)]  # noqa: B905

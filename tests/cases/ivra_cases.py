@@ -1,22 +1,17 @@
 """What several tests of IvRA share."""
 
-from __future__ import annotations
-
 import functools
-from typing import Any
 
 import numpy as np
 import tiny
 import torch
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.transformer import TransformerPredictor
 
 EMPTY = "\u200b"
 """A word of which the tokenizer leaves no piece."""
@@ -28,7 +23,7 @@ MODULES = {"ivra": InterpretableAttention, "smat": HeadAttention}
 NORMS = ("softmax", "sparsemax")
 
 
-def module_of(classifier: TransformerPredictor, name: str = "ivra", norm: str = "softmax", seed: int = 0) -> Any:
+def module_of(classifier, name="ivra", norm="softmax", seed=0):
     """With weights away from their first values."""
     actual = MODULES[name](*size_of(classifier.model), norm=norm)
     generator = torch.Generator().manual_seed(seed)
@@ -38,7 +33,7 @@ def module_of(classifier: TransformerPredictor, name: str = "ivra", norm: str = 
     return actual
 
 
-def examples(split: Any, count: int, seed: int = 0) -> list[Example]:
+def examples(split, count, seed=0):
     """The word 'beautiful' or 'lazy', somewhere among others, decides."""
     rng = np.random.default_rng(seed + len(split))
     others = ["the", "fox", "dog", "sea", "guide", "castle", "and", "while", "morning", "tide"]
@@ -55,15 +50,13 @@ QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_r
 
 
 @functools.cache
-def learned_once() -> IvRA:
+def learned_once():
     return IvRA(criteria=["comp", "suff"], schedule=QUICK).learn(
         ListedTask(tiny.classifier(), examples("train", 48), examples("validation", 16))
     )
 
 
-def trainer_of(
-    settings: SMaTParams, train: list[Example], classifier: TransformerPredictor, measured: Any = ((0.0, {"a": 0.0}),)
-) -> JointTrainer:
+def trainer_of(settings, train, classifier, measured=((0.0, {"a": 0.0}),)):
     """Of a classifier and a module whose weights all learn; validation says what was measured, the last again."""
     classifier.model.requires_grad_(True)
     left = list(measured)
@@ -74,13 +67,13 @@ def trainer_of(
     )
 
 
-def simulatability_of(classifier: TransformerPredictor, texts: list[Example]) -> SimulatabilityLoss:
+def simulatability_of(classifier, texts):
     encodings = classifier.encode(texts)
     generator = torch.Generator().manual_seed(0)
     return SimulatabilityLoss(classifier, module_of(classifier), encodings, generator)
 
 
-def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> TransformerPredictor:
+def undecided(texts, kind="bert", classes=2):
     """A classifier that gives these texts more than one class: its logits are 0 in the mean over them."""
     classifier = tiny.make_classifier(kind, classes)
     (*_, head) = (m for m in classifier.model.modules() if isinstance(m, torch.nn.Linear) and m.out_features == classes)

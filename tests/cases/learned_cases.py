@@ -1,10 +1,5 @@
 """All learned methods, trained as briefly as can be."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import tiny
 
 from explearn.methods.aml.faml import FAML
@@ -13,26 +8,25 @@ from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
-from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS = [*tiny.TEXTS, *tiny.CORPUS[:5]]
 
 
-def short_task(of: TransformerPredictor) -> ListedTask:
+def short_task(of):
     """Texts with the labels that the classifier gives them; every second word is evidence."""
-    data: Any = list(zip(TEXTS, of.predict(TEXTS), strict=True))
+    data = list(zip(TEXTS, of.predict(TEXTS), strict=True))
     gold = {}
     for number, text in enumerate(TEXTS, start=1):
         gold[f"train-{number}"] = [place % 2 == 0 for place in range(len(text.split()))]
     return ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
 
 
-def trained_for_attention(task: ListedTask) -> list[Any]:
+def trained_for_attention(task):
     """The two that learn from the classifier's attention and hidden states, without changing the classifier."""
     return [Marker(protocol="in_domain", epochs=1).learn(task), Reader(epochs=1, samples=4, width=8).learn(task)]
 
 
-def all_trained(task: ListedTask, folder: Path, **paml: Any) -> dict[str, tuple[Any, TransformerPredictor]]:
+def all_trained(task, folder, **paml):
     """Each method with the classifier that it explains; pAML, with these options, is saved to the folder."""
     marker, reader = trained_for_attention(task)
     start = PAML(**{"backbone": "states", "epochs": 1, "batch_size": 4, **paml}).learn(task)

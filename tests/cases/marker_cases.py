@@ -1,15 +1,10 @@
 """A task with marks, and made-up features, for tests of Marker."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import tiny
 
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.transformer import TransformerPredictor
 
 WIDTH = tiny.LAYERS * 2 * tiny.HEADS
 
@@ -18,11 +13,9 @@ SOURCE = {"classifier": "abc", "attended": [0, 1, 2], "layers": 3, "heads": 4, "
 WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
 
 
-def task(
-    texts: int = 12, of: TransformerPredictor | None = None, marked: int | None = None, **options: Any
-) -> ListedTask:
+def task(texts=12, of=None, marked=None, **options):
     """Texts with the labels that the classifier gives them; in the first `marked`, the first word is evidence."""
-    of = of or tiny.classifier("bert")
+    of = of or tiny.classifier()
     rng = np.random.default_rng(0)
     pairs = []
     for _ in range(texts):
@@ -33,8 +26,9 @@ def task(
     return ListedTask(of, pairs, **{"gold": gold, **options})
 
 
-def features(example_id: str, word_ids: list[int], predicted: str = "yes", hidden: bool = False) -> ExampleFeatures:
-    rng, tokens = np.random.default_rng(len(word_ids)), len(word_ids)
+def features(example_id, word_ids, predicted="yes", hidden=False):
+    rng = np.random.default_rng(len(word_ids))
+    tokens = len(word_ids)
     attention = rng.random((tokens, WIDTH), dtype=np.float32)
     states = rng.random((tokens, tiny.HIDDEN), dtype=np.float32) if hidden else None
     ids = np.asarray(word_ids, dtype=np.int32)

@@ -1,15 +1,9 @@
 """Tiny classifiers with explainers trained for them, to be exported to ONNX."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import tiny
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.methods.base.learned import LearnedExplainer
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import ComputeOptions, LearnedExplainer, TransformerPredictor
 
 LIMIT = 24
 """Most sub-tokens of a text."""
@@ -19,21 +13,21 @@ MORE = 4
 
 TEXTS = [f"{one} the {other} sleeps" for one in ("fox", "unbelievably") for other in ("tide", "castle", "beautiful")]
 
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "marker_in_domain": {"epochs": 2},
     "expnet": {"epochs": 2, "protocol": "in_domain"},
     "reader": {"samples": 4, "width": 16, "epochs": 2},
 }
 
 
-def classifier(kind: str, classes: int = 2, **config: Any) -> TransformerPredictor:
+def classifier(kind, classes=2, **config):
     """Of two layers, named by its architecture."""
     layers = {"distilbert": "n_layers"}.get(kind, "num_hidden_layers")
     made = tiny.model(kind, classes, **{layers: 2, **config})
     return TransformerPredictor(made, tiny.tokenizer(kind, LIMIT), ComputeOptions(device="cpu", precision="fp32"), kind)
 
 
-def explainer(name: str, of: TransformerPredictor, **options: Any) -> LearnedExplainer:
+def explainer(name, of, **options):
     """Trained, for seconds, on texts of which the first word is marked."""
     pairs = [(text, of.labels[number % len(of.labels)]) for number, text in enumerate(TEXTS)]
     if of.problem.value != "multi_label":

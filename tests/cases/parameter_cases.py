@@ -1,10 +1,6 @@
 """Parameters of a small run."""
 
-from __future__ import annotations
-
-from typing import Any
-
-MARKERS: dict[str, Any] = {
+MARKERS = {
     "methods": {"marker": {}, "marker_in_domain": {}, "expnet": {}},
     "learned": {"from_features": ["marker", "marker_in_domain", "expnet"]},
     "explainer": "marker",

@@ -6,9 +6,7 @@ Every operation on tensors of two devices fails, as it does on GPUs, and autogra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -16,7 +14,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-FIRST, SECOND = "lazy:0", "lazy:1"
+FIRST = "lazy:0"
+SECOND = "lazy:1"
 
 _CPU = torch.device("cpu")
 _BETWEEN = ("aten::copy_", "aten::_to_copy")
@@ -29,8 +28,8 @@ class Elsewhere(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor, device: torch.device) -> Elsewhere:
-        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+    def __new__(cls, inner, device):
+        return torch.Tensor._make_wrapper_subclass(
             cls,
             inner.shape,
             strides=inner.stride(),
@@ -40,15 +39,15 @@ class Elsewhere(torch.Tensor):
             requires_grad=inner.requires_grad,
         )
 
-    def __init__(self, inner: torch.Tensor, device: torch.device) -> None:
+    def __init__(self, inner, device):
         self.inner = inner
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return _run(func, args, kwargs or {})
 
 
-def _run(func: Any, args: Any, kwargs: Any) -> Any:
+def _run(func, args, kwargs):
     given = tree_flatten((args, kwargs))[0]
     actual = [value for value in given if isinstance(value, torch.Tensor)]
     # A number of the CPU goes with any device.
@@ -59,12 +58,12 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
     own = actual[0].device if name == "aten::copy_" else next(iter(places), _CPU)
     device = next((value for value in given if isinstance(value, torch.device)), own)
 
-    def inside(value: Any) -> Any:
+    def inside(value):
         if isinstance(value, Elsewhere):
             return value.inner
         return _CPU if isinstance(value, torch.device) and value.type == "lazy" else value
 
-    def outside(value: Any) -> Any:
+    def outside(value):
         if not isinstance(value, torch.Tensor) or isinstance(value, Elsewhere) or device.type != "lazy":
             return value
         with torch.inference_mode(False), torch.no_grad():
@@ -78,14 +77,14 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 class _Devices(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return _run(func, args, kwargs or {})
 
 
 class _Made(TorchFunctionMode):
     """What torch does on its own side, for tensors of the kinds of device that it knows."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         if func is torch.Tensor.tolist:
             return args[0].cpu().tolist()
@@ -95,11 +94,11 @@ class _Made(TorchFunctionMode):
 
 
 @contextmanager
-def pretend_devices() -> Iterator[None]:
+def pretend_devices():
     """While entered, `lazy:N` are devices."""
     whole = torch.autocast
 
-    def autocast(kind: str, *args: Any, **kwargs: Any) -> Any:
+    def autocast(kind, *args, **kwargs):
         return whole("cpu" if kind == "lazy" else kind, *args, **kwargs)
 
     with _Devices(), _Made(), patch.object(torch, "autocast", autocast):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from chat_server import ChatServer
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
@@ -35,19 +33,19 @@ class Project:
     examples: Sequence[Example]
 
     @property
-    def folder(self) -> Path:
+    def folder(self):
         return self.root / "data" / "annotations" / self.task
 
-    def params(self, **llm: Any) -> None:
+    def params(self, **llm):
         self.rationales({self.task: {"llm": llm}})
 
-    def rationales(self, value: Mapping[str, Any]) -> None:
+    def rationales(self, value):
         source = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text"}}
         params = {"profile": "p", "data_dir": "mine", "tasks": [self.task], "sources": {self.task: source}}
         params |= {"methods": {"random": {}}, "rationales": value}
         (self.root / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
-    def kept(self) -> dict[str, str]:
+    def kept(self):
         """Text -> the words that are kept of the model's answers, all of which are there."""
         from explearn.predictors.llm.budget import Meter
         from explearn_study.annotate.llm.rationales import annotate
@@ -57,15 +55,13 @@ class Project:
             annotated, _ = annotate(marks, 13, Meter())
         return {item.example.id: "".join(str(int(m)) for m in item.mask) for item in annotated if item.fate == "kept"}
 
-    def environment(self, server: ChatServer | None) -> dict[str, str | None]:
+    def environment(self, server):
         names = ("BASE_URL", "API_KEY", "MODEL", "PRICES", "CONCURRENCY", "BUDGET_REQUESTS")
-        unset: dict[str, str | None] = {f"EXPLEARN_LLM_{name}": None for name in names}
+        unset = {f"EXPLEARN_LLM_{name}": None for name in names}
         there = {"EXPLEARN_LLM_BASE_URL": server.url, "EXPLEARN_LLM_API_KEY": KEY} if server else {}
         return {**unset, "COLUMNS": "240", **there}
 
-    def annotate(
-        self, *arguments: str | Path, server: ChatServer | None = None, task: bool = True, **environment: str
-    ) -> Any:
+    def annotate(self, *arguments, server=None, task=True, **environment):
         """`explearn annotate ...`; the key must be in nothing that it prints."""
         words = [str(argument) for argument in arguments]
         words[1:1] = ["--task", self.task] if task else []
@@ -74,12 +70,12 @@ class Project:
         assert KEY not in result.output + result.stderr + repr(result.exception)
         return result
 
-    def succeed(self, *arguments: str | Path, **more: Any) -> str:
+    def succeed(self, *arguments, **more):
         result = self.annotate(*arguments, **more)
         assert result.exit_code == 0, result.output
         return str(result.stdout)
 
-    def complaint(self, *arguments: str | Path, **more: Any) -> str:
+    def complaint(self, *arguments, **more):
         """One sentence on standard error, exit code 2."""
         result = self.annotate(*arguments, **more)
         assert result.exit_code == 2, result.output
@@ -88,19 +84,19 @@ class Project:
         assert lines[0].startswith("error: ")
         return str(lines[0]).removeprefix("error: ")
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
+    def rows(self, name):
         path = self.folder / name if not Path(name).is_absolute() else Path(name)
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def make_project(
-    root: Path,
-    task: str,
-    labels: Sequence[str],
-    examples: Sequence[Example],
-    native: Sequence[Rationale] = (),
-    unused: Sequence[str] = (),
-) -> Project:
+    root,
+    task,
+    labels,
+    examples,
+    native=(),
+    unused=(),
+):
     folder = root / "data" / "examples" / task
     folder.mkdir(parents=True)
     for split in SPLITS:
@@ -113,12 +109,12 @@ def make_project(
 
 
 @pytest.fixture
-def new_project(tmp_path: Path) -> Callable[..., Project]:
+def new_project(tmp_path):
     return lambda *arguments, **more: make_project(tmp_path, *arguments, **more)
 
 
-def example(number: int, text: str, label: str, split: str = "train") -> Example:
-    return Example(f"f-{number}", tuple(text.split()), label, split, "films")  # type: ignore[arg-type]
+def example(number, text, label, split="train"):
+    return Example(f"f-{number}", tuple(text.split()), label, split, "films")
 
 
 TEXTS = [
@@ -138,7 +134,7 @@ TEXTS = [
 ]
 
 
-def mask(text: str) -> tuple[bool, ...]:
+def mask(text):
     return tuple(digit == "1" for digit in text)
 
 
@@ -151,7 +147,7 @@ NATIVE = [
 
 
 @pytest.fixture
-def films(tmp_path: Path) -> Project:
+def films(tmp_path):
     """Ten texts of train that nobody has marked, two of validation with the marks of two people, one of test."""
     project = make_project(tmp_path, "films", ["negative", "positive"], TEXTS, NATIVE, unused=["f-99"])
     project.params(model="m")

@@ -1,9 +1,5 @@
 """Equality up to rounding: a tolerance from the type of the numbers and their scale, the same on every processor."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -12,12 +8,12 @@ ROUNDINGS = 128
 classifiers: three layers of sums over up to fifty terms, forward and backward."""
 
 
-def tolerance(scale: float = 1.0, dtype: torch.dtype = torch.float32, roundings: int = ROUNDINGS) -> float:
+def tolerance(scale=1.0, dtype=torch.float32, roundings=ROUNDINGS):
     """Return the largest difference that rounding explains between numbers of up to `scale`."""
     return roundings * torch.finfo(dtype).eps * scale
 
 
-def assert_close(actual: Any, expected: Any, dtype: torch.dtype | None = None, roundings: int = ROUNDINGS) -> None:
+def assert_close(actual, expected, dtype=None, roundings=ROUNDINGS):
     """Check two arrays of one shape for equality up to rounding at the scale of the largest expected number.
 
     dtype: in which the results were computed (default: that of `actual`; of arrays that NumPy holds, float32).

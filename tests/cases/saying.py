@@ -1,16 +1,12 @@
 """What is asked of every bad input: an ExplearnError of one clear sentence."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from explearn import ExplearnError
 from explearn.cli.app import app
-from explearn.core.errors import ExplearnError
 
 _UNCLEAR = re.compile(r"Traceback|object at 0x|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
@@ -18,7 +14,7 @@ LONGEST = 900
 """Characters of a sentence, most."""
 
 
-def check_sentence(said: str, *words: str) -> None:
+def check_sentence(said, *words):
     assert said.strip() and len(said.splitlines()) == 1, said
     assert len(said) <= LONGEST, said
     assert not _UNCLEAR.search(said), ascii(said)
@@ -26,7 +22,7 @@ def check_sentence(said: str, *words: str) -> None:
         assert word in said, said
 
 
-def complaint(call: Callable[[], Any], *words: str) -> str:
+def complaint(call, *words):
     """The sentence with which a call ends; `words` must be in it."""
     with pytest.raises(ExplearnError) as caught:
         call()
@@ -34,7 +30,7 @@ def complaint(call: Callable[[], Any], *words: str) -> str:
     return str(caught.value)
 
 
-def command_complaint(*arguments: str, stdin: bytes | None = None, words: tuple[str, ...] = ()) -> str:
+def command_complaint(*arguments, stdin=None, words=()):
     """The sentence that a command prints before it ends with exit code 2."""
     result = CliRunner().invoke(app, list(arguments), input=stdin, env={"COLUMNS": "4000", "TERM": "dumb"})
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)

@@ -11,7 +11,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 import explearn
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions
 
 TEXTS = {
     "Chinese": ("这部电影非常好看，我很喜欢。", "这|部|电影|非常|好看|，|我|很喜欢|。"),
@@ -30,13 +30,13 @@ TEXTS = {
 
 
 @functools.cache
-def classifier(kind: str) -> explearn.TransformerPredictor:
+def classifier(kind):
     """A tiny BERT that reads WordPieces, byte-level BPE or SentencePiece's Unigram, learned from the texts above."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     texts = [text for text, _ in TEXTS.values()]
     trainer: Any
     if kind == "WordPiece":
-        made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
+        made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
         made.normalizer = normalizers.BertNormalizer()
         made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)

@@ -7,9 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import tiny
@@ -25,14 +23,14 @@ METHODS = ("occlusion", "attcat")
 LIMITS = Limits(texts=8, text_chars=500)
 
 
-def app_of(*names: str, classifier: Any = None, limits: Limits = LIMITS, **options: Any) -> FastAPI:
+def app_of(*names, classifier=None, limits=LIMITS, **options):
     """The service of a classifier, by default a tiny one."""
     methods = [explearn.get_explainer(name) for name in names or METHODS]
     return make_app(classifier or tiny.classifier("bert", 3), methods, limits, **options)
 
 
 @pytest.fixture(scope="session")
-def client() -> Iterator[TestClient]:
+def client():
     with TestClient(app_of()) as client:
         yield client
 
@@ -45,10 +43,10 @@ class Live:
     app: FastAPI
 
     @property
-    def address(self) -> str:
+    def address(self):
         return f"http://127.0.0.1:{self.port}"
 
-    def send(self, raw: bytes, wait: float = 5.0, source: str = "127.0.0.1") -> bytes:
+    def send(self, raw, wait=5.0, source="127.0.0.1"):
         """What comes back to some bytes, until the service closes the connection or says no more."""
         place = ("127.0.0.1", self.port)
         with socket.create_connection(place, timeout=wait, source_address=(source, 0)) as connection:
@@ -56,17 +54,17 @@ class Live:
                 connection.sendall(raw)
             return received(connection)
 
-    def post(self, body: bytes, path: str = "/explain", kind: str = "application/json", extra: str = "") -> bytes:
+    def post(self, body, path="/explain", kind="application/json", extra=""):
         """As `send`, of a request with a body."""
         head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\nconnection: close\r\n{extra}"
         return self.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
-    def get(self, path: str, source: str = "127.0.0.1") -> bytes:
+    def get(self, path, source="127.0.0.1"):
         head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
         return self.send(head.encode(), source=source)
 
 
-def received(connection: socket.socket) -> bytes:
+def received(connection):
     """All that a connection still gives."""
     parts = []
     try:
@@ -77,21 +75,21 @@ def received(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def status_of(answer: bytes) -> int:
+def status_of(answer):
     """Of the first answer in what came back."""
     assert answer.startswith(b"HTTP/1.1 "), answer[:200]
     return int(answer.split(b" ", 2)[1])
 
 
-def sentence_of(answer: bytes) -> str:
+def sentence_of(answer):
     """The error of an answer, which is JSON with one sentence."""
     body = json.loads(answer.partition(b"\r\n\r\n")[2])
     assert list(body) == ["error"]
-    sentence: str = body["error"]
+    sentence = body["error"]
     return sentence
 
 
-def serving(app: FastAPI, limits: Limits = LIMITS) -> Iterator[Live]:
+def serving(app, limits=LIMITS):
     """Serve in a thread until the generator is closed."""
     listening = bind("127.0.0.1", 0)
     server = server_of(app, limits)
@@ -110,7 +108,7 @@ def serving(app: FastAPI, limits: Limits = LIMITS) -> Iterator[Live]:
 
 
 @pytest.fixture(scope="session")
-def live() -> Iterator[Live]:
+def live():
     listening = bind("127.0.0.1", 0)
     hosts = hosts_of(listening)
     listening.close()

@@ -1,13 +1,10 @@
 """What several tests of sheets share."""
 
-from __future__ import annotations
-
 import csv
-from pathlib import Path
 
 from project_cases import example
 
-from explearn.core.examples import Example
+from explearn import Example
 
 HOSTILE = [
     example(20, "<script>alert(1)</script> & \"quoted\" <img src=x onerror=alert(2)> 'x' {{ 7*7 }}", "positive"),
@@ -18,12 +15,12 @@ HOSTILE = [
 ]
 
 
-def rows(path: Path) -> list[dict[str, str]]:
+def rows(path):
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def write(path: Path, lines: list[dict[str, str]]) -> Path:
+def write(path, lines):
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()

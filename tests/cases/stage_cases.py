@@ -1,12 +1,8 @@
 """Stages as commands in one process, and what they are asked."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json
-from pathlib import Path
-from typing import Any
 
 import typer
 import yaml
@@ -32,7 +28,7 @@ FROM_FEATURES = ("cls_row", "marker", "marker_in_domain", "expnet")
 FROM_TEACHERS = ("l2e",)
 LEARNED = (*FROM_TEXTS, *FROM_FEATURES, *FROM_TEACHERS)
 BASELINES = ("random", "raw_attention", "first_layer", "rollout", "input_x_gradient", "occlusion")
-METHODS: dict[str, dict[str, Any]] = {
+METHODS = {
     "marker": {"options": {"epochs": 3}},
     "marker_in_domain": {"options": {"epochs": 3}},
     "expnet": {"options": {"epochs": 3}},
@@ -61,7 +57,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-def command(name: str) -> typer.Typer:
+def command(name):
     path = ROOT / "stages" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"stage_{name}", path)
     assert spec is not None and spec.loader is not None
@@ -74,19 +70,19 @@ def command(name: str) -> typer.Typer:
 COMMANDS = {name: command(name) for name in STAGES}
 
 
-def run(folder: Path, stage: str, *arguments: str) -> Any:
+def run(folder, stage, *arguments):
     with contextlib.chdir(folder):
         return CliRunner().invoke(
             COMMANDS[stage], list(arguments), env={"COLUMNS": "240", "EXPLEARN_DEVICE": "cpu", "EXPLEARN_SEED": None}
         )
 
 
-def succeed(folder: Path, stage: str, *arguments: str) -> None:
+def succeed(folder, stage, *arguments):
     result = run(folder, stage, *arguments)
     assert result.exit_code == 0, result.output
 
 
-def complaint(folder: Path, stage: str, *arguments: str) -> str:
+def complaint(folder, stage, *arguments):
     """One line on standard error, exit code 2, and every file as it was."""
     before = files(folder)
     result = run(folder, stage, *arguments)
@@ -97,11 +93,11 @@ def complaint(folder: Path, stage: str, *arguments: str) -> str:
     return line.removeprefix("error: ")
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def table(task: str, split: str, count: int) -> list[dict[str, Any]]:
+def table(task, split, count):
     """The second word decides the label and is marked."""
     rows = []
     for number in range(count):
@@ -111,18 +107,18 @@ def table(task: str, split: str, count: int) -> list[dict[str, Any]]:
     return rows
 
 
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
+def write_lines(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def change_params(folder: Path, **change: Any) -> None:
+def change_params(folder, **change):
     path = folder / "params.yaml"
     params = {**yaml.safe_load(path.read_text(encoding="utf-8")), **change}
     path.write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
 
 
-def required(stage: str, task: str = "films") -> list[str]:
+def required(stage, task="films"):
     """The options that a stage cannot do without."""
     more = {"fit": ["--method", "marker"], "teach": ["--teacher", "occlusion"], "study": ["--study", "students"]}
     of_task = [] if stage in ("code", "study", "report") else ["--task", task]

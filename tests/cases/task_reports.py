@@ -1,12 +1,8 @@
 """A run's results as the report gets them, written by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from explearn.core.attribution import Attribution
-from explearn.core.examples import Example
-from explearn.methods.registry import get_info
+from explearn import Attribution, Example, get_info
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport, in_table_order
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
@@ -14,7 +10,7 @@ from explearn.metrics.significance import PairedTests
 HOSTILE = "<script>alert(1)</script>"
 
 
-def run(*methods: str, **changes) -> RunFacts:
+def run(*methods, **changes):
     """The facts of a run of these methods; by default the one under study is marker, which the run trained."""
     fields = {
         "title": "Which explanations to use",
@@ -33,7 +29,7 @@ def metrics(f1=0.5, low=None, high=None, **others):
     return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
 
 
-def task(name="films", methods=None, **changes) -> TaskReport:
+def task(name="films", methods=None, **changes):
     fields = {
         "task": name,
         "labels": ["bad", "good"],
@@ -47,13 +43,14 @@ def task(name="films", methods=None, **changes) -> TaskReport:
     return TaskReport(**{**fields, **changes})
 
 
-def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, direction=None) -> PairedTests:
+def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, direction=None):
     """`p_values`: (method, method) -> corrected p-value; 1 where none is given. The test's direction is by default that
     of the values."""
     methods = tuple(values)
     adjusted = np.ones((len(methods), len(methods)))
     for (a, b), p in dict(p_values).items():
-        i, j = methods.index(a), methods.index(b)
+        i = methods.index(a)
+        j = methods.index(b)
         adjusted[i, j] = adjusted[j, i] = p
     figures = np.array(list(values.values()), dtype=np.float64)
     return PairedTests(
@@ -84,7 +81,7 @@ def check(rho=0.1, **changes):
     return {**result, **changes}
 
 
-def attributed(example: Example, scores, method: str, predicted: str = "good") -> Attribution:
+def attributed(example, scores, method, predicted="good"):
     array = np.asarray(scores, dtype=np.float32)
     return Attribution(
         words=example.all_words, scores=array, tokens=example.all_words, token_scores=array, target=predicted,
@@ -94,7 +91,7 @@ def attributed(example: Example, scores, method: str, predicted: str = "good") -
 
 def shown(
     words="not a good film", gold=(0, 0, 1, 0), methods=("marker", "rollout"), predicted="good", number=0, label="good"
-) -> ExampleReport:
+):
     """A text that every method chooses the second half of."""
     example = Example(f"films-{number}", tuple(words.split()), label, "test", "films")
     scores = np.linspace(-1, 1, len(example.words))

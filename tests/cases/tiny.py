@@ -1,39 +1,22 @@
 """Tiny classifiers of all architectures, and what the tests need of them beyond `explearn.testing.tiny`."""
 
-from __future__ import annotations
-
 import functools
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import tokenizers
 import torch
 import transformers
 
-from explearn.core.compute import ComputeOptions
-from explearn.lens.anatomy import BlockTrace, TracedPass
+from explearn import ComputeOptions, TransformerPredictor, get_explainer, get_info, list_explainers
+from explearn.lens.anatomy import TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
-from explearn.methods.registry import get_explainer, known_infos
+from explearn.methods.registry import known_infos
 from explearn.predictors.architectures import blocks_in_order
-from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.testing import tiny as shipped
-from explearn.testing.tiny import (  # noqa: F401 (the tests take them from here)
-    ARCHITECTURES,
-    CORPUS,
-    HEADS,
-    HIDDEN,
-    LABELS,
-    LAYERS,
-    PAIRS,
-    POSITIONS,
-    TEXTS,
-)
+from explearn.testing.tiny import ARCHITECTURES, CORPUS, HEADS, HIDDEN, LABELS, LAYERS, PAIRS, POSITIONS, TEXTS  # noqa: F401 (the tests take them from here)
 
 MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert", "eurobert")
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "gemma")
@@ -53,7 +36,7 @@ SEEN = (
 _LOCAL = {"global_attn_every_n_layers": 3, "local_attention": 4}
 _GROUPED = {"num_key_value_heads": HEADS // 2}
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
-_SPECIAL_SIZES: dict[str, dict[str, Any]] = {
+_SPECIAL_SIZES = {
     # As in DeBERTa v3: distances in buckets of growing size, shared projections, no positions in the embeddings.
     "deberta-v2": {
         "relative_attention": True,
@@ -100,7 +83,7 @@ _READS_AS = {
 }
 """Whose tokenizer an architecture has here; it is no part of what is tested."""
 
-QUICK: dict[str, dict[str, Any]] = {
+QUICK = {
     "gradient_shap": {"samples": 3},
     "integrated_gradients": {"steps": 4},
     "sequential_ig": {"steps": 2},
@@ -111,6 +94,8 @@ QUICK: dict[str, dict[str, Any]] = {
     "solvex": {"beam": 1},
 }
 """Options that make costly methods quick."""
+UNTRAINED = [name for name in list_explainers() if not get_info(name).learned]
+"""Methods that need no training."""
 
 UNTRAINED = [info.name for info in known_infos() if not info.learned and info.family != "reason"]
 """Methods that need no training, and are not for language models alone."""
@@ -122,8 +107,13 @@ KINDS_OF_TOKENIZER = ("bert", "roberta", "albert")
 """One architecture for each of WordPiece, byte-level BPE and Unigram."""
 
 
+def quick(name):
+    """A method by its name, with options that make it quick."""
+    return get_explainer(name, **QUICK.get(name, {}))
+
+
 @functools.cache
-def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
+def tokenizer(kind, limit=POSITIONS - 2):
     """The fast tokenizer of an architecture; `limit` sub-tokens a text at most."""
     kind = _READS_AS.get(kind, kind)
     if kind in ARCHITECTURES:
@@ -131,7 +121,7 @@ def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedT
     return _decoder_tokenizer(kind == "with a first token", limit)
 
 
-def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedTokenizerFast:
+def _decoder_tokenizer(begins, limit):
     """Byte-level BPE with a padding token of its own, and `<s>` before each text, or nothing; no mask token."""
     bpe = tokenizers.ByteLevelBPETokenizer()
     special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
@@ -146,52 +136,52 @@ def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedToken
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=limit, **special)
 
 
-def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transformers.PreTrainedModel:
+def model(kind, classes=2, seed=0, **config):
     """A classifier with weights large enough for attention to be far from uniform."""
     sizes = {**_SPECIAL_SIZES.get(kind, {}), **config}
     return shipped.model(kind.removesuffix(" mean"), classes, seed, tokenizer(kind), **sizes)
 
 
-def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> TransformerPredictor:
+def make_classifier(kind="bert", classes=2, seed=0, **options):
     """As `explearn.testing.make_classifier`, of any architecture."""
     return TransformerPredictor(
         model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind
     )
 
 
-def double(kind: str = "bert", classes: int = 2) -> TransformerPredictor:
+def double(kind="bert", classes=2):
     """A new classifier in float64, so that rounding hides nothing."""
     of = make_classifier(kind, classes)
     of.model.double()
     return of
 
 
-def batch(of: TransformerPredictor, texts: Any = TEXTS) -> Batch:
+def batch(of, texts=TEXTS):
     """Some texts in one padded batch."""
     return of.batch(of.encode(list(texts)))
 
 
-def score(name: str, of: TransformerPredictor, texts: Any, targets: Any = None, **options: Any) -> Any:
+def score(name, of, texts, targets=None, **options):
     """The scores of a method, of every sub-token of some texts in one padded batch; targets by index."""
     wanted = None if targets is None else torch.tensor(targets)
-    explainer: Any = get_explainer(name, **options)
+    explainer = get_explainer(name, **options)
     return explainer.score_batch(of, batch(of, texts), wanted)
 
 
 @functools.cache
-def classifier(kind: str = "bert", classes: int = 2) -> TransformerPredictor:
+def classifier(kind="bert", classes=2):
     """A classifier that tests share and leave as it is."""
     return shipped.classifier(kind, classes) if kind in ARCHITECTURES else make_classifier(kind, classes)
 
 
-def save(folder: Path, kind: str = "bert", classes: int = 2, seed: int = 0, **config: Any) -> Path:
+def save(folder, kind="bert", classes=2, seed=0, **config):
     """Save model and tokenizer as `save_pretrained` does."""
     model(kind, classes, seed, **config).save_pretrained(folder)
     tokenizer(kind).save_pretrained(folder)
     return folder
 
 
-def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2) -> QuestionPredictor:
+def make_answerer(kind="bert", seed=0, limit=POSITIONS - 2):
     """A model for extractive question answering; `limit` sub-tokens a text at most."""
     config = model(kind).config
     with torch.random.fork_rng():
@@ -200,7 +190,7 @@ def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2)
     return QuestionPredictor.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
 
 
-def make_tagger(kind: str = "bert", seed: int = 0, **config: Any) -> TokenPredictor:
+def make_tagger(kind="bert", seed=0, **config):
     """A model for token classification with the classes of LABELS[3]."""
     settings = model(kind, 3, **config).config
     with torch.inference_mode(False), torch.random.fork_rng():
@@ -210,20 +200,20 @@ def make_tagger(kind: str = "bert", seed: int = 0, **config: Any) -> TokenPredic
 
 
 @functools.cache
-def long_classifier(kind: str) -> TransformerPredictor:
+def long_classifier(kind):
     """One whose texts may have 2,000 sub-tokens: nothing is cut."""
     return TransformerPredictor(
         model(kind, max_position_embeddings=2002), tokenizer(kind, 2000), ComputeOptions(device="cpu"), kind
     )
 
 
-def trace(module: torch.nn.Module, batch: Batch) -> tuple[list[BlockTrace], torch.Tensor]:
+def trace(module, batch):
     """The intermediates of every block, and the logits, of a classifier that is run block by block."""
     run = TracedPass.run(module, batch)
     return [run.block(layer) for layer in range(len(run.calls))], run.logits
 
 
-def hooks(module: torch.nn.Module) -> int:
+def hooks(module):
     """Return how many hooks a model and its parts hold, besides those that transformers leaves to capture outputs."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     held = [hook for part in module.modules() for kind in kinds for hook in getattr(part, kind).values()]
@@ -231,7 +221,7 @@ def hooks(module: torch.nn.Module) -> int:
 
 
 @contextmanager
-def eager(module: transformers.PreTrainedModel) -> Iterator[None]:
+def eager(module):
     """The model's own attention, written out: the reference for captured attention."""
     before = module.config._attn_implementation
     module.set_attn_implementation("eager")
@@ -241,23 +231,23 @@ def eager(module: transformers.PreTrainedModel) -> Iterator[None]:
         module.set_attn_implementation(before)
 
 
-def eager_attentions(of: TransformerPredictor, batch: Any) -> list[torch.Tensor]:
+def eager_attentions(of, batch):
     """Attention matrices of all layers, (batch, heads, queries, keys) each."""
     with eager(of.model), torch.inference_mode():
         return list(of.model(**batch.model_inputs(), output_attentions=True).attentions)
 
 
-def eager_gradients(of: TransformerPredictor, text: Any, target: int) -> LayerGradients:
+def eager_gradients(of, text, target):
     """Gradients of a class's logit at the attention matrices and the blocks' inputs that the model itself returns."""
     batch = of.batch(of.encode([text]))
-    table: Any = of.model.get_input_embeddings()
-    made: list[torch.Tensor] = []
+    table = of.model.get_input_embeddings()
+    made = []
 
-    def begin(_module: object, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+    def begin(_module, _inputs, output):
         made.append(output.detach().requires_grad_())
         return made[0]
 
-    inputs: list[torch.Tensor] = []
+    inputs = []
     blocks = blocks_in_order(of.model.base_model)
     handles = [table.register_forward_hook(begin)]
     handles += [b.register_forward_pre_hook(lambda _m, args: inputs.append(args[0])) for b in dict.fromkeys(blocks)]

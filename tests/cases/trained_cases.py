@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Self
-
-import torch
-
-from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn import About, BatchExplainer
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.info import About
 
 
 class Kept(LearnedExplainer, BatchExplainer):
@@ -20,20 +13,20 @@ class Kept(LearnedExplainer, BatchExplainer):
     weights_file = "w.safetensors"
     state: TrainedState
 
-    def learn(self, task: Any, *, description: str | None = None) -> Self:
+    def learn(self, task, *, description=None):
         return self
 
-    def score_batch(self, classifier: Any, batch: Any, targets: Any) -> BatchScores:
+    def score_batch(self, classifier, batch, targets):
         raise NotImplementedError
 
-    def _state(self) -> TrainedState:
+    def _state(self):
         return self.state
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state, folder):
         self.state = state
 
 
-def keep(folder: Path, tensors: Mapping[str, torch.Tensor], **record: Any) -> None:
+def keep(folder, tensors, **record):
     """Save tensors as a trained explainer's."""
     kept = Kept()
     kept.state = TrainedState(tensors, record)

@@ -5,9 +5,8 @@ several. Each stage stays a process of its own, with DVC, arguments, environment
 itself is never loaded beforehand. The children of one server share a hash seed: runs to be compared take a server each.
 """
 
-from __future__ import annotations
-
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -18,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 MODULES = (
@@ -65,14 +63,15 @@ sys.exit(int(code) if code else 70)
 
 
 @contextlib.contextmanager
-def warm_python(environment: dict[str, str]) -> Iterator[dict[str, str]]:
+def warm_python(environment):
     """The environment in which `python` is the one that starts at once; elsewhere than on Linux the usual one."""
     if sys.platform != "linux":
         yield environment
         return
     # Not in pytest's folder: a socket's path is short.
     with tempfile.TemporaryDirectory(prefix="warm-") as folder:
-        client, address = Path(folder) / "python", Path(folder) / "socket"
+        client = Path(folder) / "python"
+        address = Path(folder) / "socket"
         client.write_text(CLIENT.format(python=sys.executable, variable=SOCKET), encoding="utf-8")
         client.chmod(0o755)
         command = [sys.executable, __file__, str(address)]
@@ -85,7 +84,7 @@ def warm_python(environment: dict[str, str]) -> Iterator[dict[str, str]]:
                 server.terminate()
 
 
-def serve(address: str) -> None:
+def serve(address):
     """Fork a child for each that asks, until this process is ended."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
@@ -111,7 +110,7 @@ def serve(address: str) -> None:
     os._exit(0)
 
 
-def become(argv: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> None:
+def become(argv, folder, environment, streams):
     """Be `python ARGV...` in that folder; ends the process."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -145,4 +144,5 @@ if __name__ == "__main__":
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     assert not any(name.partition(".")[0] == "explearn" for name in sys.modules)
+    gc.freeze()
     serve(sys.argv[1])

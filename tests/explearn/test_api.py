@@ -1,9 +1,6 @@
 """`explearn.explain` and `explearn.load`: what people have at hand, in one call."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -12,33 +9,32 @@ import tiny
 import transformers
 
 import explearn
+from explearn import DataError, DeviceError, ModelError, ParamsError, load_classifier
 from explearn.api import AT_ONCE, default_explainer
 from explearn.comparison.texts import TextColumns, given_texts
-from explearn.core.errors import DataError, DeviceError, ModelError, ParamsError
-from explearn.predictors.pretrained import load_classifier
 
 TEXT = "the quick brown fox"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tiny.save(tmp_path_factory.mktemp("model"), "bert", 2)
 
 
-def loaded(folder: Path) -> tuple[Any, Any]:
+def loaded(folder):
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
     return model, transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def test_without_a_method_the_most_faithful_that_works_at_once_explains() -> None:
-    assert default_explainer(tiny.classifier("bert")).name == AT_ONCE[0] == "attn_lrp"
+def test_without_a_method_the_most_faithful_that_works_at_once_explains():
+    assert default_explainer(tiny.classifier()).name == AT_ONCE[0] == "attn_lrp"
     function = explearn.FunctionPredictor(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
     assert default_explainer(function).name == explearn.explain(function, TEXT, device="cpu").method == "occlusion"
 
 
 @pytest.mark.parametrize("given", ["folder", "pipeline", "pair", "classifier"])
-def test_any_form_of_a_model_gets_the_same_explanation(folder: Path, given: str) -> None:
-    forms: dict[str, Any] = {
+def test_any_form_of_a_model_gets_the_same_explanation(folder, given):
+    forms = {
         "folder": lambda: folder,
         "pipeline": lambda: transformers.pipeline("text-classification", str(folder), device="cpu"),
         "pair": lambda: loaded(folder),
@@ -54,46 +50,44 @@ class TestOptionsOfAPipeline:
 
     TEXT = "unbelievably slow delivery and a broken box and no refund whatsoever"
 
-    def both(self, folder: Path, **options: Any) -> tuple[Any, list[explearn.Attribution]]:
+    def both(self, folder, **options):
         pipeline = transformers.pipeline("text-classification", str(folder), device="cpu", **options)
         (expected,) = cast("Any", pipeline([self.TEXT]))
-        attributions: Any = explearn.explain(pipeline, [self.TEXT], "input_x_gradient")
+        attributions = explearn.explain(pipeline, [self.TEXT], "input_x_gradient")
         return expected, list(attributions)
 
     @pytest.mark.parametrize("options", [{"max_length": 8, "truncation": True}, {"function_to_apply": "softmax"}])
-    def test_lengths_and_functions(self, folder: Path, options: dict[str, Any]) -> None:
+    def test_lengths_and_functions(self, folder, options):
         expected, (attribution,) = self.both(folder, **options)
         assert attribution.target == expected["label"]
         assert attribution.probability == pytest.approx(expected["score"], abs=1e-5)
         assert bool(np.isnan(attribution.scores).any()) == ("max_length" in options)
 
-    def test_a_sigmoid_of_each_output(self, folder: Path) -> None:
+    def test_a_sigmoid_of_each_output(self, folder):
         expected, attributions = self.both(folder, function_to_apply="sigmoid", top_k=None)
         assert [(a.target, pytest.approx(a.probability, abs=1e-5)) for a in attributions] == [
             (one["label"], one["score"]) for one in expected
         ]
 
-    def test_outputs_as_they_are(self, folder: Path) -> None:
+    def test_outputs_as_they_are(self, folder):
         expected, (attribution,) = self.both(folder, function_to_apply="none")
         assert (attribution.target, attribution.value) == (
             expected["label"],
             pytest.approx(expected["score"], abs=1e-5),
         )
 
-    def test_the_classes_that_it_returns_are_explained(self, folder: Path) -> None:
+    def test_the_classes_that_it_returns_are_explained(self, folder):
         expected, attributions = self.both(folder, top_k=2)
         assert [a.target for a in attributions] == [one["label"] for one in expected] and len(expected) == 2
         assert {a.predicted for a in attributions} == {expected[0]["label"]}
 
-    def test_others_are_refused(self, folder: Path) -> None:
+    def test_others_are_refused(self, folder):
         pipeline = transformers.pipeline("text-classification", str(folder), device="cpu", add_special_tokens=False)
         with pytest.raises(ParamsError, match="a pipeline with add_special_tokens"):
             explearn.explain(pipeline, self.TEXT)
 
 
-def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(folder, tmp_path, caplog):
     for step in (9, 100):
         shutil.copytree(folder, tmp_path / f"checkpoint-{step}")
     classifier = load_classifier(tmp_path, device="cpu")
@@ -101,17 +95,17 @@ def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(
     assert "newest checkpoint is taken, checkpoint-100" in caplog.text
 
 
-def test_probabilities_of_plain_texts() -> None:
-    classifier = tiny.classifier("bert")
+def test_probabilities_of_plain_texts():
+    classifier = tiny.classifier()
     np.testing.assert_array_equal(classifier.predict_proba([TEXT]), classifier.predict_proba(classifier.encode([TEXT])))
     with pytest.raises(ParamsError, match="one string"):
         classifier.predict_proba(TEXT)
 
 
-def test_whatever_holds_texts_is_read_alike() -> None:
+def test_whatever_holds_texts_is_read_alike():
     pd = pytest.importorskip("pandas")
     datasets = pytest.importorskip("datasets")
-    classifier = tiny.classifier("bert")
+    classifier = tiny.classifier()
     rows = [{"text": TEXT, "label": "x"}]
     for texts in (iter([TEXT]), rows, iter(rows), pd.DataFrame(rows), datasets.Dataset.from_list(rows)):
         words = TEXT.split()
@@ -123,8 +117,8 @@ def test_whatever_holds_texts_is_read_alike() -> None:
             refuses([{"body": TEXT}])
 
 
-def test_a_tuple_of_two_strings_is_a_pair_wherever_it_stands() -> None:
-    classifier = tiny.classifier("bert")
+def test_a_tuple_of_two_strings_is_a_pair_wherever_it_stands():
+    classifier = tiny.classifier()
     pair = ("the quick", "brown fox")
     alone = explearn.explain(classifier, pair, "gae")
     (listed,) = explearn.explain(classifier, [pair], "gae")
@@ -140,13 +134,13 @@ def test_a_tuple_of_two_strings_is_a_pair_wherever_it_stands() -> None:
             takes_lists(pair)
 
 
-def test_of_no_text_there_is_no_attribution() -> None:
-    together = explearn.explain(tiny.classifier("bert"), [])
+def test_of_no_text_there_is_no_attribution():
+    together = explearn.explain(tiny.classifier(), [])
     assert len(together) == 0 and repr(together) == "Attributions(0 texts, methods=none)"
 
 
-def test_the_attributions_are_a_list_that_shows_itself() -> None:
-    together = explearn.explain(tiny.classifier("bert"), [TEXT, "she sells shells"])
+def test_the_attributions_are_a_list_that_shows_itself():
+    together = explearn.explain(tiny.classifier(), [TEXT, "she sells shells"])
     assert isinstance(together, list) and together[1].words == ("she", "sells", "shells")
     assert repr(together) == "Attributions(2 texts, methods=attn_lrp)"
     pytest.importorskip("pandas")
@@ -164,24 +158,24 @@ class TestTargets:
             ([TEXT, TEXT], ["good", ["bad", "fair"]], ["good", "bad", "fair"]),
         ],
     )
-    def test_of_several_there_is_a_list(self, texts: Any, targets: Any, explained: list[str]) -> None:
+    def test_of_several_there_is_a_list(self, texts, targets, explained):
         found = explearn.explain(tiny.classifier("bert", 3), texts, "gae", targets)
         assert isinstance(found, explearn.Attributions)
         assert sorted(one.target for one in found) == sorted(explained)
 
     @pytest.mark.parametrize("target", ["fair", 1])
-    def test_of_one_text_and_one_class_there_is_one(self, target: str | int) -> None:
+    def test_of_one_text_and_one_class_there_is_one(self, target):
         assert explearn.explain(tiny.classifier("bert", 3), TEXT, "gae", target).target == "fair"
 
-    def test_one_for_each_text(self) -> None:
+    def test_one_for_each_text(self):
         with pytest.raises(ParamsError, match="targets: fewer than texts"):
             explearn.explain(tiny.classifier("bert", 3), [TEXT, TEXT], "gae", ["fair"])
 
 
 class TestMethods:
-    def test_several_stand_together_text_by_text(self) -> None:
+    def test_several_stand_together_text_by_text(self):
         texts = (text for text in [TEXT, "she sells shells"])
-        found = explearn.explain(tiny.classifier("bert"), texts, ["gae", explearn.get_explainer("rollout")])
+        found = explearn.explain(tiny.classifier(), texts, ["gae", explearn.get_explainer("rollout")])
         assert [(len(one.words), one.method) for one in found] == [
             (4, "gae"),
             (4, "rollout"),
@@ -189,8 +183,8 @@ class TestMethods:
             (3, "rollout"),
         ]
 
-    def test_options_are_those_of_a_named_method(self) -> None:
-        classifier = tiny.classifier("bert")
+    def test_options_are_those_of_a_named_method(self):
+        classifier = tiny.classifier()
         found = explearn.explain(classifier, TEXT, "raw_attention", layer=0)
         same = explearn.explain(classifier, TEXT, explearn.get_explainer("raw_attention", layer=0))
         np.testing.assert_array_equal(found.scores, same.scores)
@@ -198,26 +192,26 @@ class TestMethods:
             with pytest.raises(ParamsError, match="samples: no such argument; a method's options need its name"):
                 explearn.explain(classifier, TEXT, method, samples=3)
 
-    def test_anything_else_is_one_sentence(self) -> None:
+    def test_anything_else_is_one_sentence(self):
         with pytest.raises(ParamsError, match="method: got int; expected a name or an explainer, or a list of them"):
-            explearn.explain(tiny.classifier("bert"), TEXT, 3)  # type: ignore[arg-type]
+            explearn.explain(tiny.classifier(), TEXT, 3)
 
 
-def test_a_device_is_no_option_of_a_method(folder: Path) -> None:
-    for classifier in (folder, loaded(folder), tiny.classifier("bert")):
+def test_a_device_is_no_option_of_a_method(folder):
+    for classifier in (folder, loaded(folder), tiny.classifier()):
         assert explearn.explain(classifier, TEXT, device="cpu").words == tuple(TEXT.split())
     with pytest.raises(DeviceError):
         explearn.explain(folder, TEXT, device="tpu")
 
 
 @pytest.mark.parametrize("form", ["pair", "pipeline"])
-def test_a_model_is_left_as_it_came(folder: Path, form: str) -> None:
+def test_a_model_is_left_as_it_came(folder, form):
     model, tokenizer = loaded(folder)
     model.train()
     model.base_model.embeddings.eval()
     frozen = next(model.parameters()).requires_grad_(False)
     before = [module.training for module in model.modules()]
-    classifier: Any = (model, tokenizer)
+    classifier = (model, tokenizer)
     if form == "pipeline":
         classifier = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
         before = [module.training for module in model.modules()]
@@ -230,7 +224,7 @@ def test_a_model_is_left_as_it_came(folder: Path, form: str) -> None:
     assert [module.training for module in model.modules()] == before
 
 
-def test_loading_what_is_neither_an_explainer_nor_a_bundle(folder: Path, tmp_path: Path) -> None:
+def test_loading_what_is_neither_an_explainer_nor_a_bundle(folder, tmp_path):
     with pytest.raises(ModelError, match="no such folder; expected a bundle"):
         explearn.load(tmp_path / "none")
     with pytest.raises(ModelError, match="holds no trained explainer"):
@@ -242,7 +236,7 @@ def test_loading_what_is_neither_an_explainer_nor_a_bundle(folder: Path, tmp_pat
     assert attribution.method == "lime"
 
 
-def test_tables_in_memory_are_read_as_files_are() -> None:
+def test_tables_in_memory_are_read_as_files_are():
     pd = pytest.importorskip("pandas")
     datasets = pytest.importorskip("datasets")
     rows = [{"text": "a b", "label": "x", "m": "[1, 0]"}, {"text": "c", "label": "y", "m": "[0]"}]

@@ -1,18 +1,12 @@
 """The table of docs/explearn/architectures.md is what the methods' own checks say."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import tiny
 
 import explearn
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError
 from explearn.lens.attention import layer_count
 from explearn.predictors.architectures import architecture, reads
-from explearn.predictors.transformer import TransformerPredictor
 
 COLUMNS = (
     ("raw_attention", "attention_mean", "rollout"),
@@ -27,7 +21,7 @@ NOTHING = {"learned", "reason"}
 KINDS = (*tiny.ARCHITECTURES, *tiny.MORE_ENCODERS, "modernbert mean", *tiny.DECODERS, *tiny.MORE_DECODERS, "longformer")
 
 
-def explains(name: str, of: TransformerPredictor) -> bool:
+def explains(name, of):
     try:
         explearn.get_explainer(name).check(of)
     except UnsupportedError:
@@ -35,7 +29,7 @@ def explains(name: str, of: TransformerPredictor) -> bool:
     return True
 
 
-def row(kind: str) -> str:
+def row(kind):
     """| token read | columns | Marker, IvRA with cons or sim, SMaT | IvRA with comp or suff |"""
     of = tiny.classifier(kind)
     cells = []
@@ -53,14 +47,14 @@ def row(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_page_says_what_explains_an_architecture(repository: Path, kind: str) -> None:
+def test_the_page_says_what_explains_an_architecture(repository, kind):
     lines = (repository / "docs" / "explearn" / "architectures.md").read_text(encoding="utf-8").splitlines()
     rows = [line.removeprefix("| ").partition(" | ") for line in lines if line.startswith("| ")]
     assert [f"| {cells}" for kinds, _, cells in rows if kind in kinds.split(", ")] == [row(kind)]
 
 
-def test_every_method_is_in_a_column_or_explains_anything(repository: Path) -> None:
-    methods: list[Any] = [explearn.get_info(name) for name in explearn.list_explainers()]
+def test_every_method_is_in_a_column_or_explains_anything(repository):
+    methods = [explearn.get_info(name) for name in explearn.list_explainers()]
     told = {name for names in COLUMNS for name in names}
     inside = {info.name for info in methods if info.family not in ANYTHING | NOTHING}
     assert told == inside

@@ -1,21 +1,15 @@
 """An attribution: what goes in comes out of every format, field by field; what cannot be one is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from explearn.core.attribution import Attribution, Interaction
-from explearn.core.certificate import Certificate
-from explearn.core.errors import DataError
+from explearn import Attribution, Certificate, DataError, Interaction
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions, write_attributions
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -26,7 +20,7 @@ SHARES = st.floats(0, 1)
 
 
 @st.composite
-def attributions(draw: st.DrawFn) -> Attribution:
+def attributions(draw):
     """Draw an attribution with any value in every field."""
     words = tuple(draw(st.lists(WORDS, min_size=2, max_size=5)))
     count = len(words)
@@ -45,7 +39,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
         bound=st.floats(0, 9),
         familiar=st.booleans(),
     )
-    fields: dict[str, Any] = {
+    fields = {
         "example_id": draw(NAMES | st.just("")),
         "method": draw(NAMES),
         "target": draw(NAMES),
@@ -74,7 +68,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
     return Attribution(**fields)
 
 
-def assert_same(actual: Attribution, expected: Attribution) -> None:
+def assert_same(actual, expected):
     for field in dataclasses.fields(Attribution):
         one = getattr(actual, field.name)
         other = getattr(expected, field.name)
@@ -89,33 +83,33 @@ def assert_same(actual: Attribution, expected: Attribution) -> None:
 class TestRoundTrips:
     @settings(max_examples=50, deadline=None)
     @given(attributions())
-    def test_json(self, expected: Attribution) -> None:
+    def test_json(self, expected):
         document = json.loads(json.dumps(expected.to_dict(), allow_nan=False))
         assert_same(Attribution.from_dict(document), expected)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.lists(attributions(), max_size=3, unique_by=lambda one: (one.example_id, one.target)))
-    def test_parquet(self, tmp_path: Path, expected: list[Attribution]) -> None:
+    def test_parquet(self, tmp_path, expected):
         write_attributions(tmp_path / "a.parquet", expected)
         for actual, one in zip(read_attributions(tmp_path / "a.parquet"), expected, strict=True):
             assert_same(actual, one)
 
-    def test_all_formats_have_the_same_fields(self) -> None:
+    def test_all_formats_have_the_same_fields(self):
         names = ["id" if f.name == "example_id" else f.name for f in dataclasses.fields(Attribution)]
         assert list(unread().to_dict()) == ATTRIBUTION_SCHEMA.names == names
 
 
-MINIMUM: dict[str, Any] = {"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
+MINIMUM = {"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
 
 
 class TestRecordsFromElsewhere:
-    def test_need_words_scores_target_and_method_alone(self) -> None:
+    def test_need_words_scores_target_and_method_alone(self):
         actual = Attribution.from_dict(MINIMUM | {"their_own": 3})
         assert actual.scores.tolist() == [1, -2.5]
         assert actual.signed and actual.tokens == () and actual.predicted == "yes" and np.isnan(actual.probability)
 
     @pytest.mark.parametrize("name", list(MINIMUM))
-    def test_name_the_field_that_is_missing(self, name: str) -> None:
+    def test_name_the_field_that_is_missing(self, name):
         record = {field: value for field, value in MINIMUM.items() if field != name}
         with pytest.raises(DataError, match=f"field '{name}': got none; expected a value"):
             Attribution.from_dict(record)
@@ -146,12 +140,12 @@ class TestRecordsFromElsewhere:
         ],
         ids=lambda value: str(value)[:40],
     )
-    def test_name_the_field_that_cannot_be_used(self, change: dict[str, Any], sentence: str) -> None:
+    def test_name_the_field_that_cannot_be_used(self, change, sentence):
         with pytest.raises(DataError, match=sentence):
             Attribution.from_dict(MINIMUM | change)
 
 
-def unread(**changes: Any) -> Attribution:
+def unread(**changes):
     """Three words, the last of which was not read."""
     record = {
         "words": ["a", "fine", "film"],
@@ -165,7 +159,7 @@ def unread(**changes: Any) -> Attribution:
 
 
 class TestWordsWithoutAScore:
-    def test_come_last_when_a_number_is_needed(self) -> None:
+    def test_come_last_when_a_number_is_needed(self):
         filled = unread().filled()
         assert filled[:2].tolist() == [-0.5, 0.25]
         assert filled[2] < -0.5 and filled[2] == pytest.approx(-0.5)
@@ -173,12 +167,12 @@ class TestWordsWithoutAScore:
         assert unread(scores=np.full(3, np.nan, np.float32)).filled().tolist() == [0, 0, 0]
         assert unread().read.tolist() == [True, True, False]
 
-    def test_are_no_part_of_what_is_printed(self) -> None:
+    def test_are_no_part_of_what_is_printed(self):
         line = str(unread(completeness_error=0.01))
         assert line == "m for 'yes' (p = 0.750): fine +0.250, a -0.500 (1 of 3 words were not read)"
         assert "off by 0.25, 33% of their absolute sum" in str(unread(completeness_error=0.25))
 
 
-def test_a_short_repr() -> None:
+def test_a_short_repr():
     assert repr(unread()) == "Attribution(method='m', target='yes', words=3, probability=0.75)"
     assert repr(unread(probability=math.nan, value=1.5)) == "Attribution(method='m', target='yes', words=3, value=1.5)"

@@ -1,36 +1,33 @@
-from __future__ import annotations
-
 import random
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from explearn import DeviceError, ParamsError
 from explearn.core import compute
-from explearn.core.compute import CPU_BATCH_TOKENS, ComputeOptions, autocast, peak_from_here, read_max_memory
-from explearn.core.errors import DeviceError, ParamsError
+from explearn.core.compute import CPU_BATCH_TOKENS, ComputeOptions, peak_from_here, read_max_memory
 from explearn.core.seeds import seed_everything
 
 CPU = torch.device("cpu")
 
 
 class TestDevice:
-    def test_auto_takes_the_best_there_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_auto_takes_the_best_there_is(self, monkeypatch):
         for cuda, mps, expected in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
             monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
             monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
             assert ComputeOptions().resolve_device().type == expected
 
     @pytest.mark.parametrize(("name", "count"), [("cuda", 0), ("cuda:0", 0), ("cuda:2", 2), ("mps", 0)])
-    def test_one_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> None:
+    def test_one_that_is_not_there(self, monkeypatch, name, count):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
         with pytest.raises(DeviceError, match=f"device '{name}': this machine has "):
             ComputeOptions(device=name).resolve_device()
 
-    def test_a_gpu_by_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_gpu_by_number(self, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
         assert ComputeOptions(device="cuda:2").resolve_device() == torch.device("cuda", 2)
@@ -41,40 +38,33 @@ class TestPrecision:
         ("precision", "expected"),
         [("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", torch.float32)],
     )
-    def test_on_a_cpu(self, precision: Any, expected: torch.dtype) -> None:
+    def test_on_a_cpu(self, precision, expected):
         assert ComputeOptions(precision=precision).resolve_dtype(CPU) is expected
 
     @pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float16)])
-    def test_auto_on_a_gpu(self, monkeypatch: pytest.MonkeyPatch, native: bool, expected: torch.dtype) -> None:
+    def test_auto_on_a_gpu(self, monkeypatch, native, expected):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
         assert ComputeOptions(precision="auto").resolve_dtype(torch.device("cuda")) is expected
 
-    def test_half_precision_needs_a_gpu(self) -> None:
+    def test_half_precision_needs_a_gpu(self):
         with pytest.raises(DeviceError, match="'fp16' needs a GPU"):
             ComputeOptions(precision="fp16").resolve_dtype(CPU)
 
-    @pytest.mark.parametrize(("dtype", "on"), [(torch.bfloat16, True), (torch.float32, False), (torch.float64, False)])
-    def test_autocast_is_for_low_precision_alone(self, dtype: torch.dtype, on: bool) -> None:
-        with autocast(CPU, dtype):
-            assert torch.is_autocast_enabled("cpu") is on
-
 
 class TestBudget:
-    def test_a_number_is_taken_as_it_is(self) -> None:
+    def test_a_number_is_taken_as_it_is(self):
         assert ComputeOptions(max_tokens=77).resolve_max_tokens(CPU) == 77
         assert ComputeOptions().resolve_max_tokens(CPU) == CPU_BATCH_TOKENS
 
     @pytest.mark.parametrize(("free", "expected"), [(2**20, 1024), (8 * 2**30, 4096), (2**40, 131_072)])
-    def test_on_a_gpu_half_of_the_free_memory_counts(
-        self, monkeypatch: pytest.MonkeyPatch, free: int, expected: int
-    ) -> None:
+    def test_on_a_gpu_half_of_the_free_memory_counts(self, monkeypatch, free, expected):
         """1 MiB a sub-token, between 1,024 and 131,072."""
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (free, 2**40))
         assert ComputeOptions().resolve_max_tokens(torch.device("cuda")) == expected
 
 
-def test_a_seed_makes_every_generator_start_anew() -> None:
-    def draw() -> tuple[float, float, float]:
+def test_a_seed_makes_every_generator_start_anew():
+    def draw():
         return random.random(), float(np.random.rand()), float(torch.rand(1))
 
     seed_everything(4)
@@ -96,18 +86,18 @@ class TestSpreading:
         ],
         ids=str,
     )
-    def test_options_that_contradict_each_other(self, options: dict[str, Any], said: str) -> None:
+    def test_options_that_contradict_each_other(self, options, said):
         with pytest.raises(ParamsError, match=said):
             ComputeOptions(**options)
 
-    def test_sizes_as_the_command_line_has_them(self) -> None:
+    def test_sizes_as_the_command_line_has_them(self):
         assert read_max_memory("0=20GiB, cpu=60GiB") == {0: "20GiB", "cpu": "60GiB"}
         assert read_max_memory("") is None
 
 
 class TestPeakMemory:
     @pytest.mark.skipif(not compute._RESET.exists(), reason="the system does not let a peak start anew")
-    def test_is_that_of_what_came_after_the_start(self) -> None:
+    def test_is_that_of_what_came_after_the_start(self):
         rest = peak_from_here(CPU)()
         np.ones(400 * 2**20, dtype=np.uint8)
         peak = peak_from_here(CPU)
@@ -115,7 +105,7 @@ class TestPeakMemory:
         after = peak()
         assert rest is not None and after is not None and 80 < after - rest < 200
 
-    def test_on_a_gpu_is_what_torch_allocated_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_on_a_gpu_is_what_torch_allocated_there(self, monkeypatch):
         allocated = {"peak": 900 * 2**20}
         monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: allocated.update(peak=100 * 2**20))
         monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: allocated["peak"])
@@ -124,7 +114,7 @@ class TestPeakMemory:
         assert peak() == 150
 
 
-def test_options_are_checked_without_torch(run_python: Any) -> None:
+def test_options_are_checked_without_torch(run_python):
     run_python(
         "import sys; from explearn.core.compute import ComputeOptions as C; C(); assert 'torch' not in sys.modules"
     )

@@ -1,26 +1,22 @@
 """The demo: a classifier made on the spot, and a text of one's own explained by it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from cli_cases import complaint, run
 
 import explearn
+from explearn import ComputeOptions
 from explearn.cli.demo import classifier
 from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.cli.demo.command import METHODS
-from explearn.core.compute import ComputeOptions
-from explearn.predictors.transformer import TransformerPredictor
 
 OWN = "The <b>goalkeeper</b> saved two penalties."
 
 
 @pytest.fixture(scope="module")
-def trained() -> TransformerPredictor:
+def trained():
     """A demo classifier that has seen eight headlines."""
     few = (["Shares fell", "The final was lost", "A new comet", "Borders were closed"] * 2, ["a", "b", "c", "d"] * 2)
     with pytest.MonkeyPatch.context() as patch:
@@ -28,13 +24,13 @@ def trained() -> TransformerPredictor:
         return demo_classifier(ComputeOptions("cpu"), 13)
 
 
-def test_the_headlines_are_those_of_the_corpus(repository: Path) -> None:
+def test_the_headlines_are_those_of_the_corpus(repository):
     done = subprocess.run([sys.executable, repository / "scripts/make_demo.py", "--check"], check=False)
     assert done.returncode == 0
 
 
 @pytest.mark.slow
-def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch):
     """From half of its headlines in two of its three epochs already."""
     (texts, labels), (held_out, truth) = headlines("train"), headlines("test")
     half = texts[:240], labels[:240]
@@ -54,9 +50,7 @@ def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch: pyte
     assert best.strip(".") in ("goalkeeper", "penalties", "final", "club")
 
 
-def test_a_text_of_one_s_own_is_explained_by_all_methods(
-    tmp_path: Path, trained: TransformerPredictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_of_one_s_own_is_explained_by_all_methods(tmp_path, trained, monkeypatch):
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     page = tmp_path / "demo.html"
     result = run("demo", OWN, "--out", page, "--save", tmp_path / "saved")
@@ -69,9 +63,7 @@ def test_a_text_of_one_s_own_is_explained_by_all_methods(
     assert again.predict([OWN]) == trained.predict([OWN])
 
 
-def test_a_folder_that_is_there_is_not_replaced(
-    tmp_path: Path, trained: TransformerPredictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_there_is_not_replaced(tmp_path, trained, monkeypatch):
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")

@@ -1,11 +1,7 @@
 """Attributions show themselves: colours, HTML, terminals, tables. Whatever a text holds is shown and nothing more."""
 
-from __future__ import annotations
-
 import io
 import json
-from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -13,20 +9,21 @@ import pyarrow.parquet as pq
 import pytest
 import tiny
 from cli_cases import complaint, explain, records
+from html_pages import Page
 from rich.console import Console
 
 import explearn
-from explearn.core.attribution import Attribution
-from explearn.core.certificate import Certificate
+from explearn import Attribution, Certificate
 from explearn.core.word_tables import WORD_SCHEMA
 from explearn.show import display
 
 HOSTILE = '<img src=x onerror="alert(1)">'.replace(" ", "/")
-LIGHT, DARK = ((255, 255, 255), (27, 31, 39)), ((18, 21, 27), (233, 236, 241))
+LIGHT = ((255, 255, 255), (27, 31, 39))
+DARK = ((18, 21, 27), (233, 236, 241))
 """Page and ink of both themes of the report."""
 
 
-def attribution(words=("not", "good"), scores=(-0.5, 1.0), **changes) -> Attribution:
+def attribution(words=("not", "good"), scores=(-0.5, 1.0), **changes):
     array = np.array(scores, np.float32)
     fields = {
         "words": tuple(words), "scores": array, "tokens": tuple(words), "token_scores": array, "target": "yes",
@@ -35,13 +32,13 @@ def attribution(words=("not", "good"), scores=(-0.5, 1.0), **changes) -> Attribu
     return Attribution(**{**fields, **changes})
 
 
-def luminance(colour) -> float:
+def luminance(colour):
     """Relative luminance, WCAG 2.2."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one, other) -> float:
+def contrast(one, other):
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
@@ -50,7 +47,7 @@ class TestColours:
     @pytest.mark.parametrize("colour", [display.FOR, display.AGAINST])
     @pytest.mark.parametrize("theme", [LIGHT, DARK])
     @pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
-    def test_words_stay_readable_on_every_strength_in_both_themes(self, colour, theme, strength) -> None:
+    def test_words_stay_readable_on_every_strength_in_both_themes(self, colour, theme, strength):
         page, ink = theme
         share = display.OPACITY * strength
         tinted = [share * c + (1 - share) * p for c, p in zip(colour, page, strict=True)]
@@ -66,7 +63,7 @@ class TestColours:
         ],
         ids=["protanopia", "deuteranopia", "tritanopia"],
     )
-    def test_the_two_sides_differ_for_the_colour_blind(self, seen_as) -> None:
+    def test_the_two_sides_differ_for_the_colour_blind(self, seen_as):
         both = np.array([display.FOR, display.AGAINST]) / 255
         linear = np.where(both <= 0.04045, both / 12.92, ((both + 0.055) / 1.055) ** 2.4)
         seen = np.clip(linear @ np.array(seen_as).T, 0, 1)
@@ -74,75 +71,53 @@ class TestColours:
         # Red and green of the same lightness would be some 30 apart for the first two.
         assert np.linalg.norm(255 * (shown[0] - shown[1])) > 100
 
-    def test_strengths_are_shares_of_the_largest_score(self) -> None:
+    def test_strengths_are_shares_of_the_largest_score(self):
         assert display.strengths([2, -4, np.nan]).tolist()[:2] == [0.5, -1.0]
         assert np.isnan(display.strengths([2, np.nan])[1])
         assert display.strengths([0, 0]).tolist() == [0, 0]
         assert np.isnan(display.strengths([np.nan])).all()
 
 
-class Elements(HTMLParser):
-    """Names of all elements, their attributes, and the text in between."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.names: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.words: list[dict[str, str | None]] = []
-        self.text = ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attrs) -> None:
-        self.names.append(tag)
-        self.attributes += attrs
-        if "data-score" in dict(attrs):
-            self.words.append(dict(attrs))
-
-    def handle_data(self, data) -> None:
-        self.text += data
-
-
 class TestHtml:
     @pytest.mark.parametrize("hostile", [HOSTILE, "</style><script>alert(1)</script>", '"onload="x'])
-    def test_what_data_says_is_text(self, hostile: str, tmp_path: Path) -> None:
+    def test_what_data_says_is_text(self, hostile, tmp_path):
         actual = attribution((hostile, "good"), target=hostile, predicted="other", method="m", example_id=hostile)
         other = attribution((hostile, "good"), predicted=hostile, method="n", example_id=hostile)
         together = explearn.Attributions([actual, other])
         pages = [actual._repr_html_(), together._repr_html_()]
         pages += [actual.to_html(tmp_path / "a.html").read_text(), together.to_html(tmp_path / "b.html").read_text()]
         for page in pages:
-            elements = Elements(page)
-            assert not {"img", "script"} & set(elements.names)
-            assert not any(name.startswith("on") for name, _ in elements.attributes)
+            elements = Page(page)
+            assert not elements.all("img") and not elements.all("script")
+            assert not elements.acts()
             assert elements.text.count(hostile) >= 2
 
-    def test_control_characters_are_shown_as_escapes(self) -> None:
+    def test_control_characters_are_shown_as_escapes(self):
         page = attribution(("a\x1b[31mb\x00", "\u202ego\nod"))._repr_html_()
         assert "\x1b" not in page and "\x00" not in page and "\u202e" not in page
         assert r"a\x1b[31mb\x00" in page and r"\u202ego\x0aod" in page
 
-    def test_words_have_strength_side_and_score(self) -> None:
+    def test_words_have_strength_side_and_score(self):
         negative, positive = self.words(attribution())
         assert (negative["class"], negative["style"]) == ("against signed", "--s:0.5")
         assert (positive["class"], positive["style"]) == ("for signed", "--s:1")
         first, _ = self.words(attribution(scores=(0.5, 1.0), signed=False))
         assert first["class"] == "for"
 
-    def test_a_focused_word_shows_its_score_which_is_part_of_its_name(self) -> None:
+    def test_a_focused_word_shows_its_score_which_is_part_of_its_name(self):
         negative, positive = self.words(attribution())
         assert negative["tabindex"] == positive["tabindex"] == "0"
         assert (negative["data-score"], negative["aria-label"]) == ("−0.5", "not −0.5")
         assert (positive["data-score"], positive["aria-label"]) == ("+1", "good +1")
         assert ":is(:hover,:focus)::after{content:attr(data-score)" in attribution()._repr_html_()
 
-    def test_unread_words_are_struck_and_have_no_score(self) -> None:
+    def test_unread_words_are_struck_and_have_no_score(self):
         actual = attribution(scores=(0.5, np.nan))
         assert self.words(actual)[1]["data-score"] == "not read by the classifier"
         assert "nan" not in actual._repr_html_()
 
-    def words(self, actual: Attribution) -> list[dict[str, str | None]]:
-        return Elements(actual._repr_html_()).words
+    def words(self, actual):
+        return [word for _, word in Page(actual._repr_html_()).elements if "data-score" in word]
 
     @pytest.mark.parametrize(
         ("scores", "signed", "sentence"),
@@ -152,39 +127,39 @@ class TestHtml:
             ((0.5, 1.0), False, "Highest: good 1.00, not 0.500"),
         ],
     )
-    def test_the_strongest_words_for_and_against_are_named(self, scores, signed, sentence) -> None:
+    def test_the_strongest_words_for_and_against_are_named(self, scores, signed, sentence):
         actual = attribution(scores=scores, signed=signed)
-        assert sentence in Elements(actual._repr_html_()).text
-        assert sentence in Elements(explearn.Attributions([actual, actual])._repr_html_()).text
+        assert sentence in Page(actual._repr_html_()).text
+        assert sentence in Page(explearn.Attributions([actual, actual])._repr_html_()).text
 
-    def test_a_page_stands_alone_and_runs_nothing(self, tmp_path: Path) -> None:
+    def test_a_page_stands_alone_and_runs_nothing(self, tmp_path):
         page = attribution().to_html(tmp_path / "new" / "page.html").read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>") and page.endswith("</html>\n")
         assert "default-src 'none'" in page and "http://" not in page and "https://" not in page
         assert [p.name for p in (tmp_path / "new").iterdir()] == ["page.html"]
 
-    def test_the_second_segment_is_set_apart(self) -> None:
+    def test_the_second_segment_is_set_apart(self):
         assert "‖" in attribution(pair_start=1)._repr_html_()
         assert "‖" not in attribution()._repr_html_()
 
 
 class TestTerminal:
-    def shown(self, actual, **options) -> str:
+    def shown(self, actual, **options):
         buffer = io.StringIO()
         Console(file=buffer, width=200, **options).print(actual)
         return buffer.getvalue()
 
-    def test_signs_and_text_without_colour(self) -> None:
+    def test_signs_and_text_without_colour(self):
         head, words, top = self.shown(attribution()).splitlines()[:3]
         assert (head, words.strip()) == ("m: yes (p = 0.750)", "−not +good")
         assert top == "For yes: good +1.00. Against: not -0.500"
 
-    def test_colour_is_that_of_the_pages(self) -> None:
+    def test_colour_is_that_of_the_pages(self):
         out = self.shown(attribution(), force_terminal=True, color_system="truecolor")
         assert f"48;2;{';'.join(map(str, display.FOR))}" in out
         assert f"38;2;{';'.join(map(str, display.AGAINST))}" in out
 
-    def test_a_text_cannot_command_the_terminal(self) -> None:
+    def test_a_text_cannot_command_the_terminal(self):
         hostile = attribution(("\x1b]0;title\x07", "[red]good[/red]"), target="\x1b[2J", predicted="\x1b[2J")
         out = self.shown(hostile, force_terminal=True) + str(hostile)
         assert "\x1b]0;" not in out and "\x1b[2J" not in out and "\x07" not in out
@@ -192,15 +167,16 @@ class TestTerminal:
 
 
 class TestTopWords:
-    def test_highest_first_lowest_first_and_never_unread(self) -> None:
+    def test_highest_first_lowest_first_and_never_unread(self):
         actual = attribution(("a", "b", "c", "d"), (0.5, np.nan, -1, 2), spans=((0, 1), (2, 3), (4, 5), (6, 7)))
         assert [tuple(top) for top in actual.top_words(2)] == [("d", 2.0, 3, (6, 7)), ("a", 0.5, 0, (0, 1))]
         assert [tuple(top) for top in actual.top_words(against=True)] == [("c", -1.0, 2, (4, 5))]
 
 
 class TestAttributions:
-    def test_methods_stand_together_text_by_text(self) -> None:
-        one, two = ("a",), ("b",)
+    def test_methods_stand_together_text_by_text(self):
+        one = ("a",)
+        two = ("b",)
         actual = [attribution(words, (1.0,), method=m) for m in ("x", "y") for words in (one, two)]
         together = explearn.Attributions(actual)
         assert together.methods == ["x", "y"]
@@ -211,7 +187,7 @@ class TestAttributions:
 
 
 class TestTables:
-    def test_a_row_a_word(self) -> None:
+    def test_a_row_a_word(self):
         actual = [
             attribution(spans=((0, 3), (4, 8))), attribution(method="n"),
             attribution(("not", "q"), (np.nan, 1.0), pair_start=1),
@@ -224,7 +200,7 @@ class TestTables:
         assert (rows[1]["start"], rows[1]["end"]) == (4, 8)
         assert rows[2]["start"] is None and rows[4]["score"] is None and rows[0]["score"] == -0.5
 
-    def test_several_classes_of_a_text_have_one_number(self) -> None:
+    def test_several_classes_of_a_text_have_one_number(self):
         other = ("not", "bad")
         actual = [
             attribution(target="good"), attribution(target="bad"), attribution(other, target="good"),
@@ -235,16 +211,17 @@ class TestTables:
 
 
 class TestWhereWordsStand:
-    def test_spans_are_those_of_the_original_string(self, tiny_folder: Path) -> None:
+    def test_spans_are_those_of_the_original_string(self, tiny_folder):
         classifier = explearn.load_classifier(tiny_folder, device="cpu")
-        text, pair = "  the lazy\tdog\n\ncafé  jumps ", "no  refund"
-        (actual,) = explearn.get_explainer("rollout").explain(classifier, [(text, pair)])
+        text = "  the lazy\tdog\n\ncafé  jumps "
+        pair = "no  refund"
+        actual = explearn.explain(classifier, (text, pair), "rollout")
         assert actual.pair_start == 5
         for index, (word, (start, end)) in enumerate(zip(actual.words, actual.spans, strict=True)):
             assert (text if index < 5 else pair)[start:end] == word
 
 
-def test_tables_hold_the_certificate_of_methods_that_give_one() -> None:
+def test_tables_hold_the_certificate_of_methods_that_give_one():
     certificate = Certificate(words=("good",), effect=0.5, bound=0.2, familiar=True)
     frame = explearn.to_frame([attribution(certificate=certificate), attribution(words=("bad", "film"))])
     assert frame["verdict"].dropna().tolist() == ["reliable", "reliable"]
@@ -253,8 +230,9 @@ def test_tables_hold_the_certificate_of_methods_that_give_one() -> None:
 
 
 class TestCommand:
-    def test_several_methods_in_a_page_and_a_table(self, tiny_folder: Path, tmp_path: Path) -> None:
-        page, table = tmp_path / "out.html", tmp_path / "out.parquet"
+    def test_several_methods_in_a_page_and_a_table(self, tiny_folder, tmp_path):
+        page = tmp_path / "out.html"
+        table = tmp_path / "out.parquet"
         result = explain(
             tiny_folder, "--method", "rollout", "--method", "occlusion", "--out", page, "--out", table, *tiny.TEXTS
         )
@@ -267,7 +245,7 @@ class TestCommand:
         assert set(rows["method"].to_pylist()) == {"rollout", "occlusion"}
         assert max(rows["text"].to_pylist()) == len(tiny.TEXTS) - 1
 
-    def test_the_texts_of_a_table_are_explained_row_by_row(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_the_texts_of_a_table_are_explained_row_by_row(self, tiny_folder, tmp_path):
         table = tmp_path / "table.csv"
         table.write_text('review,answer\n"a  warm, film",yes\nlazy,no\n', encoding="utf-8")
         options = ("--json", "--texts", table, "--text-column", "review")
@@ -287,14 +265,12 @@ class TestCommand:
             ("text\na\n", ("b",), "--texts: got other texts, too"),
         ],
     )
-    def test_a_table_without_usable_texts_is_refused(
-        self, tiny_folder: Path, tmp_path: Path, content: str, options: tuple[str, ...], words: str
-    ) -> None:
+    def test_a_table_without_usable_texts_is_refused(self, tiny_folder, tmp_path, content, options, words):
         table = tmp_path / "table.csv"
         table.write_text(content, encoding="utf-8")
         assert words in complaint(explain(tiny_folder, "--texts", table, *options))
 
-    def test_csv_and_json_lines_hold_what_standard_output_says(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_csv_and_json_lines_hold_what_standard_output_says(self, tiny_folder, tmp_path):
         hostile = 'lazy "dog", =1+1'
         explain(tiny_folder, "--out", tmp_path / "a.csv", hostile)
         (said,) = records(explain(tiny_folder, "--json", "--out", tmp_path / "a.jsonl", hostile))
@@ -304,7 +280,7 @@ class TestCommand:
         written = json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
         assert {**written, "seconds": 0} == {**said, "seconds": 0}
 
-    def test_options_go_to_the_methods_that_have_them(self, tiny_folder: Path) -> None:
+    def test_options_go_to_the_methods_that_have_them(self, tiny_folder):
         methods = ("--method", "raw_attention", "--method", "lime", "--json")
         plain, (raw, lime) = (
             records(explain(tiny_folder, *methods, *options, "lazy dog jumps"))
@@ -329,10 +305,10 @@ class TestCommand:
         ],
         ids=str,
     )
-    def test_a_mistake_is_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
+    def test_a_mistake_is_one_sentence(self, tiny_folder, arguments, words):
         assert words in complaint(explain(tiny_folder, *arguments))
 
-    def test_a_text_that_fails_leaves_earlier_files_as_they_were(self, tiny_folder: Path, tmp_path: Path) -> None:
+    def test_a_text_that_fails_leaves_earlier_files_as_they_were(self, tiny_folder, tmp_path):
         page = tmp_path / "out.html"
         assert explain(tiny_folder, "--out", page, "fine").exit_code == 0
         earlier = page.read_bytes()

@@ -1,7 +1,5 @@
 """Errors of the machine, and faults of the program: what the command line makes of them."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io
@@ -10,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from explearn import DataError
 from explearn.cli.common import user_errors
-from explearn.core.errors import DataError
 
 
 class OutOfMemoryError(RuntimeError):
@@ -29,9 +27,7 @@ MACHINE = [
 
 
 @pytest.mark.parametrize(("error", "words"), MACHINE, ids=[type(error).__name__ for error, _ in MACHINE])
-def test_what_the_user_can_mend_is_one_sentence_with_exit_code_2(
-    capsys: pytest.CaptureFixture[str], error: Exception, words: str
-) -> None:
+def test_what_the_user_can_mend_is_one_sentence_with_exit_code_2(capsys, error, words):
     with pytest.raises(SystemExit) as ended, user_errors():
         raise error
     assert ended.value.code == 2
@@ -40,9 +36,7 @@ def test_what_the_user_can_mend_is_one_sentence_with_exit_code_2(
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AttributeError("x"), OSError("of no number"), UnicodeError("x")])
-def test_a_bug_keeps_its_traceback_and_has_an_exit_code_of_its_own(
-    capsys: pytest.CaptureFixture[str], error: Exception
-) -> None:
+def test_a_bug_keeps_its_traceback_and_has_an_exit_code_of_its_own(capsys, error):
     with pytest.raises(SystemExit) as ended, user_errors():
         raise error
     assert ended.value.code == 70
@@ -51,9 +45,7 @@ def test_a_bug_keeps_its_traceback_and_has_an_exit_code_of_its_own(
     assert last.startswith("error: this is a bug in explearn; please report it") and "/issues" in last
 
 
-def test_a_traceback_of_a_user_s_error_is_shown_when_asked_for(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_traceback_of_a_user_s_error_is_shown_when_asked_for(capsys, monkeypatch):
     monkeypatch.setenv("EXPLEARN_DEBUG", "1")
     with pytest.raises(SystemExit) as ended, user_errors():
         raise DataError("a file")
@@ -63,7 +55,7 @@ def test_a_traceback_of_a_user_s_error_is_shown_when_asked_for(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_what_a_terminal_cannot_show_is_written_as_an_escape(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+def test_what_a_terminal_cannot_show_is_written_as_an_escape(monkeypatch, encoding):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
     with user_errors():
@@ -71,9 +63,7 @@ def test_what_a_terminal_cannot_show_is_written_as_an_escape(monkeypatch: pytest
     assert written.getvalue() == b"\\u4e2d and \\u2192\n"
 
 
-def test_a_full_disk_behind_standard_output_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk_behind_standard_output_is_told(monkeypatch, capsys):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full on this system")
     with Path("/dev/full").open("w", encoding="utf-8") as full:
@@ -86,6 +76,6 @@ def test_a_full_disk_behind_standard_output_is_told(
     assert "No space left on device" in capsys.readouterr().err
 
 
-def test_a_sentence_of_a_million_characters_keeps_its_ends() -> None:
+def test_a_sentence_of_a_million_characters_keeps_its_ends():
     said = str(DataError("start " + "x" * 10**6 + " end"))
     assert len(said) < 2100 and said.startswith("start ") and said.endswith(" end")

@@ -1,32 +1,24 @@
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
-from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.examples import Example, Rationale
+from explearn import DataError, Example, Rationale, UnknownNameError
 
-GOOD: dict[str, Any] = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "task": "t"}
+GOOD = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "task": "t"}
 
 
 class TestExample:
-    def test_words_of_both_segments_come_in_order(self) -> None:
+    def test_words_of_both_segments_come_in_order(self):
         actual = Example(**GOOD, pair=("and", "more"))
         assert actual.all_words == ("two", "words", "and", "more")
         assert (actual.text, actual.pair_text) == ("two words", "and more")
 
-    def test_a_single_text_has_no_second_segment(self) -> None:
+    def test_a_single_text_has_no_second_segment(self):
         assert Example(**GOOD).pair_text is None
 
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"id": ""}, "field 'id': got ''; expected: string should have at least 1 character"),
             ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected: input should be a valid string"),
-            ({"label": None}, "field 'label': got nothing; expected: input should be a valid string"),
             ({"split": "dev"}, "field 'split': got 'dev'; expected: input should be 'train', 'validation' or 'test'"),
-            ({"words": "a film"}, "field 'words': got 'a film'; expected: input should be a valid tuple"),
             ({"words": ()}, "field 'words' is empty; expected at least one word"),
             ({"words": ("a", "")}, "field 'words', word 1: got ''; expected a word without white space"),
             ({"words": ("a\u00a0",)}, "expected a word without white space"),
@@ -39,22 +31,22 @@ class TestExample:
             ),
         ],
     )
-    def test_bad_values(self, change: dict[str, Any], words: str) -> None:
+    def test_bad_values(self, change, words):
         with pytest.raises(DataError) as caught:
             Example(**{**GOOD, **change})
         assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(("kind", "annotator"), [("machine", "one"), ("human", ""), ("human", "a\ud800")])
-def test_a_rationale_needs_an_annotator_and_a_kind(kind: Any, annotator: str) -> None:
+def test_a_rationale_needs_an_annotator_and_a_kind(kind, annotator):
     with pytest.raises(DataError, match=r"field '(kind|annotator)': got"):
         Rationale("a", annotator, kind, (True,))
 
 
 class TestNearNames:
-    def test_the_nearest_are_suggested(self) -> None:
+    def test_the_nearest_are_suggested(self):
         message = str(UnknownNameError("explainer", "rolout", ["rollout", "random", "marker"]))
         assert message == "unknown explainer 'rolout'; did you mean rollout?"
 
-    def test_without_a_near_one_all_are_told(self) -> None:
+    def test_without_a_near_one_all_are_told(self):
         assert str(UnknownNameError("task", "zzz", ["b", "a"])) == "unknown task 'zzz'; known: a, b."

@@ -1,18 +1,14 @@
 """Which trained explainer's folder goes to which method of `explearn explain`."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
+from explearn import ParamsError, get_info
 from explearn.cli.options import choose
-from explearn.core.errors import ParamsError
-from explearn.methods.registry import get_info
 
 
-def folders(root: Path, *names: str) -> list[Path]:
+def folders(root, *names):
     """Folders that say of which method they hold the training."""
     for name in names:
         info = get_info(name)
@@ -36,9 +32,7 @@ def folders(root: Path, *names: str) -> list[Path]:
         ([], [], [None]),
     ],
 )
-def test_a_folder_goes_to_the_method_whose_training_it_holds(
-    tmp_path: Path, methods: list[str], trained: list[str], expected: list[str | None]
-) -> None:
+def test_a_folder_goes_to_the_method_whose_training_it_holds(tmp_path, methods, trained, expected):
     chosen = choose(methods, folders(tmp_path, *trained))
     assert [actual.folder and actual.folder.name for actual in chosen] == expected
 
@@ -52,6 +46,6 @@ def test_a_folder_goes_to_the_method_whose_training_it_holds(
         (["lime", "lime"], [], "--method: got 'lime' twice"),
     ],
 )
-def test_a_folder_too_many_or_too_few(tmp_path: Path, methods: list[str], trained: list[str], said: str) -> None:
+def test_a_folder_too_many_or_too_few(tmp_path, methods, trained, said):
     with pytest.raises(ParamsError, match=said):
         choose(methods, folders(tmp_path, *trained))

@@ -1,12 +1,9 @@
 """.github/SECURITY.md names the tests that hold its promises; they are there."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 
-def test_every_promise_names_tests_that_there_are(repository: Path) -> None:
+def test_every_promise_names_tests_that_there_are(repository):
     text = (repository / ".github/SECURITY.md").read_text(encoding="utf-8")
     promises = [line for line in text.partition("## Bounds")[0].splitlines() if line.startswith("| **")]
     assert len(promises) >= 9

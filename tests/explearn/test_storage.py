@@ -1,15 +1,9 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from explearn import DataError, Example, Rationale
 from explearn.core.documents import parse_yaml, read_json, read_jsonl
-from explearn.core.errors import DataError
-from explearn.core.examples import Example, Rationale
 from explearn_study.example_files import read_examples, read_rationales, write_examples, write_rationales
 
 EXAMPLES = [
@@ -19,11 +13,11 @@ EXAMPLES = [
 
 
 class TestRoundTrips:
-    def test_examples(self, tmp_path: Path) -> None:
+    def test_examples(self, tmp_path):
         write_examples(tmp_path / "e.parquet", EXAMPLES)
         assert read_examples(tmp_path / "e.parquet") == EXAMPLES
 
-    def test_questions_keep_their_answers_and_others_have_no_such_column(self, tmp_path: Path) -> None:
+    def test_questions_keep_their_answers_and_others_have_no_such_column(self, tmp_path):
         asked = Example("q", ("who",), "answer", "train", "t", ("a", "fox"), (1, 3))
         other = Example("r", ("who",), "answer", "train", "t", ("a", "fox"))
         write_examples(tmp_path / "q.parquet", [asked, other])
@@ -31,7 +25,7 @@ class TestRoundTrips:
         write_examples(tmp_path / "r.parquet", [other])
         assert "answer" not in pq.read_schema(tmp_path / "r.parquet").names
 
-    def test_rationales(self, tmp_path: Path) -> None:
+    def test_rationales(self, tmp_path):
         rows = [Rationale("a", "one", "human", (True, False)), Rationale("b", "two", "llm", (False, True, True))]
         write_rationales(tmp_path / "r.parquet", rows)
         assert read_rationales(tmp_path / "r.parquet") == rows
@@ -39,7 +33,7 @@ class TestRoundTrips:
 
 class TestDamage:
     @pytest.mark.parametrize("keep", [0.0, 0.5, 0.99])
-    def test_half_a_parquet_file(self, tmp_path: Path, keep: float) -> None:
+    def test_half_a_parquet_file(self, tmp_path, keep):
         path = tmp_path / "e.parquet"
         write_examples(path, EXAMPLES)
         content = path.read_bytes()
@@ -47,22 +41,22 @@ class TestDamage:
         with pytest.raises(DataError, match=r"e\.parquet: not a whole Parquet file .*; create it again"):
             read_examples(path)
 
-    def test_no_file(self, tmp_path: Path) -> None:
+    def test_no_file(self, tmp_path):
         with pytest.raises(DataError, match=r"e\.parquet: no such file"):
             read_examples(tmp_path / "e.parquet")
 
-    def test_a_missing_column(self, tmp_path: Path) -> None:
+    def test_a_missing_column(self, tmp_path):
         pq.write_table(pa.table({"id": ["a"], "label": ["x"]}), tmp_path / "e.parquet")
         with pytest.raises(DataError, match=r"column 'words' is missing; expected id, words, .*, got id, label"):
             read_examples(tmp_path / "e.parquet")
 
-    def test_more_columns_do_no_harm(self, tmp_path: Path) -> None:
+    def test_more_columns_do_no_harm(self, tmp_path):
         write_examples(tmp_path / "e.parquet", EXAMPLES)
         table = pq.read_table(tmp_path / "e.parquet").append_column("extra", pa.array([1, 2]))
         pq.write_table(table, tmp_path / "e.parquet")
         assert read_examples(tmp_path / "e.parquet") == EXAMPLES
 
-    def test_a_column_that_has_a_gap(self, tmp_path: Path) -> None:
+    def test_a_column_that_has_a_gap(self, tmp_path):
         table = pa.table(
             {"example_id": ["a"] * 2, "annotator": ["x"] * 2, "kind": ["llm"] * 2, "mask": [[True], [None]]}
         )
@@ -77,7 +71,7 @@ class TestDocuments:
         [b"{", b"\xff\xfe", b"", b"NaN", b'{"a": ' + b"[" * 100_000 + b"}", b"7" * 5000, b'"\\ud800"'],
         ids=lambda content: ascii(content)[:20],
     )
-    def test_no_json(self, tmp_path: Path, content: bytes) -> None:
+    def test_no_json(self, tmp_path, content):
         (tmp_path / "j.json").write_bytes(content)
         with pytest.raises(DataError, match=r"j\.json: not valid JSON"):
             read_json(tmp_path / "j.json")
@@ -85,19 +79,19 @@ class TestDocuments:
         with pytest.raises(DataError, match=r"l\.jsonl, (row 3: not valid JSON|line 3: byte 1 is not valid UTF-8)"):
             list(read_jsonl(tmp_path / "l.jsonl"))
 
-    def test_a_line_that_is_no_object(self, tmp_path: Path) -> None:
+    def test_a_line_that_is_no_object(self, tmp_path):
         (tmp_path / "l.jsonl").write_bytes(b"[1]\n")
         with pytest.raises(DataError, match="row 1: got list; expected a JSON object"):
             list(read_jsonl(tmp_path / "l.jsonl"))
 
     @pytest.mark.parametrize("read", [read_json, read_examples, lambda path: list(read_jsonl(path))])
-    def test_a_folder_in_place_of_a_file(self, tmp_path: Path, read: Callable[[Path], object]) -> None:
+    def test_a_folder_in_place_of_a_file(self, tmp_path, read):
         with pytest.raises(DataError, match="is a folder; expected a regular file"):
             read(tmp_path)
 
-    def test_blank_lines_and_a_byte_order_mark_are_no_rows(self, tmp_path: Path) -> None:
+    def test_blank_lines_and_a_byte_order_mark_are_no_rows(self, tmp_path):
         (tmp_path / "l.jsonl").write_bytes(b'\xef\xbb\xbf{"a": 1}\n\n{"a": 2}')
         assert list(read_jsonl(tmp_path / "l.jsonl")) == [(1, {"a": 1}), (3, {"a": 2})]
 
-    def test_an_alias_stands_for_its_value(self) -> None:
+    def test_an_alias_stands_for_its_value(self):
         assert parse_yaml("a: &a {b: [1]}\nc: *a\nd: {<<: *a, e: 2}")["d"] == {"b": [1], "e": 2}

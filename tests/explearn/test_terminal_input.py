@@ -1,37 +1,33 @@
 """`explearn explain` without a text, at a terminal and behind a pipe."""
 
-from __future__ import annotations
-
 import io
 import sys
 
 import pytest
 
+from explearn import DataError
 from explearn.cli.explain import _lines
-from explearn.core.errors import DataError
 
 
 class Given(io.TextIOWrapper):
-    def __init__(self, content: bytes, terminal: bool) -> None:
+    def __init__(self, content, terminal):
         super().__init__(io.BytesIO(content))
         self.terminal = terminal
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return self.terminal
 
 
 @pytest.mark.parametrize(
     ("terminal", "said"), [(True, "no text given: type texts, one per line; Ctrl+D ends\n"), (False, "")]
 )
-def test_whoever_types_is_told_what_is_waited_for(
-    terminal: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whoever_types_is_told_what_is_waited_for(terminal, said, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", Given(b"a film\n\nanother\n \n", terminal))
     assert _lines() == ["a film", "another"]
     assert capsys.readouterr().err == said
 
 
-def test_closed_standard_input_has_no_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_standard_input_has_no_texts(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(DataError, match="standard input is closed"):
         _lines()

@@ -1,20 +1,14 @@
 """`explearn train` and `explearn.train`: from texts to an explainer that explains, and that a comparison judges."""
 
-from __future__ import annotations
-
 import csv
 import json
-from pathlib import Path
-from typing import Any
 
+import cli_cases
 import pytest
 import tiny
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.comparison.texts import TextColumns
-from explearn.core.errors import DataError, ExplearnError
+from explearn import DataError, ExplearnError, TextColumns
 from explearn.methods.consensus.explainer import Consensus
 
 WORDS = ("warm", "funny", "sequel", "slow", "delivery", "refund", "friendly", "castle", "beautiful", "fox", "broken")
@@ -24,15 +18,15 @@ FAST = {"samples": 4, "epochs": 1, "width": 8}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tiny.save(tmp_path_factory.mktemp("model"), "bert", 2)
 
 
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [*map(str, arguments), "--device", "cpu"])
+def run(*arguments):
+    return cli_cases.run(*arguments, "--device", "cpu")
 
 
-def test_the_command_trains_what_explain_and_compare_take(folder: Path, tmp_path: Path) -> None:
+def test_the_command_trains_what_explain_and_compare_take(folder, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     (tmp_path / "all.txt").write_text("\n".join([*TEXTS, *OTHERS]), encoding="utf-8")
     options = [part for name, value in FAST.items() for part in ("-o", f"{name}={value}")]
@@ -50,16 +44,16 @@ def test_the_command_trains_what_explain_and_compare_take(folder: Path, tmp_path
     assert refused.exit_code == 2 and "has learned from all" in refused.output
 
 
-def test_marker_without_marks_learns_what_the_shipped_consensus_says() -> None:
-    classifier = tiny.classifier("bert")
-    trained: Any = explearn.train("marker", classifier, TEXTS, epochs=1)
+def test_marker_without_marks_learns_what_the_shipped_consensus_says():
+    classifier = tiny.classifier()
+    trained = explearn.train("marker", classifier, TEXTS, epochs=1)
     assert trained.trained_on == Consensus().trained_on
     (attribution,) = trained.explain(classifier, OTHERS[:1])
     assert all(0 <= score <= 1 for score in attribution.scores)
 
 
-def test_marker_with_marks_learns_from_them(tmp_path: Path) -> None:
-    classifier = tiny.classifier("bert")
+def test_marker_with_marks_learns_from_them(tmp_path):
+    classifier = tiny.classifier()
     labels = classifier.predict(TEXTS)
     with (tmp_path / "marked.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(
@@ -88,25 +82,26 @@ def test_marker_with_marks_learns_from_them(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_trained_is_one_sentence(method: str, given: dict[str, Any], sentence: str) -> None:
+def test_what_cannot_be_trained_is_one_sentence(method, given, sentence):
     with pytest.raises(ExplearnError, match=sentence):
-        explearn.train(method, tiny.classifier("bert"), **{"texts": TEXTS, **given})
+        explearn.train(method, tiny.classifier(), **{"texts": TEXTS, **given})
 
 
-def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path):
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ExplearnError, match="no trained explainer"):
-        explearn.train("reader", tiny.classifier("bert"), TEXTS, out=tmp_path)
+        explearn.train("reader", tiny.classifier(), TEXTS, out=tmp_path)
 
 
-def test_a_list_of_methods_holds_trained_ones(tmp_path: Path) -> None:
-    classifier = tiny.classifier("bert")
+def test_a_list_of_methods_holds_trained_ones(tmp_path):
+    classifier = tiny.classifier()
     trained = explearn.train("reader", classifier, TEXTS, **FAST)
-    out, work = tmp_path / "report.html", tmp_path / "work"
+    out = tmp_path / "report.html"
+    work = tmp_path / "work"
     first = explearn.compare(classifier, OTHERS, methods=["random", trained], out=out, work=work)
     assert set(first.methods) == {"random", "reader"}
     other = explearn.train("reader", classifier, TEXTS, **{**FAST, "seed": 14})
-    lines: list[str] = []
+    lines = []
     options = explearn.CompareOptions(tell=lines.append)
     explearn.compare(classifier, OTHERS, ["random", other], out=out, work=work, options=options)
     # Trained anew it is another method, whose kept scores are of no use.
@@ -115,7 +110,7 @@ def test_a_list_of_methods_holds_trained_ones(tmp_path: Path) -> None:
         explearn.compare(classifier, TEXTS, methods=["random", trained], out=out)
 
 
-def test_a_classifier_is_fine_tuned_from_a_table(tmp_path: Path) -> None:
+def test_a_classifier_is_fine_tuned_from_a_table(tmp_path):
     encoder = tiny.model("bert").base_model
     encoder.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
@@ -134,6 +129,6 @@ def test_a_classifier_is_fine_tuned_from_a_table(tmp_path: Path) -> None:
     ("labels", "given"),
     [(["yes"] * 8, "8 texts with 1 labels"), (["yes", "no", "no"], "3 texts with 2 labels")],
 )
-def test_what_no_classifier_can_learn_from(labels: list[str], given: str, tmp_path: Path) -> None:
+def test_what_no_classifier_can_learn_from(labels, given, tmp_path):
     with pytest.raises(DataError, match=f"texts: got {given}; expected 5 texts at least, with 2 labels at least"):
         explearn.finetune("embedded", TEXTS[: len(labels)], tmp_path / "classifier", labels=labels)

@@ -1,53 +1,43 @@
 """Two writers, a full disk, a kill at the worst moment: what stands under a name is whole and of one run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from explearn import DataError, ParamsError
 from explearn.core.documents import read_bytes
-from explearn.core.errors import DataError, ParamsError
-from explearn.core.writing import (
-    atomic_folder,
-    atomic_path,
-    locked,
-    put_files,
-    scratch_folder,
-    write_json,
-    write_text,
-)
+from explearn.core.writing import atomic_folder, atomic_path, locked, put_files, scratch_folder, write_json, write_text
 
 POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes and permissions of POSIX on this system")
 
 
-def fill(target: Path, **files: str) -> None:
+def fill(target, **files):
     with atomic_folder(target) as partial:
         for name, text in files.items():
             (partial / name).write_text(text)
 
 
-def held(target: Path) -> dict[str, str]:
+def held(target):
     return {path.name: path.read_text() for path in target.iterdir()}
 
 
 @contextmanager
-def other_writer(target: Path) -> Iterator[Path]:
+def other_writer(target):
     """Another thread is in the middle of writing a folder; it ends with the block. Gives its partial folder."""
-    begun, may_end, places = threading.Event(), threading.Event(), []
+    begun = threading.Event()
+    may_end = threading.Event()
+    places = []
 
-    def write() -> None:
+    def write():
         with atomic_folder(target) as partial:
             (partial / "a").write_text("first")
             places.append(partial)
@@ -66,9 +56,7 @@ def other_writer(target: Path) -> Iterator[Path]:
 
 
 class TestTwoWriters:
-    def test_the_second_waits_says_so_and_comes_after_the_first(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_second_waits_says_so_and_comes_after_the_first(self, tmp_path, capsys):
         with other_writer(tmp_path / "d") as partial:
             second = threading.Thread(target=fill, args=(tmp_path / "d",), kwargs={"c": "second"})
             second.start()
@@ -81,12 +69,12 @@ class TestTwoWriters:
         assert "d: another run is writing it; waiting until it has finished" in capsys.readouterr().err
         assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
-    def test_who_holds_a_lock_may_take_it_again(self, tmp_path: Path) -> None:
+    def test_who_holds_a_lock_may_take_it_again(self, tmp_path):
         with locked(tmp_path / "f"), locked(tmp_path / "f"):
             write_text(tmp_path / "f", "x")
         assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
-    def test_what_a_dead_writer_left_is_swept(self, tmp_path: Path) -> None:
+    def test_what_a_dead_writer_left_is_swept(self, tmp_path):
         (tmp_path / ".d.partial-dead").mkdir()
         (tmp_path / ".d.partial-dead" / "half").touch()
         (tmp_path / ".d.partial-lock").touch()
@@ -96,14 +84,14 @@ class TestTwoWriters:
 
 
 class TestAVanishedPartialFolder:
-    def test_is_not_made_anew_by_a_file_in_it(self, tmp_path: Path) -> None:
+    def test_is_not_made_anew_by_a_file_in_it(self, tmp_path):
         fill(tmp_path / "d", a="old")
         with pytest.raises(DataError, match=r"d: .* was removed meanwhile"), atomic_folder(tmp_path / "d") as partial:
             partial.rename(tmp_path / "gone")
             write_text(partial / "b", "half")
         assert held(tmp_path / "d") == {"a": "old"}
 
-    def test_a_vanished_file_neither(self, tmp_path: Path) -> None:
+    def test_a_vanished_file_neither(self, tmp_path):
         write_text(tmp_path / "f", "old")
         with (
             pytest.raises(DataError, match=r"f: cannot be written \(No such file"),
@@ -114,27 +102,25 @@ class TestAVanishedPartialFolder:
 
 
 class TestAnError:
-    def test_leaves_the_old_file(self, tmp_path: Path) -> None:
+    def test_leaves_the_old_file(self, tmp_path):
         write_text(tmp_path / "f.txt", "old")
         with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "f.txt") as partial:
             partial.write_text("ne")
             raise KeyboardInterrupt
         assert held(tmp_path) == {"f.txt": "old"}
 
-    def test_leaves_the_old_folder(self, tmp_path: Path) -> None:
+    def test_leaves_the_old_folder(self, tmp_path):
         fill(tmp_path / "d", a="old")
         with pytest.raises(ValueError, match="broken"), atomic_folder(tmp_path / "d") as partial:
             (partial / "a").write_text("new")
             raise ValueError("broken")
         assert held(tmp_path / "d") == {"a": "old"} and [path.name for path in tmp_path.iterdir()] == ["d"]
 
-    def test_the_old_one_comes_back_where_the_rename_fails(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_old_one_comes_back_where_the_rename_fails(self, tmp_path, monkeypatch):
         fill(tmp_path / "d", a="old")
         replace = Path.replace
 
-        def fails(self: Path, target: Any) -> Path:
+        def fails(self, target):
             if Path(target).name == "d" and (self / "b").exists():
                 raise OSError(5, "Input/output error", str(self))
             return replace(self, target)
@@ -144,7 +130,7 @@ class TestAnError:
             fill(tmp_path / "d", b="new")
         assert held(tmp_path / "d") == {"a": "old"}
 
-    def test_a_rerun_that_fails_after_a_kill_between_the_renames_brings_the_old_one_back(self, tmp_path: Path) -> None:
+    def test_a_rerun_that_fails_after_a_kill_between_the_renames_brings_the_old_one_back(self, tmp_path):
         fill(tmp_path / "d", a="old")
         (tmp_path / "d").rename(tmp_path / ".d.partial-before")
         with pytest.raises(ValueError, match="broken"), atomic_folder(tmp_path / "d"):
@@ -155,7 +141,7 @@ class TestAnError:
 @POSIX
 class TestPermissions:
     @pytest.mark.parametrize("umask", [0o022, 0o027])
-    def test_the_umask_says_who_may_read(self, tmp_path: Path, umask: int) -> None:
+    def test_the_umask_says_who_may_read(self, tmp_path, umask):
         before = os.umask(umask)
         try:
             write_text(tmp_path / "f.txt", "x")
@@ -172,7 +158,7 @@ class TestPermissions:
 
 @POSIX
 class TestWhatIsNoRegularFile:
-    def test_only_a_regular_file_is_replaced(self, tmp_path: Path) -> None:
+    def test_only_a_regular_file_is_replaced(self, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         (tmp_path / "folder").mkdir()
         (tmp_path / "link").symlink_to("/dev/null")
@@ -181,30 +167,30 @@ class TestWhatIsNoRegularFile:
                 write_text(tmp_path / name, "x")
         assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink() and Path("/dev/null").is_char_device()
 
-    def test_a_folder_takes_no_file_s_place(self, tmp_path: Path) -> None:
+    def test_a_folder_takes_no_file_s_place(self, tmp_path):
         (tmp_path / "d").write_text("mine")
         with pytest.raises(ParamsError, match="d: is not a folder; expected a folder"):
             fill(tmp_path / "d", a="x")
         assert (tmp_path / "d").read_text() == "mine"
 
     @pytest.mark.timeout(20)
-    def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
+    def test_a_pipe_is_not_waited_for(self, tmp_path):
         os.mkfifo(tmp_path / "p")
         with pytest.raises(DataError, match="p: is a pipe or a device; expected a regular file"):
             read_bytes(tmp_path / "p")
 
-    def test_a_name_that_the_disk_does_not_take(self, tmp_path: Path) -> None:
+    def test_a_name_that_the_disk_does_not_take(self, tmp_path):
         with pytest.raises(DataError, match=r"nnn: cannot be written \(File name too long\)"):
             write_text(tmp_path / ("n" * 256), "x")
 
 
 class TestOtherFolders:
     @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder in which nobody can make a file")
-    def test_a_folder_that_takes_no_file(self) -> None:
+    def test_a_folder_that_takes_no_file(self):
         with pytest.raises(DataError, match="cannot be written"), locked("/proc/result"):
             pass
 
-    def test_an_unfinished_one_is_gone_on_with(self, tmp_path: Path) -> None:
+    def test_an_unfinished_one_is_gone_on_with(self, tmp_path):
         with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "d", resume=True) as partial:
             (partial / "a").write_text("first")
             raise KeyboardInterrupt
@@ -214,13 +200,13 @@ class TestOtherFolders:
         assert held(tmp_path / "d") == {"a": "first", "b": "second"}
         assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
-    def test_scratch_is_gone_afterwards(self, tmp_path: Path) -> None:
+    def test_scratch_is_gone_afterwards(self, tmp_path):
         with scratch_folder(tmp_path / "s") as folder:
             (folder / "a").touch()
             assert folder.parent == tmp_path
         assert list(tmp_path.iterdir()) == []
 
-    def test_files_are_put_in_place_all_or_none(self, tmp_path: Path) -> None:
+    def test_files_are_put_in_place_all_or_none(self, tmp_path):
         (tmp_path / "new" / "sub").mkdir(parents=True)
         for name in ("a", "sub/b"):
             (tmp_path / "new" / name).write_text("new")
@@ -254,10 +240,10 @@ HALF_WRITTEN = {
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.parametrize("work", HALF_WRITTEN)
-def test_a_process_killed_while_writing_leaves_nothing_that_looks_whole(tmp_path: Path, work: str) -> None:
+def test_a_process_killed_while_writing_leaves_nothing_that_looks_whole(tmp_path, work):
     target = tmp_path / "out"
 
-    def write() -> None:
+    def write():
         write_text(target, "old") if work == "a file" else fill(target, a="old")
 
     write()
@@ -312,7 +298,7 @@ print(json.dumps(outcomes))
 
 
 @POSIX
-def test_a_disk_that_takes_no_more_is_one_sentence_and_the_old_output_stays(tmp_path: Path) -> None:
+def test_a_disk_that_takes_no_more_is_one_sentence_and_the_old_output_stays(tmp_path):
     for kind in ("json", "parquet"):
         (tmp_path / kind).write_text("old")
     for kind in ("torch", "numpy", "safetensors", "text"):

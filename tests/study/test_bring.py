@@ -1,31 +1,28 @@
 """A classifier that somebody trained elsewhere, through the whole pipeline: no training, no marked words."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 
+import cli_cases
 import pytest
 import tiny
 import yaml
 from stage_cases import change_params, run, succeed
-from typer.testing import CliRunner
 
-from explearn.cli.app import app
+from explearn import load_classifier
 from explearn.core.documents import read_json
-from explearn.predictors.pretrained import load_classifier
 
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
 
 
-def verify(folder: Path) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["verify", str(folder / "reports/report.json")])
+def verify(folder):
+    done = cli_cases.run("verify", str(folder / "reports/report.json"))
     return done.exit_code, done.output
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A project of one task, whose classifier calls its classes otherwise than the texts do. Tests leave it be."""
     folder = tmp_path_factory.mktemp("project")
     for split, count in (("train", 8), ("validation", 4), ("test", 6)):
@@ -54,7 +51,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(finished: Path, tmp_path: Path) -> Path:
+def project(finished, tmp_path):
     """A copy to break."""
     return Path(shutil.copytree(finished, tmp_path / "project"))
 
@@ -64,7 +61,7 @@ class TestImport:
         theirs = load_classifier(finished / "theirs", device="cpu")
         ours = load_classifier(finished / "data/classifiers/films", device="cpu")
         assert (theirs.labels, ours.labels) == (["no", "yes"], ["bad", "good"])
-        first, second = (c.predict_proba(c.encode(TEXTS)) for c in (theirs, ours))
+        first, second = (c.predict_proba(TEXTS) for c in (theirs, ours))
         assert (first == second).all()
 
     def test_it_is_judged_and_not_trained(self, finished):

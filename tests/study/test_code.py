@@ -1,11 +1,9 @@
 """Fingerprints of code: of the checkout that the stages stand in, and of no other."""
 
-from __future__ import annotations
-
 import pytest
 from places import ROOT
 
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 from explearn_study.code import write_fingerprints
 from explearn_study.workspace import Workspace
 

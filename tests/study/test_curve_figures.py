@@ -1,9 +1,5 @@
 """Figures of Marker by the number of marked texts."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -15,7 +11,7 @@ RIGHT = [np.array([0.9, 0.1, 0.2]), np.array([0.1, 0.8, 0.2, 0.3])]
 WRONG = [1 - text for text in RIGHT]
 
 
-def judged(draws: list[Any]) -> dict[str, Any]:
+def judged(draws):
     return judge_draws(draws, MARKED, 1, "expected_f1", 0.95)
 
 
@@ -33,7 +29,8 @@ class TestJudging:
         assert actual["f1_topk_high"] == pytest.approx(odds / (1 + odds)) == 1 - actual["f1_topk_low"]
 
     def test_the_interval_of_one_draw_is_that_of_the_judge(self):
-        gold, scores = [*MARKED, *MARKED], [text.astype(np.float32) for text in (*RIGHT, *WRONG)]
+        gold = [*MARKED, *MARKED]
+        scores = [text.astype(np.float32) for text in (*RIGHT, *WRONG)]
         actual = judge_draws([scores], gold, 1, "top_k", 0.95)
         without = [resampled_areas(scores, gold, counts[None])[0][0] for counts in 1 - np.eye(4, dtype=int)]
         expected_interval = pooled_interval(actual["auroc"], without, 0.95)

@@ -1,11 +1,8 @@
 """A few trials of `make faults`: kills, full disks and concurrent runs lose and falsify nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -17,7 +14,7 @@ pytestmark = [
 ]
 
 
-def faults(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def faults(repository, *arguments):
     return subprocess.run(
         [sys.executable, "scripts/faults", "--few", *arguments],
         cwd=repository,

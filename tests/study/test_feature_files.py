@@ -1,25 +1,16 @@
 """The files of the stage features."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tiny
 from rounding import assert_close, tolerance
 
-from explearn.core.errors import DataError, ParamsError
-from explearn.core.examples import Example
+from explearn import DataError, Example, ParamsError
 from explearn.core.parquet import read_metadata
 from explearn.methods.consensus.signals import compute_signals
-from explearn.text.alignment import NO_WORD
 from explearn_study import feature_files
-from explearn_study.feature_files import (
-    read_features,
-    read_signals,
-    write_features,
-    write_signals,
-)
+from explearn_study.feature_files import read_features, read_signals, write_features, write_signals
 
 HALF = 2**-11
 """Largest relative rounding error of float16."""
@@ -57,7 +48,7 @@ def test_what_is_read_is_what_the_model_computes(tmp_path, kind, hidden):
 
 
 def test_the_metadata_say_where_the_features_come_from(tmp_path):
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     write_features(tmp_path / "f.parquet", of, EXAMPLES)
     assert read_metadata(tmp_path / "f.parquet") == {
         "classifier": of.fingerprint,
@@ -71,7 +62,7 @@ def test_the_metadata_say_where_the_features_come_from(tmp_path):
 
 def test_reading_holds_one_row_group_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(feature_files, "SHARD_TEXTS", 2)
-    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
+    write_features(tmp_path / "f.parquet", tiny.classifier(), EXAMPLES)
     read = []
     original = pq.ParquetFile.read_row_group
     monkeypatch.setattr(
@@ -86,19 +77,13 @@ def test_reading_holds_one_row_group_at_a_time(tmp_path, monkeypatch):
 
 def test_a_text_without_pieces_has_no_features(tmp_path):
     examples = [Example("x", ("\u200b",), "no", "test", "task"), EXAMPLES[0]]
-    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), examples)
+    write_features(tmp_path / "f.parquet", tiny.classifier(), examples)
     assert [row.attention.shape for row in read_features(tmp_path / "f.parquet")] == [(0, 24), (4, 24)]
-
-
-def test_pieces_of_no_word_are_stored_as_such(tmp_path):
-    write_features(tmp_path / "f.parquet", tiny.classifier("roberta"), [EXAMPLES[1]])
-    (row,) = read_features(tmp_path / "f.parquet")
-    assert NO_WORD in row.word_ids  # the space before the comma
 
 
 class TestDamage:
     def test_hidden_states_that_were_not_stored(self, tmp_path):
-        write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
+        write_features(tmp_path / "f.parquet", tiny.classifier(), EXAMPLES)
         with pytest.raises(
             DataError, match=r"holds no hidden states; run the stage features with attend\.hidden_states=true"
         ):
@@ -106,10 +91,10 @@ class TestDamage:
 
     def test_a_text_that_cannot_be_encoded_leaves_the_earlier_file(self, tmp_path):
         path = tmp_path / "f.parquet"
-        write_features(path, tiny.classifier("bert"), EXAMPLES)
+        write_features(path, tiny.classifier(), EXAMPLES)
         before = path.read_bytes()
         with pytest.raises(ParamsError, match="layer 9 does not exist"):
-            write_features(path, tiny.classifier("bert"), EXAMPLES, layers=[9])
+            write_features(path, tiny.classifier(), EXAMPLES, layers=[9])
         assert path.read_bytes() == before
         assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
 

@@ -1,24 +1,19 @@
 """A gate lets through what its rules allow, and nothing else."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from cli_cases import run
 
-from explearn.cli.app import app
+from explearn import DataError, ParamsError
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError
 from explearn_study.report.gate import METRICS, Gate, Rule, check, load_gate, summary
 
 
-def verdicts(rule: dict[str, Any], old: Any, new: Any) -> dict[str, str]:
+def verdicts(rule, old, new):
     gate = Gate.model_validate({"rules": [{"tolerance": 0.1, "direction": "higher", **rule}]})
     return {change.metric: change.verdict for change in check(gate, old, new)}
 
@@ -119,18 +114,18 @@ def test_the_repository_s_own_rules_speak_of_figures_that_there_are(repository):
     assert summary(changes) == f"Within noise: all {len(changes)} figures ({len(changes)} same)."
 
 
-def gate(folder: Path, *arguments: str | Path) -> Any:
+def gate(folder, *arguments):
     with contextlib.chdir(folder):
-        return CliRunner().invoke(app, ["gate", *map(str, arguments)])
+        return run("gate", *arguments)
 
 
-def write(folder: Path, f1: float):
+def write(folder, f1):
     (folder / METRICS).parent.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(json.dumps({"f1": f1, "auroc": 0.5}))
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     rules = [{"metric": name, "direction": "higher", "tolerance": 0.1} for name in ("f1", "auroc")]
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "gate.yaml").write_text(yaml.safe_dump({"rules": rules}))
@@ -150,7 +145,7 @@ def test_files_and_folders_are_compared(project):
 
 
 def test_by_default_the_last_commit_with_the_files_as_they_stand(project):
-    def git(*arguments: str):
+    def git(*arguments):
         identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
         subprocess.run(["git", *identity, *arguments], cwd=project, check=True, capture_output=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ class Pipeline:
     """Stage -> files and folders that no stage writes to."""
 
 
-def read_pipeline(folder: Path, change: Callable[[dict[str, Any]], object]) -> Pipeline:
+def read_pipeline(folder, change):
     """Return the default run's stages after a change of its parameters."""
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     change(params)
@@ -54,11 +53,11 @@ def read_pipeline(folder: Path, change: Callable[[dict[str, Any]], object]) -> P
 
 
 @pytest.fixture(scope="module")
-def default(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+def default(tmp_path_factory):
     return read_pipeline(tmp_path_factory.mktemp("default"), lambda params: None)
 
 
-def rerun(before: Pipeline, after: Pipeline) -> set[str]:
+def rerun(before, after):
     """Return the stages that are new or read changed parameters, and all that need them.
 
     `code` is left out: what it writes is compared file by file.
@@ -69,7 +68,7 @@ def rerun(before: Pipeline, after: Pipeline) -> set[str]:
     return with_dependents(changed - {CODE}, after.needs)
 
 
-def kinds(stages: set[str]) -> set[str]:
+def kinds(stages):
     return {stage.partition("@")[0] for stage in stages}
 
 

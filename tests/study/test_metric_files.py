@@ -1,26 +1,18 @@
 """Files of the stage judge: what is written is read back."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from explearn import Evaluation
 from explearn.core.parquet import read_table
-from explearn.evaluation import Evaluation
 from explearn.metrics.significance import paired_tests
-from explearn_study.metric_files import (
-    PAIR_SCHEMA,
-    read_agreement,
-    read_by_text,
-    write_by_text,
-    write_pairs,
-)
+from explearn_study.metric_files import PAIR_SCHEMA, read_agreement, read_by_text, write_by_text, write_pairs
 
 RNG = np.random.default_rng(0)
 METHODS = ("one", "two", "three")
 BY_TEXT = {"m": {name: RNG.normal(size=6) + i for i, name in enumerate(METHODS)}, "n": {"one": np.full(6, np.nan)}}
 
 
-def evaluation() -> Evaluation:
+def evaluation():
     values = {name: float(v.mean()) for name, v in BY_TEXT["m"].items()}
     matrix = np.array([[1, 0.5, np.nan], [0.5, 1, 0.25], [np.nan, 0.25, 1]])
     return Evaluation(

@@ -1,16 +1,13 @@
 """The parameters of a run: what they make, and what is refused when they are read."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn import ParamsError, UnknownNameError
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.registry import known_infos
 from explearn.predictors.params import FinetuneParams
@@ -28,13 +25,13 @@ LEAST = {
 }
 
 
-def load(tmp_path: Path, content: Any) -> Params:
+def load(tmp_path, content):
     path = tmp_path / "params.yaml"
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     return load_params(path)
 
 
-def complaint(tmp_path: Path, content: Any) -> str:
+def complaint(tmp_path, content):
     with pytest.raises(ParamsError) as caught:
         load(tmp_path, content)
     message = str(caught.value)
@@ -43,19 +40,19 @@ def complaint(tmp_path: Path, content: Any) -> str:
     return message
 
 
-def with_methods(*learned: str, **methods: Any) -> dict[str, Any]:
+def with_methods(*learned, **methods):
     """Change the methods; all of `learned` learn from features."""
     return {"methods": {"random": {}, **methods}, "learned": {"from_features": list(learned)}}
 
 
-def student(name: str, **options: Any) -> dict[str, Any]:
+def student(name, **options):
     """Change the methods to one that learns from a teacher."""
     return {**with_methods(**{name: {"options": options}}), "learned": {"from_teachers": [name]}}
 
 
 class TestConf:
     @staticmethod
-    def compose(repository: Path, *overrides: str) -> str:
+    def compose(repository, *overrides):
         code = (
             "import sys; sys.path.insert(0, 'scripts'); import compose_params; "
             f"[print(compose_params.compose(o), '---', sep='') for o in {[list(o.split()) for o in overrides]}]"

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +32,7 @@ class Checkout:
     warm: dict[str, str]
     """In which it has torch loaded already."""
 
-    def run(self, *command: str, check: bool = True, **environment: str) -> str:
+    def run(self, *command, check=True, **environment):
         """Run a command; standard output and error together."""
         done = subprocess.run(
             command,
@@ -48,7 +47,7 @@ class Checkout:
         assert (done.returncode == 0) is check, done.stdout
         return done.stdout
 
-    def overrides(self, *more: str) -> list[str]:
+    def overrides(self, *more):
         """Of the smoke profile, one task and a few methods. test_outputs.py runs more of each in one process."""
         few = [
             "tasks=[reviews]",
@@ -65,17 +64,17 @@ class Checkout:
         ]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *few, *more]
 
-    def repro(self, *arguments: str) -> set[str]:
+    def repro(self, *arguments):
         """The names of the stages that DVC runs, as in dvc.yaml."""
         return stages(self.run("dvc", "repro", *arguments))
 
 
-def stages(output: str) -> set[str]:
+def stages(output):
     return {name.partition("@")[0] for name in re.findall(r"Running stage '([^']+)'", output)}
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Checkout]:
+def checkout(tmp_path_factory, repository):
     """What a clone of the repository holds, files not yet committed included."""
     if not (repository / ".git").exists():
         pytest.skip("not a git checkout")
@@ -92,7 +91,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iter
         if (repository / name).is_file() and not name.startswith("tests/") and name != "dvc.lock":
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(repository / name, root / name)
-    encoder, loaded = root.parent / "encoder", root.parent / "loaded"
+    encoder = root.parent / "encoder"
+    loaded = root.parent / "loaded"
     loaded.mkdir()
     tiny.model("bert", max_position_embeddings=130).bert.save_pretrained(encoder)
     tiny.tokenizer("bert", 128).save_pretrained(encoder)
@@ -116,7 +116,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iter
 
 
 @pytest.fixture(scope="module")
-def ran(checkout: Checkout) -> Checkout:
+def ran(checkout):
     """The copy after `dvc repro`."""
     checkout.run("python", "scripts/compose_params.py", *checkout.overrides())
     every = yaml.safe_load((checkout.root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
@@ -203,7 +203,7 @@ def test_an_edit_runs_what_runs_it(ran, file, rerun):
 def test_a_second_run_of_everything_leaves_every_figure_as_it_was(ran):
     """Times are in files that DVC does not know, so that dvc.lock, too, is the same."""
 
-    def kept() -> dict[str, bytes]:
+    def kept():
         files = [ran.root / "dvc.lock", *(ran.root / "reports").rglob("*")]
         apart = ("reports/machine/", "reports/costs.json", "reports/report.html", "reports/report.json")
         named = {path.relative_to(ran.root).as_posix(): path for path in files if path.is_file()}

@@ -1,7 +1,5 @@
 """Several stages at a time: the same result as `dvc repro`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -42,7 +40,7 @@ open("join-" + task, "w").write(task + ": " + "".join(open("cut-" + other).read(
 
 
 class Project:
-    def __init__(self, root: Path, repository: Path):
+    def __init__(self, root, repository):
         self.root = root
         (root / "scripts").mkdir(parents=True)
         shutil.copy(repository / "scripts" / "repro.py", root / "scripts")
@@ -52,20 +50,21 @@ class Project:
         self.run("git", "init", "--quiet")
         self.run("dvc", "init", "--quiet")
 
-    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(self, *command, check=True):
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         environment = {**os.environ, "PATH": path, "EXPLEARN_DEVICE": "cpu", "DVC_NO_ANALYTICS": "1"}
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
 
-    def repro(self, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def repro(self, check=True):
         return self.run("python", "scripts/repro.py", "--jobs", "2", check=check)
 
 
 @pytest.mark.slow
 def test_as_dvc_repro_would(tmp_path, repository):
-    alone, together = Project(tmp_path / "alone", repository), Project(tmp_path / "together", repository)
+    alone = Project(tmp_path / "alone", repository)
+    together = Project(tmp_path / "together", repository)
     alone.run("dvc", "repro")
     output = together.repro().stdout
     assert "[join@blue] Running stage 'join@blue':" in output and "[end] 5 of 5 stages" in output

@@ -1,7 +1,5 @@
 """Sanity checks under several seeds."""
 
-from __future__ import annotations
-
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity
 from explearn_study.sanity import over_draws
 

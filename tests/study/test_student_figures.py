@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -11,11 +9,11 @@ from explearn.predictors.cached import CachedPredictions
 from explearn_study.student_figures import ChosenWords, SideScores, choose, judge, summarise
 
 
-def scores(*values: float) -> np.ndarray:
+def scores(*values):
     return np.array(values)
 
 
-def marks(*values: int) -> np.ndarray:
+def marks(*values):
     return np.array(values, dtype=np.int8)
 
 
@@ -40,11 +38,11 @@ class TestChoice:
         assert not set(chance[0].positive) & set(chance[0].negative)
 
 
-def by_words(**weights: float) -> FakeClassifier:
+def by_words(**weights):
     """p(yes) = sigmoid(sum of the weights of the words present)."""
     ids = {encode([word]).input_ids[1]: weight for word, weight in weights.items()}
 
-    def probability(encoding) -> np.ndarray:
+    def probability(encoding):
         logit = sum(ids.get(i, 0.0) for i in encoding.input_ids)
         return np.array([1 / (1 + math.exp(logit)), 1 / (1 + math.exp(-logit))])
 
@@ -68,8 +66,8 @@ class TestJudge:
         actual = judge(
             (teacher, student, student),
             order,
-            texts,  # type: ignore[arg-type]
-            CachedPredictions(classifier),  # type: ignore[arg-type]
+            texts,
+            CachedPredictions(classifier),
             {"lexical": near, "semantic": near},
             gold,
             2,
@@ -95,7 +93,8 @@ class TestJudge:
 class TestSummary:
     def test_means_errors_and_test(self):
         teacher = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-        first, second = teacher + np.array([1, 2, 3, 4, 5, 6]), teacher + np.array([3, 2, 1, 0, 1, 2])
+        first = teacher + np.array([1, 2, 3, 4, 5, 6])
+        second = teacher + np.array([3, 2, 1, 0, 1, 2])
         seeds = [{"f1": {"teacher": teacher, "student": s, "random": teacher}} for s in (first, second)]
         actual = summarise(seeds)["f1"]
         mean = (first + second) / 2

@@ -1,24 +1,12 @@
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
 
 import explearn
-from explearn.core.attribution import Attribution
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
-from explearn.core.examples import Example
+from explearn import ComputeOptions, DataError, Example, load_classifier
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.methods.l2e.explainer import L2E
-from explearn.predictors.encoding import Encoding
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.example_files import write_examples
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons, teach
@@ -37,29 +25,27 @@ class Teacher(Explainer):
         self.name = "teacher"
         self.explained = []
 
-    def score_texts(
-        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
-    ) -> list[TextScores]:
+    def score_texts(self, classifier, encodings, targets):
         self.explained += [e.example_id for e in encodings]
         return [TextScores(np.array(e.input_ids, float) - 50, np.array([0.0, 1.0]), 1, 0.0) for e in encodings]
 
 
-def examples(count: int, split: str = "train") -> list[Example]:
+def examples(count, split="train"):
     return [Example(f"{split}-{i}", ("fox", "dog", "sea"), "yes", split, TASK) for i in range(count)]
 
 
-def run(folder: Path, teacher: Explainer, splits: dict[str, list[Example]], options: dict[str, Any] | None = None):
-    teach(folder, teacher, options or {}, tiny.classifier("bert"), splits, shard_texts=4)
+def run(folder, teacher, splits, options=None):
+    teach(folder, teacher, options or {}, tiny.classifier(), splits, shard_texts=4)
 
 
-def lessons(tmp_path: Path, name: str = "teacher") -> Any:
+def lessons(tmp_path, name="teacher"):
     return read_lessons(
-        [Workspace(tmp_path).teacher(TASK, one) for one in members(name)], tiny.classifier("bert").fingerprint
+        [Workspace(tmp_path).teacher(TASK, one) for one in members(name)], tiny.classifier().fingerprint
     )
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return Workspace(tmp_path).teacher(TASK, "teacher")
 
 
@@ -69,7 +55,7 @@ def test_what_is_read_is_what_the_method_says(tmp_path, folder):
     actual = lessons(tmp_path)
     assert actual.signed
     for split, rows in splits.items():
-        expected = list(Teacher().explain(tiny.classifier("bert"), rows))
+        expected = list(Teacher().explain(tiny.classifier(), rows))
         assert [lesson.example_id for lesson in actual.by_split[split]] == [row.id for row in rows]
         for lesson, attribution in zip(actual.by_split[split], expected, strict=True):
             assert lesson.target == "yes"
@@ -78,7 +64,7 @@ def test_what_is_read_is_what_the_method_says(tmp_path, folder):
 
 def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path, folder):
     class Interrupted(Teacher):
-        def explain(self, *arguments: Any, **options: Any) -> Iterator[Attribution]:
+        def explain(self, *arguments, **options):
             if len(self.explained) >= 8:
                 raise KeyboardInterrupt
             return super().explain(*arguments, **options)
@@ -96,7 +82,7 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path, folder):
 
 def test_a_teacher_of_another_classifier_is_refused(tmp_path, folder):
     run(folder, Teacher(), {"train": examples(4)})
-    other = tiny.make_classifier("bert", seed=1).fingerprint
+    other = tiny.make_classifier(seed=1).fingerprint
     with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
         read_lessons([Workspace(tmp_path).teacher(TASK, "teacher")], other)
 

@@ -1,7 +1,5 @@
 """Secrets of the pull request's workflow."""
 
-from __future__ import annotations
-
 import yaml
 
 

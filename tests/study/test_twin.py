@@ -1,15 +1,10 @@
 """A classifier's twin: for which models there is one."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import transformers
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import UnsupportedError
-from explearn.evaluation import EvaluateOptions
-from explearn.predictors.pretrained import load_classifier
+from explearn import ComputeOptions, EvaluateOptions, UnsupportedError, load_classifier
 from explearn_study.params import Params
 from explearn_study.twin import judge_twin
 from explearn_study.workspace import Workspace

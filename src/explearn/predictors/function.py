@@ -134,8 +134,8 @@ class FunctionEncoding(Encoding):
         return [FunctionCopy(("".join(row[:between]) + ends[0], "".join(row[between:]) + ends[1])) for row in rows]
 
     @property
-    def key(self) -> object:
-        return self.input
+    def key(self) -> tuple[object, ...]:
+        return (self.input,)
 
     @property
     def input(self) -> str | tuple[str, str]:

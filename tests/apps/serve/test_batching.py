@@ -1,16 +1,12 @@
 """Requests that arrive together are worked on together, each gets its own results, and none harms another."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
 
 import pytest
 from starlette.exceptions import HTTPException
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
 
@@ -20,14 +16,14 @@ LIMITS = Limits(join_texts=4)
 class Work:
     """Doubles numbers; it remembers its batches, and waits for `go` where `held`."""
 
-    def __init__(self, held: bool = False) -> None:
-        self.batches: list[tuple[str, list[int]]] = []
-        self.threads: set[int] = set()
+    def __init__(self, held=False):
+        self.batches = []
+        self.threads = set()
         self.go = threading.Event()
         if not held:
             self.go.set()
 
-    def __call__(self, key: str, items: Sequence[int]) -> list[int]:
+    def __call__(self, key, items):
         self.batches.append((key, list(items)))
         self.threads.add(threading.get_ident())
         assert self.go.wait(10)
@@ -38,8 +34,8 @@ class Work:
         return [2 * item for item in items]
 
 
-def with_batcher(work: Work, case: Callable[[Batcher], Coroutine[Any, Any, None]]) -> None:
-    async def run() -> None:
+def with_batcher(work, case):
+    async def run():
         batcher = Batcher(work, LIMITS)
         batcher.start()
         try:
@@ -51,7 +47,7 @@ def with_batcher(work: Work, case: Callable[[Batcher], Coroutine[Any, Any, None]
     asyncio.run(run())
 
 
-async def started(batcher: Batcher, work: Work) -> asyncio.Future[list[int]]:
+async def started(batcher, work):
     """A request whose batch is being worked on."""
     first = asyncio.ensure_future(batcher.submit("a", [1]))
     while not work.batches:
@@ -59,10 +55,10 @@ async def started(batcher: Batcher, work: Work) -> asyncio.Future[list[int]]:
     return first
 
 
-def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
+def test_what_arrives_together_is_one_batch_and_each_gets_its_own():
     work = Work()
 
-    async def case(batcher: Batcher) -> None:
+    async def case(batcher):
         answers = await asyncio.gather(*(batcher.submit("a", items) for items in ([1], [2, 3], [4])))
         assert answers == [[2], [4, 6], [8]]
 
@@ -70,10 +66,10 @@ def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
     assert work.batches == [("a", [1, 2, 3, 4])]
 
 
-def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
+def test_methods_do_not_mix_and_the_oldest_comes_first():
     work = Work()
 
-    async def case(batcher: Batcher) -> None:
+    async def case(batcher):
         answers = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
         assert answers == [[2], [4], [6]]
 
@@ -82,10 +78,10 @@ def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
     assert len(work.threads) == 1 and threading.get_ident() not in work.threads
 
 
-def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None:
+def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is():
     work = Work()
 
-    async def case(batcher: Batcher) -> None:
+    async def case(batcher):
         await asyncio.gather(batcher.submit("a", [1, 2, 3]), batcher.submit("a", [4, 5]), batcher.submit("a", [6]))
         await batcher.submit("a", [1, 2, 3, 4, 5])
 
@@ -93,10 +89,10 @@ def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None
     assert [items for _, items in work.batches] == [[1, 2, 3, 6], [4, 5], [1, 2, 3, 4, 5]]
 
 
-def test_what_was_cancelled_is_not_worked_on() -> None:
+def test_what_was_cancelled_is_not_worked_on():
     work = Work(held=True)
 
-    async def case(batcher: Batcher) -> None:
+    async def case(batcher):
         first = await started(batcher, work)
         gone = [asyncio.ensure_future(batcher.submit("a", [n] * 3)) for n in (2, 3)]
         stays = asyncio.ensure_future(batcher.submit("a", [4]))
@@ -112,10 +108,10 @@ def test_what_was_cancelled_is_not_worked_on() -> None:
     assert [items for _, items in work.batches] == [[1], [4]]
 
 
-def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
+def test_a_text_that_cannot_be_used_harms_its_own_request_alone():
     work = Work()
 
-    async def case(batcher: Batcher) -> None:
+    async def case(batcher):
         answers = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 13, 2)), return_exceptions=True)
         assert answers[0] == [2] and answers[2] == [4]
         assert isinstance(answers[1], DataError)
@@ -124,10 +120,10 @@ def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
     assert [items for _, items in work.batches] == [[1, 13, 2], [1], [13], [2]]
 
 
-def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
+def test_more_than_may_wait_is_refused_with_a_time_to_come_back():
     work = Work(held=True)
 
-    async def case(batcher: Batcher) -> None:
+    async def case(batcher):
         first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("a", [1] * LIMITS.waiting))
         await asyncio.sleep(0.01)
@@ -140,10 +136,10 @@ def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
     with_batcher(work, case)
 
 
-def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused() -> None:
+def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused():
     work = Work(held=True)
 
-    async def case(batcher: Batcher) -> None:
+    async def case(batcher):
         first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("b", [2]))
         await asyncio.sleep(0.01)

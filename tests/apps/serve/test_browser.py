@@ -1,13 +1,8 @@
 """The page in a browser: it fits, a word can be changed where it stands, and it is open to all."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from serving_cases import Live
 
 CHROMIUM = Path("/usr/bin/chromium")
 SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
@@ -17,7 +12,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHR
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     sync_api = pytest.importorskip("playwright.sync_api")
     arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_api.sync_playwright() as playwright:
@@ -27,11 +22,11 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def complaints() -> list[str]:
+def complaints():
     return []
 
 
-def open_page(browser: Any, live: Live, size: tuple[int, int], complaints: list[str], **options: Any) -> Any:
+def open_page(browser, live, size, complaints, **options):
     """The page; what the browser refuses or fails at is added to `complaints`."""
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
     page = context.new_page()
@@ -41,21 +36,21 @@ def open_page(browser: Any, live: Live, size: tuple[int, int], complaints: list[
     return page
 
 
-def ask(page: Any, text: str) -> None:
+def ask(page, text):
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_label("attcat").check()
     page.get_by_role("button", name="Explain").click()
     page.locator("#answers").wait_for()
 
 
-def violations(page: Any) -> list[str]:
+def violations(page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     actual = axe.Axe().run(page).response["violations"]
     return [f"{row['id']}: {node['html'][:200]}" for row in actual for node in row["nodes"]]
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
-def test_it_fits_and_is_open_to_all(browser: Any, live: Live, complaints: list[str], size: str, scheme: str) -> None:
+def test_it_fits_and_is_open_to_all(browser, live, complaints, size, scheme):
     page = open_page(browser, live, SIZES[size], complaints, color_scheme=scheme)
     assert violations(page) == []
     ask(page, TEXT + " unbelievably" * 3)
@@ -65,7 +60,7 @@ def test_it_fits_and_is_open_to_all(browser: Any, live: Live, complaints: list[s
     page.context.close()
 
 
-def test_a_word_is_changed_by_keyboard_where_it_stands(browser: Any, live: Live, complaints: list[str]) -> None:
+def test_a_word_is_changed_by_keyboard_where_it_stands(browser, live, complaints):
     page = open_page(browser, live, SIZES["wide"], complaints)
     ask(page, "the \N{FOX FACE} friendly <b>fox</b>")
     assert page.locator("#answers thead").inner_text().split() == ["Class", "Probability"]
@@ -94,7 +89,7 @@ def test_a_word_is_changed_by_keyboard_where_it_stands(browser: Any, live: Live,
     page.context.close()
 
 
-def test_a_mistake_is_said_and_what_was_typed_stays(browser: Any, live: Live, complaints: list[str]) -> None:
+def test_a_mistake_is_said_and_what_was_typed_stays(browser, live, complaints):
     page = open_page(browser, live, SIZES["narrow"], complaints)
     page.get_by_label("Text", exact=True).fill("the fox")
     for box in page.get_by_role("checkbox").all():
@@ -106,7 +101,7 @@ def test_a_mistake_is_said_and_what_was_typed_stays(browser: Any, live: Live, co
     page.context.close()
 
 
-def test_it_works_without_a_script(browser: Any, live: Live, complaints: list[str]) -> None:
+def test_it_works_without_a_script(browser, live, complaints):
     page = open_page(browser, live, SIZES["narrow"], complaints, java_script_enabled=False)
     ask(page, TEXT)
     assert page.locator("#result .words span").count() > len(TEXT.split())

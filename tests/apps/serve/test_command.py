@@ -1,7 +1,5 @@
 """`explearn serve`: from a bundle to answers and an orderly end; mistakes are one sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,7 +10,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -26,7 +23,7 @@ from explearn_apps.serve.server import bind, hosts_of
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bundle(tmp_path_factory):
     """An Marker with its classifier."""
     place = tmp_path_factory.mktemp("served")
     of = tiny.classifier("bert", 2)
@@ -37,21 +34,21 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return explearn.export(place / "bundle", explainer=place / "marker", classifier=str(folder), with_classifier=True)
 
 
-def threads_of(process: subprocess.Popen[str]) -> int:
+def threads_of(process):
     return len(list(Path(f"/proc/{process.pid}/task").iterdir()))
 
 
-def post(address: str, text: str, actual: list[httpx2.Response]) -> None:
+def post(address, text, actual):
     wanted = {"texts": [text] * 8, "methods": ["marker_in_domain", "occlusion"], "probabilities": True}
     actual.append(httpx2.post(f"{address}/explain", json=wanted, timeout=120))
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Any:
+def serve(monkeypatch):
     """Run the command up to the moment when it would serve."""
     monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
 
-    def started(*arguments: Any) -> Any:
+    def started(*arguments):
         result = run("serve", "--port", "0", "--device", "cpu", *arguments)
         assert result.exit_code == 0, result.stderr
         return result
@@ -60,7 +57,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
-def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
+def test_from_a_bundle_to_an_orderly_end(bundle):
     command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--method", "occlusion", "--port", "0"]
     environment = {**os.environ, "EXPLEARN_DEVICE": "cpu"}
     with subprocess.Popen(
@@ -73,7 +70,7 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
             told = re.search(r"with marker_in_domain, occlusion: (http://127\.0\.0\.1:\d+) ", line)
             assert told, line
             address = told[1]
-            answers: list[httpx2.Response] = []
+            answers = []
             post(address, "the fox", answers)
             before = threads_of(process)
             together = [threading.Thread(target=post, args=(address, "secret words", answers)) for _ in range(10)]
@@ -98,9 +95,7 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
     assert "secret" not in said and "Traceback" not in said
 
 
-def test_the_name_that_a_bundle_gives_its_classifier_cannot_steer_the_terminal(
-    tiny_folder: Path, tmp_path: Path, serve: Any
-) -> None:
+def test_the_name_that_a_bundle_gives_its_classifier_cannot_steer_the_terminal(tiny_folder, tmp_path, serve):
     folder = tmp_path / "bundle"
     explearn.export(folder, method="occlusion", classifier=str(tiny_folder), with_classifier=True)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -112,13 +107,13 @@ def test_the_name_that_a_bundle_gives_its_classifier_cannot_steer_the_terminal(
 
 
 class TestMistakes:
-    def test_a_port_in_use(self, bundle: Path) -> None:
+    def test_a_port_in_use(self, bundle):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = str(taken.getsockname()[1])
             said = command_complaint("serve", str(bundle), "--port", port)
         assert said.startswith(f"error: --host 127.0.0.1, --port {port}: cannot be used (Address already in use")
 
-    def test_a_missing_extra(self, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_extra(self, bundle, monkeypatch):
         monkeypatch.setitem(sys.modules, "fastapi", None)
         said = command_complaint("serve", str(bundle))
         assert said.startswith("error: explearn serve needs the package ") and "fastapi" in said
@@ -137,30 +132,30 @@ class TestMistakes:
             (("BUNDLE", "--host", ""), ("--host: got an empty address",)),
         ],
     )
-    def test_others(self, bundle: Path, tiny_folder: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    def test_others(self, bundle, tiny_folder, arguments, words):
         places = {"BUNDLE": str(bundle), "OTHER": str(tiny_folder)}
         given = [places.get(argument, argument) for argument in arguments]
         command_complaint("serve", "--port", "0", "--device", "cpu", *given, words=words)
 
 
 class TestWhoCanReachIt:
-    def test_this_machine_alone_unless_asked(self) -> None:
+    def test_this_machine_alone_unless_asked(self):
         with bind("127.0.0.1", 0) as listening:
             assert "localhost" in (hosts_of(listening) or ())
         with bind("0.0.0.0", 0) as listening:
             assert hosts_of(listening) is None
 
-    def test_another_address_is_warned_of(self, tiny_folder: Path, serve: Any) -> None:
+    def test_another_address_is_warned_of(self, tiny_folder, serve):
         result = serve("--classifier", tiny_folder, "--host", "0.0.0.0")
         assert "no authentication" in result.stderr
         assert "attn_lrp, attcat, gae, occlusion: http://0.0.0.0:" in result.stdout
         assert "warning" not in serve("--classifier", tiny_folder, "--method", "gae").stderr
 
-    def test_methods_that_do_not_fit_are_left_out_and_said(self, tmp_path: Path, serve: Any) -> None:
+    def test_methods_that_do_not_fit_are_left_out_and_said(self, tmp_path, serve):
         result = serve("--classifier", tiny.save(tmp_path / "longformer", "longformer", 2))
         assert "left out: gae (" in result.stderr and "occlusion: http" in result.stdout
 
-    def test_a_comparison_of_another_classifier_or_none(self, bundle: Path, tmp_path: Path) -> None:
+    def test_a_comparison_of_another_classifier_or_none(self, bundle, tmp_path):
         manifest = tmp_path / "compare.json"
         other = {"verdict": "Use lime.", "parameters": {"classifier": "0"}}
         for content, said in ((other, "the comparison is not of "), ([], "has no verdict; expected the manifest")):

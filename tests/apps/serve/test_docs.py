@@ -1,10 +1,7 @@
 """What docs/apps/serve.md says is so."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import Any
 
 import tiny
 from fastapi.testclient import TestClient
@@ -18,7 +15,7 @@ from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse
 PAGE = (ROOT / "docs" / "apps" / "serve.md").read_text(encoding="utf-8")
 
 
-def test_the_example_is_answered_as_it_says(client: TestClient) -> None:
+def test_the_example_is_answered_as_it_says(client):
     body = re.search(r"-d '(\{.*\})'", PAGE)
     assert body
     answer = client.post("/explain", content=body[1], headers={"content-type": "application/json"})
@@ -32,7 +29,7 @@ def test_the_example_is_answered_as_it_says(client: TestClient) -> None:
     assert all(f"`{name}`" in PAGE or f'"{name}"' in PAGE for name in ExplainRequest.model_fields)
 
 
-def test_the_limits_are_those_of_the_code() -> None:
+def test_the_limits_are_those_of_the_code():
     limits = Limits()
     assert limits.methods == limits.labels
     for row in (
@@ -49,9 +46,9 @@ def test_the_limits_are_those_of_the_code() -> None:
         assert row in PAGE, row
 
 
-def test_the_example_in_python(client: TestClient) -> None:
+def test_the_example_in_python(client):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    names: dict[str, Any] = {"explearn": explearn, "classifier": tiny.classifier("bert", 3)}
+    names = {"explearn": explearn, "classifier": tiny.classifier("bert", 3)}
     exec(code, names)
     with TestClient(names["app"]) as made:
         assert made.post("/explain", json={"texts": ["fox"] * 9}).status_code == 413
@@ -59,7 +56,7 @@ def test_the_example_in_python(client: TestClient) -> None:
     assert METHODS[1] == "attcat"
 
 
-def test_the_container_runs_as_a_user_without_rights() -> None:
+def test_the_container_runs_as_a_user_without_rights():
     recipe = (ROOT / "examples/container/Containerfile").read_text(encoding="utf-8")
     last_stage = recipe.rpartition("\nFROM ")[2]
     assert 0 < last_stage.index("\nUSER 10001\n") < last_stage.index("\nENTRYPOINT")

@@ -1,7 +1,5 @@
 """Hostile requests to a real server: each gets a status 4xx and one sentence, and it serves on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
@@ -10,18 +8,18 @@ import time
 
 import httpx2
 import pytest
-from serving_cases import LIMITS, Live, app_of, sentence_of, serving, status_of
+from serving_cases import LIMITS, app_of, sentence_of, serving, status_of
 
 from explearn_apps.serve.limits import Limits
 
 GOOD = {"texts": ["the quick brown fox"], "methods": ["occlusion"]}
 
 
-def as_json(**changes: object) -> bytes:
+def as_json(**changes):
     return json.dumps({**GOOD, **changes}).encode()
 
 
-BODIES: dict[str, tuple[bytes, int]] = {
+BODIES = {
     "nothing": (b"", 400),
     "raw control characters": (b'{"texts": ["the \x1b[2J fox"]}', 400),
     "deep nesting": (b'{"texts": ' + b"[" * 9000 + b"]" * 9000 + b"}", 400),
@@ -34,7 +32,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_that_cannot_be_used(live: Live, name: str) -> None:
+def test_a_body_that_cannot_be_used(live, name):
     body, status = BODIES[name]
     answer = live.post(body)
     assert status_of(answer) == status, answer
@@ -49,7 +47,7 @@ LINE = b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
 POST = b"POST /explain HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
 JSON = b"content-type: application/json\r\n"
 
-RAW: dict[str, tuple[bytes, int]] = {
+RAW = {
     "a path of control characters": (b"GET /%1b%5b2J%e2%80%ae" + LINE + b"\r\n", 404),
     "a verb of one's own": (b"BREW /explain" + LINE + b"\r\n", 405),
     "another host": (b"GET /methods HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n", 400),
@@ -66,7 +64,7 @@ RAW: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize("name", RAW)
-def test_a_request_that_cannot_be_used(live: Live, name: str) -> None:
+def test_a_request_that_cannot_be_used(live, name):
     raw, status = RAW[name]
     answer = live.send(raw, wait=1)
     assert status_of(answer) == status, answer
@@ -82,11 +80,11 @@ def test_a_request_that_cannot_be_used(live: Live, name: str) -> None:
         POST + JSON + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}}",
     ],
 )
-def test_what_is_no_http_is_refused_by_the_server(live: Live, raw: bytes) -> None:
+def test_what_is_no_http_is_refused_by_the_server(live, raw):
     assert status_of(live.send(raw)) in (400, 501)
 
 
-FORMS: dict[str, tuple[bytes, int]] = {
+FORMS = {
     "a field too many": (b"text=a&colour=red", 422),
     "ten thousand fields": (b"&".join([b"method=a"] * 2000), 400),
     "no UTF-8": (b"text=%ff%fe&method=occlusion", 400),
@@ -96,7 +94,7 @@ FORMS: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_form_that_cannot_be_used(live: Live, name: str) -> None:
+def test_a_form_that_cannot_be_used(live, name):
     body, status = FORMS[name]
     answer = live.post(body, "/", "application/x-www-form-urlencoded")
     assert status_of(answer) == status, answer
@@ -105,7 +103,7 @@ def test_a_form_that_cannot_be_used(live: Live, name: str) -> None:
 
 
 class TestMany:
-    def test_clients_that_go_away_leave_no_work(self, live: Live) -> None:
+    def test_clients_that_go_away_leave_no_work(self, live):
         body = as_json(texts=["the quick brown fox jumps over the lazy dog"] * 8)
         head = POST + JSON + f"content-length: {len(body)}\r\n\r\n".encode()
         for number in range(40):
@@ -118,7 +116,7 @@ class TestMany:
         assert status_of(live.post(as_json())) == 200
 
     @pytest.mark.parametrize("sent", [b"", b"POST /expl", POST + JSON + b"content-length: 50\r\n\r\n{"])
-    def test_300_idle_connections_shut_nobody_out(self, live: Live, sent: bytes) -> None:
+    def test_300_idle_connections_shut_nobody_out(self, live, sent):
         with contextlib.ExitStack() as held:
             for _ in range(300):
                 connection = held.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=5))
@@ -126,7 +124,7 @@ class TestMany:
             assert status_of(live.get("/ready")) == 200
             assert status_of(live.post(as_json())) == 200
 
-    def test_an_address_with_too_many_requests_is_refused_and_others_are_answered(self) -> None:
+    def test_an_address_with_too_many_requests_is_refused_and_others_are_answered(self):
         limits = Limits(client_connections=2, seconds=5)
         app = app_of(limits=limits)
         for live in serving(app, limits):
@@ -144,7 +142,7 @@ class TestMany:
                 blocked.set()
 
     @pytest.mark.parametrize("start", [b"GET /ready HT", POST + JSON + b"content-length: 50\r\n\r\n"])
-    def test_a_request_of_a_few_bytes_a_second_is_ended(self, start: bytes) -> None:
+    def test_a_request_of_a_few_bytes_a_second_is_ended(self, start):
         limits = Limits(seconds=0.5)
         for live in serving(app_of(limits=limits), limits):
             begun = time.monotonic()
@@ -155,7 +153,7 @@ class TestMany:
                     time.sleep(0.1)
 
 
-def test_after_all_that_it_serves_on_without_a_fault(live: Live) -> None:
+def test_after_all_that_it_serves_on_without_a_fault(live):
     """Last in this file: no request above was answered by 5xx, as the service counts them itself."""
     with httpx2.Client(base_url=live.address) as client:
         assert client.get("/ready").status_code == 200

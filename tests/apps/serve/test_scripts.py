@@ -1,7 +1,5 @@
 """Texts in scripts with and without spaces, asked of the service."""
 
-from __future__ import annotations
-
 import html
 import re
 
@@ -12,7 +10,7 @@ from serving_cases import app_of
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_words_and_the_words_to_change_are_the_text_s(kind: str) -> None:
+def test_words_and_the_words_to_change_are_the_text_s(kind):
     with TestClient(app_of("occlusion", classifier=classifier(kind))) as client:
         for text, words in TEXTS.values():
             expected = [word.strip() for word in words.split("|")]

@@ -1,7 +1,5 @@
 """What cannot be a bundle, or is no longer one, is one sentence that names the file; nothing is written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -17,31 +15,31 @@ import explearn
 
 
 @pytest.fixture(scope="module")
-def made(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(model, tmp_path_factory):
     return explearn.export(
         tmp_path_factory.mktemp("made") / "b", method="consensus", classifier=model, with_classifier=True
     )
 
 
 @pytest.fixture
-def bundle(made: Path, tmp_path: Path) -> Path:
+def bundle(made, tmp_path):
     """A bundle of one's own to damage."""
     return Path(shutil.copytree(made, tmp_path / "b"))
 
 
-def refused(bundle: Path, *words: str) -> None:
+def refused(bundle, *words):
     """By the library and on the command line, in the same words."""
     said = complaint(lambda: explearn.load(bundle, device="cpu"), *words)
     assert command_complaint("explain", "--device", "cpu", "--explainer", str(bundle), "lazy dog") == f"error: {said}"
 
 
-def rewrite(bundle: Path, **changes: Any) -> None:
+def rewrite(bundle, **changes):
     path = bundle / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 @pytest.mark.parametrize("name", ["README.md", "explainer/consensus.safetensors", "classifier/config.json"])
-def test_a_file_that_has_changed_or_is_missing_is_named(bundle: Path, name: str) -> None:
+def test_a_file_that_has_changed_or_is_missing_is_named(bundle, name):
     content = bytearray((bundle / name).read_bytes())
     content[len(content) // 2] ^= 1
     (bundle / name).write_bytes(content)
@@ -51,29 +49,29 @@ def test_a_file_that_has_changed_or_is_missing_is_named(bundle: Path, name: str)
 
 
 @pytest.mark.parametrize("name", ["classifier/adapter_config.json", "more.json", "more/model.safetensors"])
-def test_a_file_that_nobody_exported_is_named(bundle: Path, name: str) -> None:
+def test_a_file_that_nobody_exported_is_named(bundle, name):
     (bundle / name).parent.mkdir(exist_ok=True)
     (bundle / name).write_text("{}")
     refused(bundle, str(bundle / name), "is not in manifest.json")
 
 
-def test_a_link_that_nobody_exported_is_named(bundle: Path, tmp_path: Path) -> None:
+def test_a_link_that_nobody_exported_is_named(bundle, tmp_path):
     (bundle / "elsewhere").symlink_to(tmp_path)
     refused(bundle, str(bundle / "elsewhere"), "is not in manifest.json")
 
 
-def test_nothing_is_exported_into_a_bundle(bundle: Path) -> None:
+def test_nothing_is_exported_into_a_bundle(bundle):
     out = str(bundle / "explainer/new")
     command_complaint("export", "--method", "rollout", "--out", out, words=(out, "lies in the bundle"))
     assert explearn.load(bundle, device="cpu").classifier is not None
 
 
-def test_a_folder_beside_some_other_manifest_is_no_place_in_a_bundle(tmp_path: Path) -> None:
+def test_a_folder_beside_some_other_manifest_is_no_place_in_a_bundle(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
     assert explearn.export(tmp_path / "b", method="rollout").is_dir()
 
 
-def test_a_newer_format(bundle: Path) -> None:
+def test_a_newer_format(bundle):
     rewrite(bundle, format=2, explearn="9.0", new={"what": "ever"})
     refused(bundle, "a bundle of format 2, made with Explearn 9.0", "reads format 1, expected a newer Explearn")
 
@@ -90,28 +88,27 @@ def test_a_newer_format(bundle: Path) -> None:
         ({"options": {"stepz": 1}}, "options: got stepz; the trained explainer"),
     ],
 )
-def test_a_manifest_that_says_what_it_may_not(bundle: Path, changes: dict[str, Any], words: str) -> None:
+def test_a_manifest_that_says_what_it_may_not(bundle, changes, words):
     rewrite(bundle, **changes)
     refused(bundle, words)
 
 
-def test_weights_of_another_classifier_under_the_same_hashes(bundle: Path) -> None:
+def test_weights_of_another_classifier_under_the_same_hashes(bundle):
     facts = json.loads((bundle / "manifest.json").read_text())["classifier"]
     rewrite(bundle, classifier={**facts, "fingerprint": "0" * 64})
     refused(bundle, "made for the classifier with fingerprint 000000000000 (my-classifier)")
 
 
 @pytest.mark.parametrize("name", ["rollout", "reader"])
-def test_another_classifier_than_it_was_made_for(
-    model: Path, trained: dict[str, Path], tmp_path: Path, name: str
-) -> None:
+def test_another_classifier_than_it_was_made_for(model, trained, tmp_path, name):
     other = tiny.save(tmp_path / "other", seed=5)
     explearn.export(tmp_path / "b", method=name, explainer=trained.get(name), classifier=model)
-    of, bundle = explearn.load_classifier(other, device="cpu"), explearn.load(tmp_path / "b")
+    of = explearn.load_classifier(other, device="cpu")
+    bundle = explearn.load(tmp_path / "b")
     complaint(lambda: bundle.explain(of, TEXTS), "made for the classifier with fingerprint")
 
 
-def test_what_is_no_bundle(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_bundle(tmp_path, model, monkeypatch):
     monkeypatch.chdir(tmp_path)
     complaint(lambda: explearn.load(tmp_path / "none"), "no such folder; expected a bundle")
     complaint(lambda: explearn.load(model), "holds no trained explainer")
@@ -144,16 +141,14 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         ),
     ],
 )
-def test_an_export_that_cannot_be(
-    model: Path, trained: dict[str, Path], metrics: Path, tmp_path: Path, monkeypatch: Any, arguments: Make, words: str
-) -> None:
+def test_an_export_that_cannot_be(model, trained, metrics, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     tiny.save(tmp_path / "other", seed=5)
     command_complaint("export", *arguments(model, trained), "--out", "b", words=(words,))
     assert not (tmp_path / "b").exists() and not list(tmp_path.glob(".b.partial-*[!k]"))
 
 
-def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+def test_an_out_that_is_there_already_stays_as_it_is(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
@@ -163,9 +158,7 @@ def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine" and not list((tmp_path / "folder").iterdir())
 
 
-def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(
-    trained: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(trained, tmp_path):
     folder = shutil.copytree(trained["reader"], tmp_path / "reader")
     (folder / "model.pkl").write_text("{}")
     words = (str(folder), "cannot go into a bundle", "'explainer/model.pkl'")
@@ -174,7 +167,7 @@ def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_link_in_a_trained_explainer_is_not_followed(trained: dict[str, Path], tmp_path: Path, kind: str) -> None:
+def test_a_link_in_a_trained_explainer_is_not_followed(trained, tmp_path, kind):
     """It may lead to any file of the machine, and a bundle is given away."""
     folder = Path(shutil.copytree(trained["reader"], tmp_path / "reader"))
     (tmp_path / "secrets").mkdir()
@@ -186,7 +179,7 @@ def test_a_link_in_a_trained_explainer_is_not_followed(trained: dict[str, Path],
     assert not (tmp_path / "b").exists()
 
 
-def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+def test_a_bundle_takes_no_other_method_and_no_options(bundle, trained, tmp_path):
     explearn.export(tmp_path / "reader", explainer=trained["reader"])
     explain = ("explain", "--device", "cpu", "--explainer")
     command_complaint(

@@ -1,36 +1,31 @@
 """What is exported is what is loaded: methods, options, weights, classifier, figures."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
+import cli_cases
 import pytest
 import tiny
 import yaml
 from bundle_cases import FIGURES, LEARNED, TEXTS, same
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 from explearn.core.file_facts import FileFacts
 
 
-def run(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+def run(*arguments):
+    return cli_cases.run(*[str(argument) for argument in arguments])
 
 
-def manifest(bundle: Path) -> dict[str, Any]:
-    actual: dict[str, Any] = json.loads((bundle / "manifest.json").read_text())
+def manifest(bundle):
+    actual = json.loads((bundle / "manifest.json").read_text())
     return actual
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], tmp_path: Path, name: str) -> None:
+def test_a_trained_explainer_comes_back(model, trained, tmp_path, name):
     of = explearn.load_classifier(trained[name] / "classifier" if name == "ivra" else model, device="cpu")
     explearn.export(tmp_path / "b", explainer=trained[name])
     bundle = explearn.load(tmp_path / "b", device="cpu")
@@ -43,7 +38,7 @@ def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], t
 
 
 @pytest.mark.parametrize("name", tiny.UNTRAINED)
-def test_every_method_that_is_not_trained_comes_back_with_its_options(model: Path, tmp_path: Path, name: str) -> None:
+def test_every_method_that_is_not_trained_comes_back_with_its_options(model, tmp_path, name):
     options = {"steps": 7} if name == "integrated_gradients" else {}
     explearn.export(tmp_path / "b", method=name, options=options)
     bundle = explearn.load(tmp_path / "b")
@@ -54,15 +49,15 @@ def test_every_method_that_is_not_trained_comes_back_with_its_options(model: Pat
     same(bundle.explain(of, TEXTS[:1]), again.explain(of, TEXTS[:1]))
 
 
-def test_a_method_that_comes_with_weights_takes_them_along(model: Path, tmp_path: Path) -> None:
+def test_a_method_that_comes_with_weights_takes_them_along(model, tmp_path):
     explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
     assert manifest(tmp_path / "b")["trained"]
     bundle = explearn.load(tmp_path / "b", device="cpu")
-    expected = explearn.get_explainer("consensus").explain(tiny.classifier("bert"), TEXTS)
+    expected = explearn.get_explainer("consensus").explain(tiny.classifier(), TEXTS)
     same(bundle.explain(TEXTS), expected)
 
 
-def test_a_method_that_goes_on_from_a_trained_one(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+def test_a_method_that_goes_on_from_a_trained_one(model, trained, tmp_path):
     explearn.export(tmp_path / "b", method="faml", explainer=trained["paml"], options={"steps": 1})
     of = explearn.load_classifier(model, device="cpu")
     expected = explearn.load(trained["paml"], "faml", steps=1).explain(of, TEXTS)
@@ -70,7 +65,7 @@ def test_a_method_that_goes_on_from_a_trained_one(model: Path, trained: dict[str
 
 
 @pytest.mark.parametrize("kind", ["roberta", "gpt2"])
-def test_the_classifier_may_come_along(tmp_path: Path, kind: str) -> None:
+def test_the_classifier_may_come_along(tmp_path, kind):
     of = explearn.load_classifier(tiny.save(tmp_path / "m", kind), device="cpu")
     explearn.export(tmp_path / "b", method="occlusion", classifier=tmp_path / "m", with_classifier=True)
     bundle = explearn.load(tmp_path / "b", device="cpu")
@@ -81,7 +76,7 @@ def test_the_classifier_may_come_along(tmp_path: Path, kind: str) -> None:
     assert target.target == "no"
 
 
-def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(model: Path, tmp_path: Path) -> None:
+def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(model, tmp_path):
     explearn.export(tmp_path / "b", method="rollout", classifier=model, with_classifier=True)
     files = {str(p.relative_to(tmp_path / "b")): p for p in (tmp_path / "b").rglob("*") if p.is_file()}
     facts = manifest(tmp_path / "b")
@@ -92,9 +87,7 @@ def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(mode
     assert not any(str(model.parent).encode() in path.read_bytes() for path in files.values())
 
 
-def test_the_card_tells_what_it_is_and_renders(
-    model: Path, trained: dict[str, Path], metrics: Path, tmp_path: Path
-) -> None:
+def test_the_card_tells_what_it_is_and_renders(model, trained, metrics, tmp_path):
     explearn.export(tmp_path / "b", explainer=trained["reader"], classifier=model, metrics=metrics, task="reviews")
     text = (tmp_path / "b/README.md").read_text()
     _, head, body = text.split("---\n", 2)
@@ -115,9 +108,10 @@ def test_the_card_tells_what_it_is_and_renders(
     assert actual == {"task": "reviews", "method": "reader", "figures": FIGURES}
 
 
-def test_names_in_the_card_are_shown_not_read(tmp_path: Path) -> None:
+def test_names_in_the_card_are_shown_not_read(tmp_path):
     label = "<script>alert(1)</script> | **x**"
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer("bert")
+    model = tiny.model("bert")
+    tokenizer = tiny.tokenizer("bert")
     model.config.id2label, model.config.label2id = {0: label, 1: "no"}, {label: 0, "no": 1}
     model.save_pretrained(tmp_path / "m")
     tokenizer.save_pretrained(tmp_path / "m")
@@ -126,7 +120,7 @@ def test_names_in_the_card_are_shown_not_read(tmp_path: Path) -> None:
     assert "<script>" not in text and "**x**" not in text and "&lt;script&gt;" in text
 
 
-def test_a_task_in_the_card_is_shown_not_read(tmp_path: Path) -> None:
+def test_a_task_in_the_card_is_shown_not_read(tmp_path):
     metrics = tmp_path / "metrics.json"
     metrics.write_text(json.dumps({"tasks": {"<img src=x onerror=alert(1)>": {"rollout": FIGURES}}}))
     explearn.export(tmp_path / "b", method="rollout", metrics=metrics)
@@ -134,7 +128,7 @@ def test_a_task_in_the_card_is_shown_not_read(tmp_path: Path) -> None:
     assert "<img" not in text and text.count("&lt;img") >= 2
 
 
-def test_the_code_of_the_card_runs(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_code_of_the_card_runs(model, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
     for more in (True, False):
         folder = tmp_path / str(more)
@@ -148,12 +142,12 @@ def test_the_code_of_the_card_runs(model: Path, tmp_path: Path, monkeypatch: pyt
 class TestExplain:
     """`explearn explain` takes a bundle where it takes the folder of a trained explainer."""
 
-    def explained(self, *arguments: str | Path) -> list[dict[str, Any]]:
+    def explained(self, *arguments):
         result = run("explain", "--device", "cpu", "--json", *arguments)
         assert result.exit_code == 0, result.stderr
         return [json.loads(line) for line in result.stdout.splitlines()]
 
-    def test_by_its_own_method_and_classifier(self, model: Path, tmp_path: Path) -> None:
+    def test_by_its_own_method_and_classifier(self, model, tmp_path):
         options = ("--method", "integrated_gradients", "-o", "steps=5", "--classifier", model)
         assert run("export", *options, "--with-classifier", "--out", tmp_path / "b").stdout == f"{tmp_path / 'b'}\n"
         (attribution,) = self.explained("--explainer", tmp_path / "b", TEXTS[0])
@@ -161,11 +155,11 @@ class TestExplain:
         assert attribution["scores"] == expected["scores"] and attribution["method"] == "integrated_gradients"
 
 
-def test_explain_without_a_classifier_says_how(tmp_path: Path) -> None:
+def test_explain_without_a_classifier_says_how(tmp_path):
     explearn.export(tmp_path / "b", method="rollout")
     bundle = explearn.load(tmp_path / "b")
     with pytest.raises(ParamsError, match=r"holds no classifier; expected explain\(classifier, texts\)"):
         bundle.explain(TEXTS)
     with pytest.raises(ParamsError, match="got str as the classifier; expected a predictor"):
-        bundle.explain("one", TEXTS)  # type: ignore[call-overload]
+        bundle.explain("one", TEXTS)
     assert repr(bundle) == f"Bundle(method='rollout', classifier=None, folder={str(tmp_path / 'b')!r})"

@@ -1,21 +1,17 @@
 """Every command and example of docs/explearn/bundles.md works as it stands there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bundle_cases import FIGURES
+from cli_cases import run
 from places import ROOT
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
 
 PAGE = (ROOT / "docs" / "explearn" / "bundles.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
@@ -23,7 +19,7 @@ USE, HUB, PIPELINE = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 
 
 @pytest.fixture(scope="module")
-def folder(model: Path, trained: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(model, trained, tmp_path_factory):
     """What the page supposes: a classifier, a trained explainer and a run's metrics; its bundles are made there."""
     place = tmp_path_factory.mktemp("page")
     shutil.copytree(model, place / "my-classifier")
@@ -34,23 +30,23 @@ def folder(model: Path, trained: dict[str, Path], tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(autouse=True)
-def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def there(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
 
 
-def test_the_commands(folder: Path) -> None:
+def test_the_commands(folder):
     assert [command.split()[1] for command in COMMANDS] == ["export"] * 3 + ["explain"]
     for command in COMMANDS:
-        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        done = run(*shlex.split(command)[1:])
         assert done.exit_code == 0, (command, done.output)
     for part in ("manifest.json", "README.md", "metrics.json", "explainer", "classifier"):
         assert (folder / "whole-bundle" / part).exists() and f"\n  {part.split('/')[0]}" in PAGE
 
 
-def test_the_examples_in_python(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_in_python(capsys):
     """After the commands above, whose bundles they read."""
-    names: dict[str, Any] = {}
+    names = {}
     exec(USE, names)
     assert "dishwasher" in capsys.readouterr().out and names["attribution"].method == "reader"
     exec(PIPELINE.replace("pipe([", "found = pipe(["), names)
@@ -58,10 +54,10 @@ def test_the_examples_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert PIPELINE.count('"', PIPELINE.index("# [{")) and all(f'"{key}"' in PIPELINE for key in names["found"][0])
 
 
-def test_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub(monkeypatch):
     """What is called there is what there is; tests/bundle/test_hub.py has what it does."""
     monkeypatch.setattr(explearn.Bundle, "push_to_hub", lambda self, repo_id: repo_id)
     monkeypatch.setattr("explearn.bundle.loading.fetch", lambda name, revision: Path("whole-bundle"))
-    names: dict[str, Any] = {"explearn": explearn, "bundle": explearn.load("whole-bundle")}
+    names = {"explearn": explearn, "bundle": explearn.load("whole-bundle")}
     exec(HUB, names)
     assert names["bundle"].manifest.method == "reader"

@@ -1,14 +1,11 @@
 """Bundles on the hub: what is sent there, and what is fetched."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from unittest.mock import MagicMock, create_autospec
 
 import huggingface_hub
@@ -24,13 +21,13 @@ SECRET = "hf_thisisnotatoken"
 
 
 @pytest.fixture
-def bundle(model: Path, tmp_path: Path) -> explearn.Bundle:
+def bundle(model, tmp_path):
     explearn.export(tmp_path / "b", method="rollout", classifier=model, with_classifier=True)
     return explearn.load(tmp_path / "b", device="cpu")
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
+def hub(monkeypatch):
     """The hub's client with its own signatures; what it was made with is in `hub.made`."""
     api = create_autospec(huggingface_hub.HfApi, instance=True)
     api.create_repo.return_value = huggingface_hub.RepoUrl("https://huggingface.co/me/mine")
@@ -40,7 +37,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
     return api
 
 
-def test_it_is_put_there_in_one_commit(bundle: explearn.Bundle, hub: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_put_there_in_one_commit(bundle, hub, caplog):
     caplog.set_level(logging.DEBUG)
     assert bundle.push_to_hub("me/mine", private=True) == "https://huggingface.co/me/mine"
     assert hub.made == [{"token": SECRET}]
@@ -52,14 +49,14 @@ def test_it_is_put_there_in_one_commit(bundle: explearn.Bundle, hub: Any, caplog
     assert not any(SECRET.encode() in path.read_bytes() for path in bundle.folder.rglob("*") if path.is_file())
 
 
-def test_without_a_token_in_the_environment(bundle: explearn.Bundle, hub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_in_the_environment(bundle, hub, monkeypatch):
     for value in ("", "hf_tök", None):
         monkeypatch.setenv("HF_TOKEN", value) if value is not None else monkeypatch.delenv("HF_TOKEN")
         complaint(lambda: bundle.push_to_hub("me/mine"), "HF_TOKEN: not set or not ASCII; expected a token")
     assert not hub.made
 
 
-def test_what_the_hub_refuses_is_told_without_the_token(bundle: explearn.Bundle, hub: Any) -> None:
+def test_what_the_hub_refuses_is_told_without_the_token(bundle, hub):
     hub.upload_folder.side_effect = HfHubHTTPError(f"403: token {SECRET} may not\nID: 1", response=MagicMock())
     said = complaint(lambda: bundle.push_to_hub("me/mine"), "me/mine: the bundle cannot be uploaded (403: token ***")
     assert SECRET not in said
@@ -68,7 +65,7 @@ def test_what_the_hub_refuses_is_told_without_the_token(bundle: explearn.Bundle,
         bundle.push_to_hub("me/mine")
 
 
-def test_a_file_that_changed_since_it_was_loaded_is_not_sent(bundle: explearn.Bundle, hub: Any) -> None:
+def test_a_file_that_changed_since_it_was_loaded_is_not_sent(bundle, hub):
     (bundle.folder / "README.md").write_text("mine")
     complaint(lambda: bundle.push_to_hub("me/mine"), "README.md: is not the file that was exported")
     assert not hub.made
@@ -85,7 +82,7 @@ for name in ("me/mine", "me/other"):
 """
 
 
-def test_it_is_loaded_by_its_hub_name(bundle: explearn.Bundle, tmp_path: Path) -> None:
+def test_it_is_loaded_by_its_hub_name(bundle, tmp_path):
     # Where the hub's client looks for me/mine.
     repository = tmp_path / "models--me--mine"
     shutil.copytree(bundle.folder, repository / "snapshots" / REVISION)
@@ -101,16 +98,14 @@ def test_it_is_loaded_by_its_hub_name(bundle: explearn.Bundle, tmp_path: Path) -
     assert other.startswith("me/other: cannot be fetched as a bundle (") and "\n" not in other
 
 
-def test_what_is_fetched_is_what_the_manifest_names(
-    bundle: explearn.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
+def test_what_is_fetched_is_what_the_manifest_names(bundle, tmp_path, monkeypatch):
+    asked = []
 
-    def one(name: str, file: str, *, revision: str | None) -> str:
+    def one(name, file, *, revision):
         asked.append((name, file, revision))
         return str(snapshot / file)
 
-    def all_of_them(name: str, *, revision: str, allow_patterns: list[str]) -> str:
+    def all_of_them(name, *, revision, allow_patterns):
         asked.append((name, revision, set(allow_patterns)))
         return str(snapshot)
 

@@ -1,21 +1,16 @@
 """`explearn verify BUNDLE` says whether all of its files are unchanged."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from typer.testing import CliRunner
+from cli_cases import run
 
 import explearn
-from explearn.cli.app import app
 
 
-def verify(folder: Path) -> tuple[int, list[str]]:
-    result = CliRunner().invoke(app, ["verify", str(folder)])
+def verify(folder):
+    result = run("verify", str(folder))
     return result.exit_code, (result.stdout + result.stderr).splitlines()
 
 
-def test_every_difference_is_a_line(model: Path, tmp_path: Path) -> None:
+def test_every_difference_is_a_line(model, tmp_path):
     bundle = explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
     count = sum(path.is_file() for path in bundle.rglob("*")) - 1  # but for the manifest itself
     assert verify(bundle) == (0, [f"{bundle}: all {count} files are unchanged."])
@@ -29,6 +24,6 @@ def test_every_difference_is_a_line(model: Path, tmp_path: Path) -> None:
         assert any(line.startswith(f"{path}: {what}") for line in lines), path
 
 
-def test_a_folder_that_is_no_bundle(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_bundle(tmp_path):
     problem = f"error: {tmp_path}: holds no manifest.json; expected a bundle that explearn export wrote"
     assert verify(tmp_path) == (2, [problem])

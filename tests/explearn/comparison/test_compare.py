@@ -1,67 +1,67 @@
 """`explearn compare`: one command from one's own texts and model to the page."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import cli_cases
 import pytest
 import tiny
 import torch
 from comparison_cases import LABELS, TEXTS
 from rounding import tolerance
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
+from explearn import (
+    CompareOptions,
+    ComputeOptions,
+    DataError,
+    ModelError,
+    ParamsError,
+    TextColumns,
+    TransformerPredictor,
+    UnsupportedError,
+    load_classifier,
+)
 from explearn.comparison import explaining
 from explearn.comparison import run as comparison_run
-from explearn.comparison.run import CompareOptions
-from explearn.comparison.texts import TextColumns
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.storage import read_attributions
 from explearn.core.writing import is_page
 from explearn.methods.perturbation.occlusion import Occlusion
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 METHODS = "random,input_x_gradient,occlusion"
 
 
-def page_of(out: Path) -> str:
+def page_of(out):
     return out.read_text(encoding="utf-8")
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["compare", *map(str, arguments), "--device", "cpu"])
+def run(*arguments):
+    done = cli_cases.run("compare", *arguments, "--device", "cpu")
     return done.exit_code, done.output
 
 
 class TestWithoutLabelsOrMarks:
     @pytest.fixture(scope="class")
     @classmethod
-    def comparison(cls, model: Path, tmp_path_factory: pytest.TempPathFactory) -> explearn.Comparison:
+    def comparison(cls, model, tmp_path_factory):
         out = tmp_path_factory.mktemp("plain") / "report.html"
         return explearn.compare(model, list(TEXTS), methods=METHODS, out=out)
 
-    def test_every_method_has_the_metrics_that_need_neither(self, comparison: explearn.Comparison) -> None:
+    def test_every_method_has_the_metrics_that_need_neither(self, comparison):
         assert set(comparison.methods) == set(METHODS.split(","))
         for figures in comparison.methods.values():
             assert figures["texts"] == len(TEXTS) and figures["f1_topk"] is None
             for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "infidelity", "consistency"):
                 assert isinstance(figures[metric], float)
 
-    def test_the_figures_are_those_of_the_metric_itself(self, comparison: explearn.Comparison, model: Path) -> None:
+    def test_the_figures_are_those_of_the_metric_itself(self, comparison, model):
         classifier = load_classifier(model, device="cpu")
         attributions = explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))
         expected = explearn.get_metric("aopc_comprehensiveness")(classifier, attributions).mean()
         shown = comparison.methods["occlusion"]["aopc_comprehensiveness"]
         assert shown == pytest.approx(expected, abs=tolerance())
 
-    def test_the_page_says_what_is_missing(self, comparison: explearn.Comparison) -> None:
+    def test_the_page_says_what_is_missing(self, comparison):
         page = page_of(comparison.report)
         assert "No marks" in page and f" methods on {len(TEXTS)} texts." in page
         assert "No labels" in page
@@ -72,7 +72,7 @@ class TestWithoutLabelsOrMarks:
 
 
 class TestWithLabelsAndMarks:
-    def test_accuracy_agreement_and_who_marked(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
+    def test_accuracy_agreement_and_who_marked(self, model, table, tmp_path):
         masks = [json.dumps([int(position == 1) for position, _ in enumerate(text.split())]) for text in TEXTS]
         path = table(label=LABELS, mask=masks)
         out = tmp_path / "report.html"
@@ -86,11 +86,9 @@ class TestWithLabelsAndMarks:
 
 
 class TestForAnAuditor:
-    def test_the_manifest_beside_the_page_is_checked(
-        self, model: Path, table: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def verify(path: str) -> tuple[int, list[str]]:
-            done = CliRunner().invoke(app, ["verify", path])
+    def test_the_manifest_beside_the_page_is_checked(self, model, table, tmp_path, monkeypatch):
+        def verify(path):
+            done = cli_cases.run("verify", path)
             return done.exit_code, done.output.splitlines()
 
         monkeypatch.chdir(tmp_path)
@@ -98,7 +96,8 @@ class TestForAnAuditor:
         code, said = run("--classifier", model, "--texts", texts, "--method", "random", "--out", "pages/audit.html")
         assert code == 0, said
         manifest = json.loads(Path("pages/audit.json").read_text(encoding="utf-8"))
-        page, fingerprint = page_of(Path("pages/audit.html")), load_classifier(model).fingerprint
+        page = page_of(Path("pages/audit.html"))
+        fingerprint = load_classifier(model).fingerprint
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
@@ -109,7 +108,7 @@ class TestForAnAuditor:
         lines = ["page: audit.html differs", "texts: t.csv differs", "pages/audit.json: 2 differences"]
         assert verify("pages/audit.html") == (1, lines)
 
-    def test_only_a_page_of_explearn_is_replaced(self, model: Path, tmp_path: Path) -> None:
+    def test_only_a_page_of_explearn_is_replaced(self, model, tmp_path):
         out = tmp_path / "report.html"
         out.write_text("<!doctype html>\n<p>mine\n", encoding="utf-8")
         with pytest.raises(ParamsError, match="is not a page of Explearn"):
@@ -119,7 +118,7 @@ class TestForAnAuditor:
         for _ in range(2):
             assert is_page(explearn.compare(model, list(TEXTS), methods="random", out=out).report or out)
 
-    def test_nothing_is_lost_to_a_manifest(self, model: Path, tmp_path: Path) -> None:
+    def test_nothing_is_lost_to_a_manifest(self, model, tmp_path):
         mine = tmp_path / "report.json"
         mine.write_text('{"mine": 1}', encoding="utf-8")
         for out in (tmp_path / "report.html", mine):
@@ -129,14 +128,13 @@ class TestForAnAuditor:
 
 
 class TestGoingOn:
-    def test_finished_methods_are_not_computed_again(
-        self, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        out, work = tmp_path / "report.html", tmp_path / "work"
-        begun: list[str] = []
+    def test_finished_methods_are_not_computed_again(self, model, tmp_path, monkeypatch):
+        out = tmp_path / "report.html"
+        work = tmp_path / "work"
+        begun = []
         real = explaining.explain_timed
 
-        def counting(explainer: Any, *arguments: Any, **more: Any) -> Any:
+        def counting(explainer, *arguments, **more):
             begun.append(explainer.name)
             if len(begun) == 3:
                 raise KeyboardInterrupt
@@ -146,8 +144,9 @@ class TestGoingOn:
         with pytest.raises(KeyboardInterrupt):
             explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work)
         assert not out.exists()
-        finished, stopped = begun[:2], begun[2]
-        lines: list[str] = []
+        finished = begun[:2]
+        stopped = begun[2]
+        lines = []
         comparison = explearn.compare(
             model, list(TEXTS), methods=METHODS, out=out, work=work, options=CompareOptions(tell=lines.append)
         )
@@ -159,8 +158,9 @@ class TestGoingOn:
         # What it cost is that of the earlier call.
         assert all(isinstance(figures["throughput"], float) for figures in comparison.methods.values())
 
-    def test_other_texts_in_the_same_folder_are_computed_anew(self, model: Path, tmp_path: Path) -> None:
-        out, work = tmp_path / "report.html", tmp_path / "work"
+    def test_other_texts_in_the_same_folder_are_computed_anew(self, model, tmp_path):
+        out = tmp_path / "report.html"
+        work = tmp_path / "work"
         before = explearn.compare(model, list(TEXTS[:3]), methods="rollout", out=out, work=work)
         after = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=out, work=work)
         fresh = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=out)
@@ -170,7 +170,7 @@ class TestGoingOn:
 
 
 class TestTheCommand:
-    def test_a_line_a_method_and_the_page(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
+    def test_a_line_a_method_and_the_page(self, model, table, tmp_path):
         out = tmp_path / "page.html"
         named = [word for name in METHODS.split(",") for word in ("--method", name)]
         code, said = run("--classifier", model, "--texts", table(), *named, "--out", out)
@@ -181,7 +181,7 @@ class TestTheCommand:
         assert "left" in said
         assert "<h1" in page_of(out)
 
-    def test_a_name_of_a_class_is_no_value_of_a_label(self, model: Path) -> None:
+    def test_a_name_of_a_class_is_no_value_of_a_label(self, model):
         classifier = explearn.load_classifier(model, device="cpu")
         columns = explearn.TextColumns(label="stars", label_names={"no": "bad", "5": "yes"})
         assert columns.renamed(classifier).labels == ["bad", "yes"]
@@ -202,13 +202,13 @@ class TestTheCommand:
     )
     def test_bad_input_is_one_sentence_and_exit_code_2(
         self,
-        model: Path,
-        table: Callable[..., Path],
-        tmp_path: Path,
-        columns: dict[str, object],
-        arguments: list[str],
-        sentence: str,
-    ) -> None:
+        model,
+        table,
+        tmp_path,
+        columns,
+        arguments,
+        sentence,
+    ):
         code, said = run("--classifier", model, "--texts", table(**columns), "--out", tmp_path / "r.html", *arguments)
         assert code == 2
         assert sentence in said
@@ -221,15 +221,13 @@ class TestOtherHeads:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def multi_label(cls) -> TransformerPredictor:
+    def multi_label(cls):
         made = tiny.model("bert", 3, problem_type="multi_label_classification")
         with torch.no_grad():
             made.classifier.bias.copy_(torch.tensor([3.0, -3.0, 4.0]))
         return TransformerPredictor(made, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "multi")
 
-    def test_each_text_is_judged_by_its_most_probable_label(
-        self, multi_label: TransformerPredictor, tmp_path: Path
-    ) -> None:
+    def test_each_text_is_judged_by_its_most_probable_label(self, multi_label, tmp_path):
         asked = list(explearn.get_explainer("random").explain(multi_label, TEXTS[:1]))
         assert len(asked) == 2, "two labels hold"
         comparison = explearn.compare(
@@ -239,13 +237,13 @@ class TestOtherHeads:
         written = read_attributions(tmp_path / "work" / "attcat.parquet")
         assert [a.target for a in written] == multi_label.predict(list(TEXTS))
 
-    def test_a_value_is_refused_with_what_does_work(self, tmp_path: Path) -> None:
+    def test_a_value_is_refused_with_what_does_work(self, tmp_path):
         made = TransformerPredictor(tiny.model("bert", 1, problem_type="regression"), tiny.tokenizer("bert"))
         with pytest.raises(UnsupportedError, match=r"regression.*expected classes; `explearn explain`"):
             explearn.compare(made, list(TEXTS), methods="random", out=tmp_path / "r.html")
 
 
-def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Path, tmp_path: Path) -> None:
+def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model, tmp_path):
     comparison = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
     assert isinstance(comparison.methods["consensus"]["aopc_comprehensiveness"], float)
     page = page_of(comparison.report)
@@ -259,15 +257,15 @@ class Hasty(Occlusion):
 
     about = Occlusion.about.model_copy(update={"name": "hasty"})
 
-    def score_texts(self, classifier: TransformerPredictor, encodings: Any, targets: Any) -> Any:
+    def score_texts(self, classifier, encodings, targets):
         if any(len(encoding.words) > 8 for encoding in encodings):
             raise UnsupportedError("hasty: a text has more than 8 words")
         return super().score_texts(classifier, encodings, targets)
 
 
-def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_path: Path) -> None:
+def test_a_method_that_refuses_one_of_the_texts_is_left_out(model, tmp_path):
     explearn.register(Hasty)
-    lines: list[str] = []
+    lines = []
     out = tmp_path / "report.html"
     # It is tried on the first texts; the long one comes after these.
     texts = ["the quick brown fox"] * 10 + ["she sells sea shells by the sea shore all afternoon"]
@@ -282,7 +280,7 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_pat
     assert not (tmp_path / "none.html").exists()
 
 
-def test_without_a_page_no_extra_is_needed(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_page_no_extra_is_needed(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         comparison_run, "check_installed", lambda *_, **__: pytest.fail("the page's packages were asked for")
@@ -294,12 +292,12 @@ def test_without_a_page_no_extra_is_needed(model: Path, tmp_path: Path, monkeypa
     assert comparison.verdict
 
 
-def test_no_method_is_asked_for(model: Path) -> None:
+def test_no_method_is_asked_for(model):
     with pytest.raises(ParamsError, match=r"^methods: got none; expected at least one roster, name or explainer$"):
         explearn.compare(model, ["a film"], methods=[])
 
 
-def test_labels_of_a_list_are_checked(model: Path) -> None:
+def test_labels_of_a_list_are_checked(model):
     for labels, error, sentence in (
         (["no"], ParamsError, r"labels: got 1 for 6 texts"),
         (["maybe"] * 6, ModelError, r"its classes are no, yes, the texts' labels are maybe"),

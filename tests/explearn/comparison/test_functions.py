@@ -1,46 +1,40 @@
 """A comparison on a function of texts: what needs no inside of a model is judged, as on any other classifier."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
 from comparison_cases import LABELS, TEXTS
-from numpy.typing import NDArray
 from rounding import tolerance
 
 import explearn
-from explearn.core.errors import ParamsError
+from explearn import ParamsError
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import top_count
 
 METHODS = "random,occlusion,rollout"
 
 
-def long_texts(texts: Sequence[str]) -> NDArray[np.float64]:
+def long_texts(texts):
     """Each word counts a tenth."""
     long = np.array([min(0.9, 0.1 * len(text.split())) for text in texts])
     return np.stack([1 - long, long], axis=1)
 
 
-def classifier(function: Callable[..., NDArray[np.float64]] = long_texts) -> explearn.FunctionPredictor:
+def classifier(function=long_texts):
     return explearn.FunctionPredictor(function, ["no", "yes"])
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(tmp_path_factory):
     return tmp_path_factory.mktemp("function") / "work"
 
 
 @pytest.fixture(scope="module")
-def comparison(work: Path) -> explearn.Comparison:
+def comparison(work):
     out = work.with_name("report.html")
     return explearn.compare(classifier(), list(TEXTS), labels=LABELS, methods=METHODS, out=out, work=work)
 
 
-def test_faithfulness_is_that_of_the_function(comparison: explearn.Comparison) -> None:
+def test_faithfulness_is_that_of_the_function(comparison):
     # Of n words, none below ten, k are taken away: the probability of "yes" falls by k tenths, of "no" it rises.
     falls = []
     for text in TEXTS:
@@ -51,7 +45,7 @@ def test_faithfulness_is_that_of_the_function(comparison: explearn.Comparison) -
     assert shown == pytest.approx(np.mean(falls), abs=tolerance())
 
 
-def test_what_needs_an_inside_is_left_out_or_undefined(comparison: explearn.Comparison) -> None:
+def test_what_needs_an_inside_is_left_out_or_undefined(comparison):
     assert set(comparison.methods) == {"random", "occlusion"}
     assert "has no model to look into" in comparison.left_out["rollout"]
     for figures in comparison.methods.values():
@@ -63,9 +57,9 @@ def test_what_needs_an_inside_is_left_out_or_undefined(comparison: explearn.Comp
     assert "No sanity checks: the function has no model to look into" in page
 
 
-def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.Comparison, work: Path) -> None:
-    def lines(function: Callable[..., NDArray[np.float64]]) -> list[str]:
-        told: list[str] = []
+def test_work_goes_on_while_the_function_answers_the_same(comparison, work):
+    def lines(function):
+        told = []
         out = work.with_name("again.html")
         options = explearn.CompareOptions(tell=told.append)
         explearn.compare(classifier(function), list(TEXTS), METHODS, labels=LABELS, out=out, work=work, options=options)
@@ -75,6 +69,6 @@ def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.C
     assert not lines(lambda texts: long_texts(texts)[:, ::-1])
 
 
-def test_a_bare_function_is_told_where_it_goes(tmp_path: Path) -> None:
+def test_a_bare_function_is_told_where_it_goes(tmp_path):
     with pytest.raises(ParamsError, match=r"a function goes in an explearn\.FunctionPredictor"):
-        explearn.compare(long_texts, list(TEXTS), out=tmp_path / "r.html")  # type: ignore[arg-type]
+        explearn.compare(long_texts, list(TEXTS), out=tmp_path / "r.html")

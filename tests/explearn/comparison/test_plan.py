@@ -1,48 +1,38 @@
 """What a budget of time leaves of texts and methods, and which methods a name stands for."""
 
-from __future__ import annotations
-
 import json
 import math
-from pathlib import Path
 
 import pytest
 import yaml
 
+from explearn import DataError, ParamsError
 from explearn.comparison.candidates import choose_methods
 from explearn.comparison.explaining import time_left
-from explearn.comparison.plan import (
-    JUDGING_PASSES,
-    Plan,
-    parse_budget,
-    read_plan,
-    within_budget,
-    write_plan,
-)
-from explearn.core.errors import DataError, ParamsError
+from explearn.comparison.plan import JUDGING_PASSES, Plan, parse_budget, read_plan, within_budget, write_plan
 
 
 @pytest.mark.parametrize("roster", ["quick", "light", "complete"])
-def test_rosters_are_those_of_the_project(roster: str, repository: Path) -> None:
+def test_rosters_are_those_of_the_project(roster, repository):
     text = (repository / "conf/roster" / f"{roster}.yaml").read_text(encoding="utf-8")
     methods = yaml.safe_load(text)["methods"]
     chosen = {name: entry.get("options", {}) for name, entry in methods.items()}
     assert choose_methods(roster) == {"consensus": {}, **chosen}  # what comes trained belongs to each
 
 
-def test_a_method_by_name_takes_the_options_of_the_light_roster() -> None:
+def test_a_method_by_name_takes_the_options_of_the_light_roster():
     assert choose_methods("lime,rollout") == {"rollout": {}, "lime": {"samples": 128}}
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45), (30, 30), (None, None)]
 )
-def test_budgets(text: str | float | None, seconds: float | None) -> None:
+def test_budgets(text, seconds):
     assert parse_budget(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1m", "10 minutes", 0])
-def test_no_budgets(text: str | float) -> None:
+def test_no_budgets(text):
     with pytest.raises(ParamsError, match="budget"):
         parse_budget(text)
 
@@ -61,15 +51,13 @@ def test_no_budgets(text: str | float) -> None:
         ({"random": 5.0, "fast": 1.0}, 0.0, math.inf, ["fast", "random"], 500),
     ],
 )
-def test_a_budget_takes_fewer_texts_and_then_fewer_methods(
-    seconds: dict[str, float], forward: float, budget: float, methods: list[str], texts: int
-) -> None:
+def test_a_budget_takes_fewer_texts_and_then_fewer_methods(seconds, forward, budget, methods, texts):
     choice = within_budget(seconds, forward, 500, budget)
     assert (choice.methods, choice.texts) == (methods, texts)
     assert choice.left_out.keys() == seconds.keys() - {*methods}
 
 
-def test_what_sanity_checks_take_is_left_for_them() -> None:
+def test_what_sanity_checks_take_is_left_for_them():
     choice = within_budget({"fast": 0.1, "faster": 0.1}, 0.0, 500, 20.0, {"fast": 2.5, "faster": 2.5})
     assert choice.texts == 75
 
@@ -82,7 +70,7 @@ def test_what_sanity_checks_take_is_left_for_them() -> None:
         ({"lime": None}, 2.0, "then lime"),
     ],
 )
-def test_what_is_left(left: dict[str, float | None], pace: float, said: str) -> None:
+def test_what_is_left(left, pace, said):
     assert time_left(left, pace) == said
 
 
@@ -90,7 +78,7 @@ REQUEST = {"methods": {"random": {}, "lime": {}}}
 PLAN = Plan(methods=["random"], texts=3, left_out={"lime": "slow"}, seconds={"random": 0.1}, forward=0.1)
 
 
-def test_a_plan_is_that_of_the_same_request(tmp_path: Path) -> None:
+def test_a_plan_is_that_of_the_same_request(tmp_path):
     assert read_plan(tmp_path, REQUEST) is None
     write_plan(tmp_path, REQUEST, PLAN)
     assert read_plan(tmp_path, REQUEST) == PLAN
@@ -98,7 +86,7 @@ def test_a_plan_is_that_of_the_same_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"texts": 0}, {"methods": ["nobody"]}, {"seconds": [1]}], ids=ascii)
-def test_a_damaged_plan_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+def test_a_damaged_plan_is_named(tmp_path, change):
     plan = {"request": REQUEST, "plan": {**PLAN.model_dump(), **change}}
     (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     with pytest.raises(DataError, match=r"plan\.json[:,] .*remove it, or work in another folder"):

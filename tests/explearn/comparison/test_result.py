@@ -1,19 +1,12 @@
 """What a comparison shows of itself."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from task_reports import comparison, metrics, run, task
 
-from explearn.comparison.result import Comparison
-from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.evaluation import Evaluation
-from explearn.methods.results import TaskReport
+from explearn import Comparison, Evaluation, ParamsError, UnknownNameError
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.figures.critical_difference import groups, mean_ranks
@@ -21,14 +14,14 @@ from explearn.report.figures.critical_difference import groups, mean_ranks
 AOPC = "aopc_comprehensiveness"
 
 
-def compared(of: TaskReport, figures: Mapping[str, Any], texts: int) -> Comparison:
+def compared(of, figures, texts):
     ids = tuple(map(str, range(texts)))
     evaluation = Evaluation(dict(figures), ids, {}, dict(of.comparisons), np.zeros((0, 0)))
     return Comparison(Path("report.html"), evaluation, {}, of, run(*figures))
 
 
 @pytest.fixture
-def result() -> Comparison:
+def result():
     figures = {"attn_lrp": 0.3, "lime": 0.31, "random": 0.05}
     methods = {}
     for name, value in figures.items():
@@ -37,7 +30,7 @@ def result() -> Comparison:
     return compared(task("texts", methods, comparisons={AOPC: tests}), methods, 20)
 
 
-def test_the_best_method_by_a_figure(result: Comparison) -> None:
+def test_the_best_method_by_a_figure(result):
     assert result.best() == "lime"
     with pytest.raises(UnknownNameError, match="did you mean"):
         result.best("aopc_comprehensivenes")
@@ -47,7 +40,7 @@ def test_the_best_method_by_a_figure(result: Comparison) -> None:
         result.critical_difference("auroc")
 
 
-def test_it_is_shown_in_a_line_and_as_a_table(result: Comparison) -> None:
+def test_it_is_shown_in_a_line_and_as_a_table(result):
     assert repr(result) == "Comparison(3 methods on 20 texts: report.html)"
     page = result._repr_html_()
     for shown in ("<b>0.310</b> <small>0.29 to 0.33</small>", "<td>0.300* <small>", "<td>0.050 <small>"):
@@ -55,7 +48,7 @@ def test_it_is_shown_in_a_line_and_as_a_table(result: Comparison) -> None:
     assert result.verdict.isprintable()
 
 
-def test_latex_has_intervals_and_marks(result: Comparison) -> None:
+def test_latex_has_intervals_and_marks(result):
     lines = result.to_latex([AOPC]).splitlines()
     assert lines[0] == r"\begin{tabular}{lr}" and lines[-1] == r"\end{tabular}"
     assert r"attn\_lrp & 0.300$^*$ {\scriptsize (0.28 to 0.32)} \\" in lines
@@ -63,7 +56,7 @@ def test_latex_has_intervals_and_marks(result: Comparison) -> None:
     assert r"random & 0.050 {\scriptsize (0.03 to 0.07)} \\" in lines
 
 
-def test_a_diagram_of_ranks_says_what_cannot_be_told_apart() -> None:
+def test_a_diagram_of_ranks_says_what_cannot_be_told_apart():
     noise = np.random.default_rng(0).normal(scale=0.1, size=40)
     values = {"attn_lrp": noise + 0.3, "lime": noise + 0.3 + np.tile([-0.01, 0.01], 20), "random": noise}
     tests = paired_tests(AOPC, {name: float(of.mean()) for name, of in values.items()}, values)
@@ -76,7 +69,7 @@ def test_a_diagram_of_ranks_says_what_cannot_be_told_apart() -> None:
     assert drawn.count("<svg") == 1 and all(name in drawn for name in values)
 
 
-def test_a_frame_has_a_row_a_method(result: Comparison) -> None:
+def test_a_frame_has_a_row_a_method(result):
     pytest.importorskip("pandas")
     frame = result.to_pandas()
     assert list(frame.index) == ["attn_lrp", "lime", "random"]

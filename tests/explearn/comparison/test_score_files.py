@@ -1,40 +1,33 @@
 """Word scores from elsewhere, beside those of our methods."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from comparison_cases import TEXTS
 from rounding import tolerance
 
 import explearn
-from explearn.core.errors import DataError, ParamsError
-from explearn.predictors.pretrained import load_classifier
+from explearn import DataError, ParamsError, load_classifier
 
 
-def write(path: Path, records: list[dict[str, Any]]) -> Path:
+def write(path, records):
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
 
 
 @pytest.fixture
-def records(model: Path) -> list[dict[str, Any]]:
+def records(model):
     """What `explearn explain --json` writes of the texts."""
     classifier = load_classifier(model, device="cpu")
     return [a.to_dict() for a in explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))]
 
 
-def compare(model: Path, tmp_path: Path, *scores: Path) -> explearn.Comparison:
+def compare(model, tmp_path, *scores):
     options = explearn.CompareOptions(scores=scores)
     return explearn.compare(model, list(TEXTS), "occlusion", out=tmp_path / "report.html", options=options)
 
 
-def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
-    model: Path, tmp_path: Path, records: list[dict[str, Any]]
-) -> None:
+def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_path, records):
     actual = compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records)).methods
     for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
         assert actual["given_occlusion"][metric] == pytest.approx(actual["occlusion"][metric], abs=tolerance())
@@ -60,15 +53,13 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
         ({"signed": "no"}, r"row 2, field 'signed': got 'no'; expected: input should be a valid boolean"),
     ],
 )
-def test_what_does_not_fit_is_named(
-    model: Path, tmp_path: Path, records: list[dict[str, Any]], change: dict[str, Any], sentence: str
-) -> None:
+def test_what_does_not_fit_is_named(model, tmp_path, records, change, sentence):
     records[1] = {**records[1], **change}
     with pytest.raises(DataError, match=sentence):
         compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records))
 
 
-def test_other_scores_of_the_same_text_are_told(model: Path, tmp_path: Path, records: list[dict[str, Any]]) -> None:
+def test_other_scores_of_the_same_text_are_told(model, tmp_path, records):
     plain = [{**record, "id": ""} for record in records]
     compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, plain[0]]))
     other = {**plain[0], "scores": [2.0] * len(plain[0]["scores"])}
@@ -76,12 +67,12 @@ def test_other_scores_of_the_same_text_are_told(model: Path, tmp_path: Path, rec
         compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, other]))
 
 
-def test_a_file_without_records(model: Path, tmp_path: Path) -> None:
+def test_a_file_without_records(model, tmp_path):
     with pytest.raises(DataError, match="no record"):
         compare(model, tmp_path, write(tmp_path / "none.jsonl", []))
 
 
-def test_one_method_in_two_files(model: Path, tmp_path: Path, records: list[dict[str, Any]]) -> None:
+def test_one_method_in_two_files(model, tmp_path, records):
     files = [write(tmp_path / name, records) for name in ("a.jsonl", "b.jsonl")]
     with pytest.raises(ParamsError, match=r"scores of 'occlusion' are in .*a\.jsonl too"):
         compare(model, tmp_path, *files)

@@ -1,23 +1,17 @@
 """Comparisons by sentences, sub-tokens and spans: what is scored, marked, taken out and shown."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny
+from cli_cases import run
 from script_cases import TEXTS, classifier
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.comparison.texts import TextColumns
-from explearn.core.errors import DataError, ParamsError
+from explearn import DataError, ParamsError, TextColumns
 from explearn.core.words import Segment, joined_words
 from explearn.metrics.runs import read_run
 from explearn_study.annotate.marked_text import format_marked
@@ -31,42 +25,43 @@ REVIEWS = (
 SENTENCES = (3, 3, 2)
 
 
-def positive(text: str) -> float:
+def positive(text):
     return float(1 / (1 + np.exp(-sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower())))))
 
 
-def of_words() -> explearn.FunctionPredictor:
+def of_words():
     return explearn.FunctionPredictor(lambda texts: [[1 - positive(t), positive(t)] for t in texts], ["neg", "pos"])
 
 
-def compare(tmp_path: Path, texts: Any, **options: Any) -> explearn.Comparison:
+def compare(tmp_path, texts, **options):
     settings = {"methods": "occlusion", "out": tmp_path / "page.html", **options}
     further = {name: settings.pop(name) for name in ("unit", "scores", "tell") if name in settings}
     classifier = settings.pop("classifier", None) or of_words()
     return explearn.compare(classifier, texts, options=explearn.CompareOptions(**further), **settings)
 
 
-def shown(of: explearn.Comparison) -> dict[str, tuple[tuple[str, ...], list[bool]]]:
+def shown(of):
     """By text, its units and which of them are marked."""
     for text in of.task.texts:
         assert all(text.example.all_words == one.words for one in text.attributions.values())
     return {text.example.id: (text.example.all_words, text.gold.tolist()) for text in of.task.texts}
 
 
-def test_a_sentence_is_taken_out_whole(tmp_path: Path) -> None:
+def test_a_sentence_is_taken_out_whole(tmp_path):
     comparison = compare(tmp_path, list(REVIEWS), unit="sentence")
     # A fifth, or a half, of two or three sentences is one: the one that the class depends on most.
     without = ("It is long. Mr. Fox is fine.", "Nothing here is bad. Who made it?", "Bad plot.")
     falls = []
     for text, rest in zip(REVIEWS, without, strict=True):
-        p, q = positive(text), positive(rest)
+        p = positive(text)
+        q = positive(rest)
         falls.append(p - q if p >= 0.5 else q - p)
     by_text = comparison.task.by_text["comprehensiveness"]["occlusion"]
     np.testing.assert_allclose(np.sort(by_text), np.sort(falls), atol=1e-6)
     assert {words for words, _ in shown(comparison).values()} >= {("A good film.", "It is long.", "Mr. Fox is fine.")}
 
 
-def test_a_sentence_is_marked_where_half_of_its_words_are(tmp_path: Path) -> None:
+def test_a_sentence_is_marked_where_half_of_its_words_are(tmp_path):
     marks = ("A [[good film.]] It is long. Mr. [[Fox]] is fine.", "Nothing here is bad.", "Bad [[plot.]] Good cast.")
     rows = [{"marks": mark, "label": "pos"} for mark in marks]
     comparison = compare(tmp_path, rows, columns=TextColumns(label="label", rationales="marked:marks"), unit="sentence")
@@ -76,7 +71,7 @@ def test_a_sentence_is_marked_where_half_of_its_words_are(tmp_path: Path) -> Non
     assert comparison.methods["occlusion"]["plausibility_texts"] == 1  # the other is taken for neg
 
 
-def test_marks_too_short_for_any_sentence_are_named_once(tmp_path: Path) -> None:
+def test_marks_too_short_for_any_sentence_are_named_once(tmp_path):
     rows = [{"marks": "A [[good]] film of ours."}, {"marks": "I like it so much."}]
     comparison = compare(tmp_path, rows, columns=TextColumns(rationales="marked:marks"), unit="sentence")
     page = html.unescape(comparison.report.read_text(encoding="utf-8"))
@@ -88,12 +83,12 @@ def test_marks_too_short_for_any_sentence_are_named_once(tmp_path: Path) -> None
     )
 
 
-def test_the_page_speaks_of_sentences(tmp_path: Path) -> None:
+def test_the_page_speaks_of_sentences(tmp_path):
     texts = tmp_path / "t.jsonl"
     texts.write_text("".join(json.dumps({"text": f"{text} {n}"}) + "\n" for n, text in enumerate(REVIEWS)))
     places = f"--texts {texts} --classifier {saved(tmp_path)} --out {tmp_path / 'page.html'}"
     command = f"compare {places} --unit sentence --method random --method gradient --device cpu"
-    done = CliRunner().invoke(app, command.split())
+    done = run(*command.split())
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     first = page[page.index("<h1") : page.index('id="sanity-checks"')]
@@ -104,23 +99,21 @@ def test_the_page_speaks_of_sentences(tmp_path: Path) -> None:
     assert not re.search(r"\bwords?\b", re.sub(r"<[^>]*>", "", first))
 
 
-def saved(folder: Path) -> Path:
+def saved(folder):
     return tiny.save(folder / "model", "bert", 2)
 
 
 @pytest.mark.parametrize(
     ("kind", "unit"), [("WordPiece", "word"), ("byte-level BPE", "token"), ("Unigram", "sentence"), ("Unigram", "span")]
 )
-def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(
-    kind: str, unit: str, tmp_path: Path
-) -> None:
+def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(kind, unit, tmp_path):
     segments = {script: Segment.of(text) for script, (text, _) in TEXTS.items()}
     masks = {script: [n < 2 for n, _ in enumerate(one.words)] for script, one in segments.items()}
     rows = [
         {"id": script, "marks": format_marked(one.words, masks[script], joined_words(one.spans))}
         for script, one in segments.items()
     ]
-    chosen: Any = (lambda text: Segment.of(text).spans) if unit == "span" else unit
+    chosen = (lambda text: Segment.of(text).spans) if unit == "span" else unit
     columns = TextColumns(id="id", rationales="marked:marks")
     comparison = compare(
         tmp_path, rows, classifier=classifier(kind), methods="gradient,occlusion", columns=columns, unit=chosen
@@ -128,11 +121,12 @@ def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(
     of_texts = shown(comparison)
     assert of_texts.keys() == TEXTS.keys()
     for script, (words, gold) in of_texts.items():
-        text, spans = segments[script].text, segments[script].spans
+        text = segments[script].text
+        spans = segments[script].spans
         if unit == "sentence":
             assert (words, gold) == ((text,), [len(spans) <= 2 * 2])
         elif unit == "token":
-            (alone,) = explearn.get_explainer("gradient").explain(classifier(kind), [text], unit="token")
+            alone = explearn.explain(classifier(kind), text, "gradient", unit="token")
             assert words == alone.words and gold == [start < spans[1][1] for start, _ in alone.spans]
         else:
             assert words == segments[script].words and gold == masks[script]
@@ -141,7 +135,7 @@ def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(
         assert (figures["stability_lexical"] is None) == (unit in ("sentence", "span"))
 
 
-def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
+def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path):
     pairs = [("Good. Bad.", "It is fine. Or so."), ("It drags. I slept.", "Is it good?")]
     comparison = compare(tmp_path, pairs, classifier=classifier("WordPiece"), unit="sentence", work=tmp_path / "work")
     kept = read_run(tmp_path / "work" / "occlusion.parquet").attributions
@@ -151,7 +145,7 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
     ]
     theirs = tmp_path / "theirs.jsonl"
     theirs.write_text("".join(json.dumps({"words": one.words, "scores": one.scores.tolist()}) + "\n" for one in kept))
-    lines: list[str] = []
+    lines = []
     again = compare(
         tmp_path,
         pairs,
@@ -170,7 +164,7 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
         compare(tmp_path, pairs, classifier=classifier("WordPiece"), scores=[theirs])
 
 
-def test_what_is_no_unit_is_refused_at_once(tmp_path: Path) -> None:
+def test_what_is_no_unit_is_refused_at_once(tmp_path):
     with pytest.raises(ParamsError, match="unit: got 'chapter'"):
         compare(tmp_path, ["no file is read"], unit="chapter")
     with pytest.raises(ParamsError, match="'phrase', but each method finds its own phrases"):

@@ -1,23 +1,11 @@
 """Perturbed copies of a classifier: what changes, and that the classifier itself does not."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch
 
-from explearn.core.errors import UnknownNameError
+from explearn import UnknownNameError
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
-
-
-@pytest.mark.parametrize("kind", ["bert", "albert"])
-def test_every_parameter_belongs_to_one_part_from_the_head_down(kind):
-    classifier = tiny.classifier(kind)
-    actual = parts(classifier)
-    layers = ["layer 1"] if kind == "albert" else [f"layer {n}" for n in range(tiny.LAYERS, 0, -1)]
-    assert list(actual) == ["head", *layers, "embeddings"]
-    named = [name for members in actual.values() for name in members]
-    assert sorted(named) == sorted(name for name, _ in classifier.model.named_parameters())
 
 
 def changed_names(before, after):
@@ -29,7 +17,8 @@ def changed_names(before, after):
 @pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_only_the_chosen_parts_are_drawn_anew(kind):
     classifier = tiny.classifier(kind)
-    fingerprint, known = classifier.fingerprint, parts(classifier)
+    fingerprint = classifier.fingerprint
+    known = parts(classifier)
     copy = randomised(classifier, 1, ["head"])
     changed = changed_names(classifier.model, copy.model)
     assert changed and changed <= set(known["head"])

@@ -3,10 +3,7 @@
 The gradients themselves are tested in tests/explearn/lens/test_watch.py.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import golden
 import numpy as np
@@ -21,11 +18,11 @@ from explearn.methods.relevance.gae import gae_row, specialised
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
 @pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS], ids=["predicted", "other_class"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_scores_equal_the_original_code_s(precision: str, file: str, together: bool) -> None:
+def test_scores_equal_the_original_code_s(precision, file, together):
     """In a padded batch the original's Grad-CAM would be another, since its extremes and means count padding, too."""
     for name in ("cat", "attcat", "cat__special_masked", "attcat__special_masked"):
         method, _, mode = name.partition("__")
-        explainer: Any = explearn.get_explainer(method, mask_special=mode == "special_masked")
+        explainer = explearn.get_explainer(method, mask_special=mode == "special_masked")
         tolerance = 1e-9 if precision == "float64" else 1e-4
         golden.assert_reproduces(explainer, name, tolerance, precision, file, together, special=True)
     explainer = explearn.get_explainer("grad_cam", normalisation="matrix")
@@ -33,7 +30,7 @@ def test_scores_equal_the_original_code_s(precision: str, file: str, together: b
     golden.assert_reproduces(explainer, "attention_gradcam", tolerance, precision, file, together)
 
 
-def test_gae_of_two_layers_by_hand() -> None:
+def test_gae_of_two_layers_by_hand():
     """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
 
     E_1 = mean((0 2; 0 0), (0 0; 4 0)) = (0 1; 2 0), E_2 = mean((0 2; 0 0), 0) = (0 1; 0 0)
@@ -47,24 +44,26 @@ def test_gae_of_two_layers_by_hand() -> None:
 
 
 class TestMaskedGAE:
-    def test_with_all_heads_it_is_gae(self) -> None:
+    def test_with_all_heads_it_is_gae(self):
         of = tiny.double("bert", 3)
         masked = tiny.score("mgae", of, tiny.TEXTS, share=1)
         torch.testing.assert_close(masked.scores, tiny.score("gae", of, tiny.TEXTS).scores, rtol=0, atol=0)
 
-    def test_roles_of_heads_made_for_them(self) -> None:
+    def test_roles_of_heads_made_for_them(self):
         """Ten tokens, [CLS] first, [SEP] last. Even attention puts 1/10 on the next token and 2/10 on special ones, so
         half of the rest is reached at 0.55 and 0.6.
         """
         tokens = 10
-        even, eye = torch.full((tokens, tokens), 1 / tokens), torch.eye(tokens)
-        following, before = eye.roll(1, dims=1), eye.roll(-1, dims=1)
+        even = torch.full((tokens, tokens), 1 / tokens)
+        eye = torch.eye(tokens)
+        following = eye.roll(1, dims=1)
+        before = eye.roll(-1, dims=1)
         last = torch.zeros(tokens, tokens)
         last[:, -1] = 1
         special = last.clone()
         special[:, 0] = special[:, -1] = 0.5
 
-        def part(weight: float, role: torch.Tensor) -> torch.Tensor:
+        def part(weight, role):
             """`weight` of a role, the rest on the token itself."""
             return weight * role + (1 - weight) * eye
 
@@ -96,11 +95,11 @@ class TestMaskedGAE:
         assert not specialised(torch.full((1, 1, 3, 3), 1 / 3), batch_of_lengths(3), 0.5).any()
 
 
-def batch_of_lengths(*lengths: int) -> Any:
+def batch_of_lengths(*lengths):
     """Texts of so many tokens, a special one at either end of each."""
 
     class Ends(SimpleNamespace):
-        def __len__(self) -> int:
+        def __len__(self):
             return len(self.special)
 
     longest = max(lengths)
@@ -112,7 +111,7 @@ def batch_of_lengths(*lengths: int) -> Any:
 
 
 @pytest.mark.parametrize("name", ["cat", "attcat"])
-def test_masking_changes_neither_the_class_explained_nor_its_probability(name: str) -> None:
+def test_masking_changes_neither_the_class_explained_nor_its_probability(name):
     of = tiny.make_classifier("electra", 2)
     (plain,) = explearn.get_explainer(name).explain(of, tiny.TEXTS[:1])
     (masked,) = explearn.get_explainer(name, mask_special=True).explain(of, tiny.TEXTS[:1])

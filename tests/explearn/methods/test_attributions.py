@@ -1,10 +1,6 @@
 """The attribution of a text from the scores of its sub-tokens."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,29 +9,27 @@ import torch
 from saying import complaint
 
 import explearn
-from explearn.core.attribution import Attribution
-from explearn.core.errors import ModelError
+from explearn import FunctionPredictor, ModelError
 from explearn.methods import registry
 from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
-from explearn.predictors.function import FunctionPredictor
 from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed, cut
 
 OF = tiny.classifier("bert", 3)
 
 
-def scores_of(tokens: int, row: int = 0) -> TextScores:
+def scores_of(tokens, row=0):
     """Scores drawn at random, also for special tokens and padding."""
     draw = np.random.default_rng(row)
     logits = draw.normal(size=3) * 9
     return TextScores(draw.normal(size=tokens + 3), logits, row % 3, seconds=row, completeness_error=0.5, unread=row)
 
 
-def make(text: Windowed, scores: list[TextScores]) -> Attribution:
+def make(text, scores):
     return attribution_of(OF, text, scores, "occlusion", "max", signed=True)
 
 
-def test_windows_are_joined() -> None:
+def test_windows_are_joined():
     (encoding,) = OF.encode(["castle dog " * 40], whole=True)
     text = cut(encoding, OF.max_length, 20)
     rows = [replace(scores_of(len(window), row), target=1) for row, window in enumerate(text.windows)]
@@ -48,14 +42,15 @@ def test_windows_are_joined() -> None:
     np.testing.assert_array_equal(attribution.token_scores, joined[encoding.positions])
 
 
-def test_a_logit_that_is_not_finite_is_refused() -> None:
+def test_a_logit_that_is_not_finite_is_refused():
     (encoding,) = OF.encode(["lazy dog"])
-    text, one = Windowed.at_once(encoding), scores_of(len(encoding))
+    text = Windowed.at_once(encoding)
+    one = scores_of(len(encoding))
     with pytest.raises(ModelError, match="logit that is not finite"):
         make(text, [replace(one, logits=np.array([0, np.nan, 0]))])
 
 
-def test_answers_of_other_problems() -> None:
+def test_answers_of_other_problems():
     """Multi-label: every label that holds is predicted. Regression: a value in the place of a probability."""
     of = FunctionPredictor(lambda texts: np.ones((len(texts), 2)), ["a", "b"])
     logits = np.array([[1.0, 3.0]])
@@ -66,11 +61,11 @@ def test_answers_of_other_problems() -> None:
     assert answer_fields(of, logits, "b")["value"] == 3.0
 
 
-def fails(_ones: Any) -> Any:
+def fails(_ones):
     raise IndexError("no such row")
 
 
-def plugged_in(change: Callable[..., Any]) -> Any:
+def plugged_in(change):
     """A method of somebody else, whose scores `change` spoils."""
 
     class Mine(explearn.BatchExplainer):
@@ -78,7 +73,7 @@ def plugged_in(change: Callable[..., Any]) -> Any:
 
         about = explearn.About(name="mine", family="chance", cost="one forward pass")
 
-        def score_batch(self, classifier: Any, batch: Any, targets: Any) -> Any:
+        def score_batch(self, classifier, batch, targets):
             logits = classifier.logits(batch)
             chosen = logits.argmax(-1) if targets is None else targets
             return explearn.BatchScores(change(batch.attention_mask.float()), logits, chosen)
@@ -98,20 +93,18 @@ def plugged_in(change: Callable[..., Any]) -> Any:
         (fails, "failed (IndexError"),
     ],
 )
-def test_a_method_of_somebody_else_that_is_wrong_is_named(change: Callable[..., Any], said: str) -> None:
+def test_a_method_of_somebody_else_that_is_wrong_is_named(change, said):
     texts = ["the quick brown fox", "lazy"]
     complaint(
-        lambda: plugged_in(change).explain(tiny.classifier("bert"), texts),
+        lambda: plugged_in(change).explain(tiny.classifier(), texts),
         f"mine, of {__name__.partition('.')[0]!r},",
         said,
     )
 
 
 @pytest.mark.parametrize(("change", "said"), [(fails, "IndexError"), (lambda ones: ones * torch.nan, "not finite")])
-def test_a_comparison_goes_on_without_a_method_that_fails(
-    monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any], said: str
-) -> None:
+def test_a_comparison_goes_on_without_a_method_that_fails(monkeypatch, change, said):
     failing = plugged_in(change)
     monkeypatch.setattr(registry, "_registered", {"mine": type(failing)})
-    result = explearn.compare(tiny.classifier("bert"), list(tiny.TEXTS), [failing, "random"], out=None)
+    result = explearn.compare(tiny.classifier(), list(tiny.TEXTS), [failing, "random"], out=None)
     assert list(result.methods) == ["random"] and said in result.left_out["mine"]

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
-from scipy.stats import binomtest, kstest
+from scipy.stats import kstest
 
 import explearn
 
@@ -12,37 +10,28 @@ TEXTS = [" ".join(f"a{number}b{word}"[-3:] for word in range(WORDS // 8)) for nu
 
 
 @pytest.fixture(scope="module")
-def drawn() -> np.ndarray:
-    attributions = explearn.get_explainer("random", seed=1).explain(
-        tiny.make_classifier("bert", max_tokens=8192), TEXTS
-    )
+def drawn():
+    attributions = explearn.get_explainer("random", seed=1).explain(tiny.make_classifier(max_tokens=8192), TEXTS)
     return np.concatenate([attribution.scores for attribution in attributions])
 
 
-def test_scores_are_uniform(drawn: np.ndarray) -> None:
+def test_scores_are_uniform(drawn):
     assert kstest(np.unique(drawn), "uniform").pvalue > 0.01
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.3, 0.9])
-def test_a_word_is_chosen_with_the_rate_given(drawn: np.ndarray, rate: float) -> None:
-    distinct = np.unique(drawn)
-    chosen = int((distinct >= 1 - rate).sum())
-    assert binomtest(chosen, len(distinct), rate).pvalue > 0.01
-
-
-def test_all_pieces_of_a_word_share_its_score() -> None:
+def test_all_pieces_of_a_word_share_its_score():
     of = tiny.classifier("roberta")
-    (attribution,) = explearn.get_explainer("random").explain(of, ["unbelievably whatsoever"])
+    attribution = explearn.explain(of, "unbelievably whatsoever", "random")
     assert len(attribution.tokens) > 2
     assert set(attribution.token_scores) == set(attribution.scores)
 
 
-def scores(seed: int, text: str, kind: str = "bert") -> list[float]:
-    (attribution,) = explearn.get_explainer("random", seed=seed).explain(tiny.classifier(kind), [text])
+def scores(seed, text, kind="bert"):
+    attribution = explearn.explain(tiny.classifier(kind), text, "random", seed=seed)
     return attribution.scores.tolist()
 
 
-def test_the_draw_is_by_seed_and_text_alone() -> None:
+def test_the_draw_is_by_seed_and_text_alone():
     assert scores(1, "lazy dog") == scores(1, "lazy dog") == scores(1, "lazy dog", "roberta")
     assert scores(1, "lazy dog") != scores(2, "lazy dog")
     assert scores(1, "lazy dog") != scores(1, "lazy fox")

@@ -1,30 +1,14 @@
 """Gradient methods against direct calls of captum and torch; DeepLIFT and Deep SHAP have their own file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
 import torch
 from captum.attr import GradientShap, InputXGradient, IntegratedGradients, Saliency
-from gradient_cases import (
-    BASELINES,
-    CASES,
-    FEW,
-    METHODS,
-    TEXTS,
-    close,
-    double_classifier,
-    embedded,
-    empty,
-    explained,
-)
+from gradient_cases import BASELINES, CASES, FEW, METHODS, TEXTS, close, double_classifier, embedded, empty, explained
 from scipy.stats import spearmanr
 
-import explearn
 from explearn.lens.hooks import Hooks
-from explearn.lens.words import word_layers
-from explearn.methods.base.explainer import BatchExplainer
 from explearn.predictors.encoding import text_seed
 
 
@@ -32,14 +16,14 @@ from explearn.predictors.encoding import text_seed
 class TestEqualToCaptum:
     """On every architecture, single texts and pairs, in one padded batch here and one by one there."""
 
-    def test_gradient(self, kind: str, classes: int, output: str) -> None:
+    def test_gradient(self, kind, classes, output):
         of = double_classifier(kind, classes)
         for text, actual, target in explained("gradient", of, TEXTS, output=output):
             encoding, embeddings, forward = embedded(of, text, output)
             gradients = Saliency(forward).attribute(embeddings.requires_grad_(), target=target, abs=False)
             close(actual.token_scores, gradients[0].norm(dim=-1)[encoding.positions])
 
-    def test_input_x_gradient(self, kind: str, classes: int, output: str) -> None:
+    def test_input_x_gradient(self, kind, classes, output):
         of = double_classifier(kind, classes)
         for text, actual, target in explained("input_x_gradient", of, TEXTS, output=output):
             encoding, embeddings, forward = embedded(of, text, output)
@@ -47,7 +31,7 @@ class TestEqualToCaptum:
             close(actual.token_scores, products.sum(-1)[0][encoding.positions])
 
     @pytest.mark.parametrize("baseline", BASELINES)
-    def test_integrated_gradients(self, kind: str, classes: int, output: str, baseline: str) -> None:
+    def test_integrated_gradients(self, kind, classes, output, baseline):
         of = double_classifier(kind, classes)
         options = {"steps": 6, "baseline": baseline, "output": output}
         for text, actual, target in explained("integrated_gradients", of, FEW, **options):
@@ -62,7 +46,7 @@ class TestEqualToCaptum:
             close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
             assert actual.completeness_error == pytest.approx(float(delta.abs()), abs=1e-6)
 
-    def test_gradient_shap(self, kind: str, classes: int, output: str) -> None:
+    def test_gradient_shap(self, kind, classes, output):
         of = double_classifier(kind, classes)
         options = {"samples": 4, "baseline": "mask", "seed": 3, "output": output}
         for text, actual, target in explained("gradient_shap", of, FEW, **options):
@@ -74,7 +58,7 @@ class TestEqualToCaptum:
                 scores = GradientShap(forward).attribute(embeddings, start, n_samples=4, target=target)
             close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
 
-    def test_sequential_ig(self, kind: str, classes: int, output: str) -> None:
+    def test_sequential_ig(self, kind, classes, output):
         """By one call a word."""
         of = double_classifier(kind, classes)
         for text, actual, target in explained("sequential_ig", of, FEW, steps=5, output=output):
@@ -105,13 +89,13 @@ class TestCompleteness:
         ],
     )
     @pytest.mark.parametrize("name", ["integrated_gradients", "sequential_ig"])
-    def test_many_steps_leave_no_error(self, name: str, kind: str, output: str, baseline: str) -> None:
+    def test_many_steps_leave_no_error(self, name, kind, output, baseline):
         of = double_classifier(kind)
         options = {"output": output, "baseline": baseline}
         assert all(a.completeness_error < 1e-6 for _, a, _ in explained(name, of, FEW, steps=60, **options))
         assert any(a.completeness_error > 1e-3 for _, a, _ in explained(name, of, FEW, steps=1, **options))
 
-    def test_the_mean_of_many_samples_is_the_integral(self) -> None:
+    def test_the_mean_of_many_samples_is_the_integral(self):
         of = double_classifier("bert")
         few = [explained("gradient_shap", of, FEW[:1], samples=2, seed=s)[0][1].completeness_error for s in range(10)]
         ((_, many, _),) = explained("gradient_shap", of, FEW[:1], samples=4000)
@@ -122,44 +106,20 @@ class TestCompleteness:
 
 @pytest.mark.parametrize("name", METHODS)
 class TestEveryMethod:
-    def test_words_sum_their_pieces_but_of_the_plain_gradient(self, name: str) -> None:
-        assert explearn.get_explainer(name).aggregation == ("max" if name == "gradient" else "sum")
-
-    def test_scores_of_a_float64_model_are_float64(self, name: str) -> None:
-        of, method = double_classifier("bert"), explearn.get_explainer(name)
-        encodings = of.encode(FEW)
-        if isinstance(method, BatchExplainer):
-            scores = method.score_batch(of, of.batch(encodings), None)
-            assert (scores.scores.dtype, scores.logits.dtype) == (torch.float64, torch.float64)
-            assert not scores.scores.requires_grad
-        else:
-            assert method.score_texts(of, encodings, None)[0].scores.dtype == np.float64
-
-    def test_the_probabilities_of_two_classes_pull_against_each_other(self, name: str) -> None:
+    def test_the_probabilities_of_two_classes_pull_against_each_other(self, name):
         """p_0 + p_1 = 1, so their gradients are opposite."""
-        of, texts = double_classifier("bert", 2), tiny.TEXTS
+        of = double_classifier("bert", 2)
+        texts = tiny.TEXTS
         first, second = (explained(name, of, [*texts], [k] * 5, output="probability") for k in (0, 1))
         for (_, a, _), (_, b, _) in zip(first, second, strict=True):
             np.testing.assert_allclose(a.scores, -b.scores if a.signed else b.scores, atol=1e-6)
-
-
-def test_pieces_of_no_word_score_nothing_in_sequential_ig() -> None:
-    """Neither do special tokens."""
-    of = double_classifier("albert")
-    (encoding,) = of.encode(["lazy dog"])
-    encoding = type(encoding)(
-        encoding.input_ids, encoding.token_type_ids, encoding.special, (-1,) * len(encoding), encoding.words
-    )
-    scores = explearn.get_explainer("sequential_ig").score_batch(of, of.batch([encoding]), None)
-    assert scores.scores.tolist() == [[0.0] * len(encoding)]
-    assert scores.completeness_error.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert"])
 class TestBehindANorm:
     """A norm directly behind the word table takes the length of the embeddings away; gradients are taken behind it."""
 
-    def test_input_x_gradient_is_that_of_the_norm_s_output(self, kind: str) -> None:
+    def test_input_x_gradient_is_that_of_the_norm_s_output(self, kind):
         of = tiny.double(kind)
         embeddings = of.model.base_model.embeddings
         norm = embeddings.LayerNorm if kind == "deberta-v2" else embeddings.norm
@@ -174,15 +134,10 @@ class TestBehindANorm:
             assert np.abs(actual.token_scores).max() > 0.01
 
     @pytest.mark.parametrize("baseline", BASELINES)
-    def test_integrated_gradients_reach_their_limit(self, kind: str, baseline: str) -> None:
+    def test_integrated_gradients_reach_their_limit(self, kind, baseline):
         of = tiny.classifier(kind)
         few = explained("integrated_gradients", of, FEW, baseline=baseline)
         many = explained("integrated_gradients", of, FEW, baseline=baseline, steps=400)
         for (_, actual, _), (_, limit, _) in zip(few, many, strict=True):
             assert len(actual.tokens) < 3 or spearmanr(actual.token_scores, limit.token_scores).statistic >= 0.99
             assert actual.missed < 0.02
-
-
-def test_only_models_that_scale_does_not_change_are_read_behind_the_norm() -> None:
-    for kind in (*tiny.ARCHITECTURES, "mpnet", "gpt2", "llama"):
-        assert len(word_layers(tiny.classifier(kind))) == 1

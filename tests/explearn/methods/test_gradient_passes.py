@@ -1,39 +1,17 @@
 """Model passes of gradient methods, GradientShap, and classifying from embeddings."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
-import torch
 from gradient_cases import FEW, METHODS, TEXTS, double_classifier, explained
 
-import explearn
 from explearn.lens.hooks import Hooks
-from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.predictors.encoding import text_seed
 
 
-@pytest.mark.parametrize("kind", ["bert", "albert"])
-def test_a_text_s_own_embeddings_give_the_classifier_s_logits(kind: str) -> None:
-    """Also where a text holds the padding token, by which RoBERTa counts positions."""
-    of = double_classifier(kind)
-    batch = tiny.batch(of, [*TEXTS, f"lazy {of.tokenizer.pad_token} dog"])
-    function = EmbeddedClassifier(of, batch.model_inputs(), None, "logit")
-    with torch.no_grad():
-        values = function(function.embed())
-        logits = of.model(**batch.model_inputs()).logits
-    torch.testing.assert_close(function.logits, logits)
-    torch.testing.assert_close(values, logits.amax(-1))
-    assert function.targets.tolist() == logits.argmax(-1).tolist()
-
-
-def passes(of: explearn.TransformerPredictor, run: Callable[[], Any]) -> list[tuple[int, int]]:
+def passes(of, run):
     """(rows, tokens) of each forward pass."""
-    seen: list[tuple[int, int]] = []
+    seen = []
     with Hooks() as hooks:
         hooks.before(of.model, lambda _model, _args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)))
         run()
@@ -43,7 +21,7 @@ def passes(of: explearn.TransformerPredictor, run: Callable[[], Any]) -> list[tu
 class TestPasses:
     @pytest.mark.parametrize("budget", [1, 60, 1000])
     @pytest.mark.parametrize("name", METHODS)
-    def test_no_pass_is_larger_than_the_budget(self, name: str, budget: int) -> None:
+    def test_no_pass_is_larger_than_the_budget(self, name, budget):
         """A text and what it is compared with share a pass, however small the budget."""
         of = tiny.make_classifier(max_tokens=budget)
         options = {"integrated_gradients": {"steps": 20}, "sequential_ig": {"steps": 5}}.get(name, {})
@@ -59,14 +37,12 @@ class TestPasses:
             ("gradient_shap", {"samples": 25}, 25 + 2),
         ],
     )
-    def test_a_text_costs_its_steps_and_the_ends_of_its_path(
-        self, name: str, options: dict[str, int], rows: int
-    ) -> None:
+    def test_a_text_costs_its_steps_and_the_ends_of_its_path(self, name, options, rows):
         of = tiny.make_classifier(max_tokens=200)
         actual = passes(of, lambda: explained(name, of, TEXTS, **options))
         assert sum(count for count, _ in actual) == rows * len(TEXTS)
 
-    def test_sequential_ig_costs_its_steps_and_a_start_for_each_word(self) -> None:
+    def test_sequential_ig_costs_its_steps_and_a_start_for_each_word(self):
         of = tiny.make_classifier(max_tokens=200)
         actual = passes(of, lambda: explained("sequential_ig", of, TEXTS, steps=10))
         words = sum(len(encoding.words) for encoding in of.encode(TEXTS))
@@ -74,13 +50,13 @@ class TestPasses:
 
 
 class TestGradientShap:
-    def test_seeds_make_other_draws(self) -> None:
+    def test_seeds_make_other_draws(self):
         of = double_classifier("bert")
         one, same, other = (explained("gradient_shap", of, FEW[:1], seed=s)[0][1] for s in (1, 1, 2))
         np.testing.assert_array_equal(one.scores, same.scores)
         assert np.abs(one.scores - other.scores).max() > 1e-3
 
-    def test_a_seed_belongs_to_a_text_and_its_segments(self) -> None:
+    def test_a_seed_belongs_to_a_text_and_its_segments(self):
         single, same, other, pair = tiny.classifier().encode(
             ["slow dog", "slow  dog", "slow fox", ("slow", "dog")], first=1
         )

@@ -1,12 +1,9 @@
 """Hierarchical occlusion: sentences, then the words inside the best ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import explearn
-from explearn.testing import check_explainer
 
 SENTENCE = "nothing of note happens in the first half of it."
 
@@ -24,10 +21,6 @@ class Counting:
 
     def predictor(self):
         return explearn.FunctionPredictor(self, ["bad", "good"])
-
-
-def test_it_is_a_method():
-    check_explainer(explearn.get_explainer("hierarchical"))
 
 
 def test_a_text_with_a_pass_for_each_word_gets_occlusion():

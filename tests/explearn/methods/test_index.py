@@ -1,14 +1,9 @@
 """What scripts/make_index.py writes from the methods' classes."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -16,7 +11,7 @@ NAMES = ("INDEX", "TABLE", "ROSTER", "ROSTERS")
 
 
 @pytest.fixture(scope="module")
-def script(repository: Path) -> ModuleType:
+def script(repository):
     spec = importlib.util.spec_from_file_location("make_index", repository / "scripts" / "make_index.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -25,7 +20,7 @@ def script(repository: Path) -> ModuleType:
 
 
 @pytest.fixture
-def make(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Path]]:
+def make(script, tmp_path, monkeypatch):
     """Run the script on copies of its files; where those are."""
     copies = {name: tmp_path / getattr(script, name).name for name in NAMES}
     for name, path in copies.items():
@@ -36,7 +31,7 @@ def make(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(script, name, path)
     monkeypatch.setattr(script, "ROOT", tmp_path)
 
-    def make(*arguments: str) -> dict[str, Path]:
+    def make(*arguments):
         monkeypatch.setattr(sys, "argv", ["make_index.py", *arguments])
         script.main()
         return copies
@@ -44,11 +39,11 @@ def make(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return make
 
 
-def names(path: Path) -> list[str]:
+def names(path):
     return [entry["name"] for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def test_what_is_committed_is_fresh(make: Callable[..., dict[str, Path]]) -> None:
+def test_what_is_committed_is_fresh(make):
     files = make("--check")
     assert {"marker", "marker_in_domain"} <= set(names(files["INDEX"]))
 
@@ -62,7 +57,7 @@ def test_what_is_committed_is_fresh(make: Callable[..., dict[str, Path]]) -> Non
         ("ROSTERS", '"decompx": {}'),
     ],
 )
-def test_what_is_stale_is_named_and_mended(make: Callable[..., dict[str, Path]], name: str, changed: str) -> None:
+def test_what_is_stale_is_named_and_mended(make, name, changed):
     path = make("--check")[name]
     before = path.read_text(encoding="utf-8")
     path.write_text(before.replace(changed, {"ROSTER": "  lost: {}"}.get(name, f"{changed} ")), encoding="utf-8")
@@ -73,7 +68,7 @@ def test_what_is_stale_is_named_and_mended(make: Callable[..., dict[str, Path]],
     assert path.read_text(encoding="utf-8") == before
 
 
-def test_a_new_method_comes_last_in_its_family(make: Callable[..., dict[str, Path]]) -> None:
+def test_a_new_method_comes_last_in_its_family(make):
     path = make("--check")["INDEX"]
     entries = json.loads(path.read_text(encoding="utf-8"))
     before = [entry["name"] for entry in entries]
@@ -85,7 +80,7 @@ def test_a_new_method_comes_last_in_its_family(make: Callable[..., dict[str, Pat
     assert [name for name in actual if name != "gradient"] == [name for name in before if name != "gradient"]
 
 
-def test_the_roster_keeps_options_comments_and_what_is_left_out(make: Callable[..., dict[str, Path]]) -> None:
+def test_the_roster_keeps_options_comments_and_what_is_left_out(make):
     path = make("--check")["ROSTER"]
     text = path.read_text(encoding="utf-8")
     changed = text.replace("    lime: {samples: 500}\n", "    # As in the paper.\n    lime: {samples: 7}\n", 1)

@@ -1,17 +1,15 @@
 """What two words add together."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
 import pytest
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn import DataError, ParamsError, UnsupportedError
 
 
-def answers(texts: list[str]) -> list[list[float]]:
+def answers(texts):
     """p = .1 + .4 not good + .2 film + .1 not good film: a sum of products of words that are there."""
     rows = []
     for text in texts:
@@ -27,12 +25,12 @@ OF = explearn.FunctionPredictor(answers, ["neg", "pos"])
 OF_PAIRS = explearn.FunctionPredictor(lambda pairs: answers([" ".join(pair) for pair in pairs]), ["neg", "pos"])
 
 
-def explained(text: str, unit: str = "word") -> explearn.Attribution:
-    (attribution,) = explearn.get_explainer("occlusion").explain(OF, [text], ["pos"], unit=unit)
+def explained(text, unit="word"):
+    attribution = explearn.explain(OF, text, "occlusion", "pos", unit=unit)
     return attribution
 
 
-def test_products_of_two_words_are_theirs_and_of_three_are_shared() -> None:
+def test_products_of_two_words_are_theirs_and_of_three_are_shared():
     # A product of three words counts half for each of its pairs: the mean over whether the third is there.
     text = "a film so not good"
     pairs = explearn.interactions(OF, text, explained(text))
@@ -43,22 +41,22 @@ def test_products_of_two_words_are_theirs_and_of_three_are_shared() -> None:
     assert values[("a", "so")] == pytest.approx(0, abs=1e-6) and len(pairs) == 10
 
 
-def test_words_that_are_no_players_are_kept() -> None:
+def test_words_that_are_no_players_are_kept():
     text = "film not good"
     (pair,) = explearn.interactions(OF, text, explained(text), top=2)
     assert pair.words == ("not", "good") and pair.value == pytest.approx(0.5, abs=1e-6)
 
 
-def test_units_stand_in_the_place_of_words() -> None:
+def test_units_stand_in_the_place_of_words():
     text = "not quite good film"
     unit = re.compile(r"not \w+|\w+")
-    (attribution,) = explearn.get_explainer("occlusion").explain(OF, [text], ["pos"], unit=unit)
+    attribution = explearn.explain(OF, text, "occlusion", "pos", unit=unit)
     (pair, *_) = explearn.interactions(OF, text, attribution)
     assert attribution.words == ("not quite", "good", "film")
     assert pair.words == ("not quite", "good")
 
 
-def test_pairs_stay_with_an_attribution_and_are_shown() -> None:
+def test_pairs_stay_with_an_attribution_and_are_shown():
     text = "so <b> film not good"
     shown = replace(explained(text), interactions=tuple(explearn.interactions(OF, text, explained(text))))
     page = shown.to_html()
@@ -66,14 +64,14 @@ def test_pairs_stay_with_an_attribution_and_are_shown() -> None:
     assert "Together: ‘not’ with ‘good’ +0.450" in page and "‘not’ with ‘good’ +0.450" in str(shown)
 
 
-def test_refusals() -> None:
+def test_refusals():
     with pytest.raises(DataError, match="fewer than two words"):
         explearn.interactions(OF, "good", explained("good"))
     with pytest.raises(DataError, match="of another text"):
         explearn.interactions(OF, "good film", explained("good"))
     with pytest.raises(UnsupportedError, match="for pairs only words are units"):
         pair = ("not good", "film")
-        (attribution,) = explearn.get_explainer("occlusion").explain(OF_PAIRS, [pair], ["pos"], unit="phrase")
+        attribution = explearn.explain(OF_PAIRS, pair, "occlusion", "pos", unit="phrase")
         explearn.interactions(OF_PAIRS, pair, attribution)
     windowed = replace(explained("a film so not good"), windows=2)
     with pytest.raises(UnsupportedError, match="read window by window"):

@@ -1,9 +1,5 @@
 """Partial LRP, full LRP and transformer attribution: the original code's scores, the rules by hand, conservation."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import golden
 import numpy as np
 import pytest
@@ -11,21 +7,11 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn import ParamsError, UnsupportedError
 from explearn.lens.anatomy import TracedPass
-from explearn.methods.relevance import lrp
-from explearn.methods.relevance.lrp import (
-    RULES,
-    Rules,
-    divide,
-    join,
-    product,
-    through_head,
-    to_attention,
-    to_input,
-)
+from explearn.methods.relevance.lrp import RULES, divide, join, product, through_head, to_attention, to_input
 
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+VARIANTS = {
     "partial_lrp__ours_layers": ("lrp", {}),
     "partial_lrp": ("lrp", {"rules": "doubling"}),
     "full_lrp__ours_layers": ("full_lrp", {}),
@@ -36,21 +22,22 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 """Name in the reference -> method and options that give it."""
 
 METHODS = ("lrp", "full_lrp", "transformer_attribution")
-TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
-CONSERVING, DOUBLING = RULES["conserving"], RULES["doubling"]
+TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
+CONSERVING = RULES["conserving"]
+DOUBLING = RULES["doubling"]
 
 TOLERANCE = 1e-6
 """By how much a total of relevance may miss 1: the stabiliser of 1e-9 has its part at every division."""
 
 
-def tensor(*values: Any) -> torch.Tensor:
+def tensor(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
 @pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_scores_equal_the_original_code_s(variant: str, file: str, together: bool) -> None:
+def test_scores_equal_the_original_code_s(variant, file, together):
     """But at [CLS], where the original code puts another number, which no attribution shows."""
     name, options = VARIANTS[variant]
     explainer = explearn.get_explainer(name, **options)
@@ -60,7 +47,7 @@ def test_scores_equal_the_original_code_s(variant: str, file: str, together: boo
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_model_loaded_with_eager_attention_gives_the_same(name: str) -> None:
+def test_a_model_loaded_with_eager_attention_gives_the_same(name):
     of = tiny.classifier("bert", 3)
     expected = tiny.score(name, of, TEXTS).scores
     with tiny.eager(of.model):
@@ -76,7 +63,7 @@ class TestRules:
         # Output 0 has 3 from input 0 and 2 from input 1; output 1 has no positive product and hands nothing on.
         [(CONSERVING, [[5 * 3 / 5, 5 * 2 / 5]]), (DOUBLING, [[5, 5]])],
     )
-    def test_linear(self, rules: Rules, expected: list[list[float]]) -> None:
+    def test_linear(self, rules, expected):
         actual = rules.linear(tensor([5, 7]), tensor([1, -2]), tensor([3, -1], [-1, 2]))
         np.testing.assert_allclose(actual, expected, rtol=1e-8)
 
@@ -85,15 +72,16 @@ class TestRules:
         # Plain: 1/4 of (3, 1) and 1/1 of (-1, 2). Their totals -1/4 and 9/4 have the sizes 1 : 9, of 2 in all.
         [(CONSERVING, [-0.6, 0.8], [0.2, 1.6]), (DOUBLING, [0.75, -1], [0.25, 2])],
     )
-    def test_add(self, rules: Rules, first: list[float], second: list[float]) -> None:
+    def test_add(self, rules, first, second):
         """Each text of a batch by itself."""
         twice = tensor([1, 1], [2, 2]), tensor([3, -1], [3, -1]), tensor([1, 2], [1, 2])
         actual = rules.add(*twice)
         np.testing.assert_allclose(actual[0], np.outer([1, 2], first), rtol=1e-7)
         np.testing.assert_allclose(actual[1], np.outer([1, 2], second), rtol=1e-7)
 
-    def test_product_join_and_division(self) -> None:
-        left, right = tensor([1, 3]), tensor([2], [-1])
+    def test_product_join_and_division(self):
+        left = tensor([1, 3])
+        right = tensor([2], [-1])
         actual = product(tensor([1]), left, right, left @ right)
         np.testing.assert_allclose(actual[0], [[-1, 1.5]], rtol=1e-8)
         np.testing.assert_allclose(actual[1], [[-1], [1.5]], rtol=1e-8)
@@ -105,14 +93,14 @@ class TestRules:
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
 class TestConservation:
     @torch.inference_mode()
-    def test_relevance_adds_up_to_1_at_every_stage_and_is_0_at_padding(self, kind: str) -> None:
+    def test_relevance_adds_up_to_1_at_every_stage_and_is_0_at_padding(self, kind):
         of = tiny.double(kind, 3)
         batch = tiny.batch(of, TEXTS)
         run = TracedPass.run(of.model, batch)
         padding = batch.attention_mask == 0
         assert padding.any()
 
-        def check(*parts: torch.Tensor) -> None:
+        def check(*parts):
             total = sum(part.flatten(1).sum(1) for part in parts)
             np.testing.assert_allclose(total, np.ones(len(TEXTS)), atol=TOLERANCE)
 
@@ -120,7 +108,8 @@ class TestConservation:
         relevance = through_head(CONSERVING, run.anatomy.head, run.output, run.activated, start)
         check(relevance)
         for layer in reversed(range(tiny.LAYERS)):
-            block, kept = run.anatomy.blocks[layer], run.block(layer)
+            block = run.anatomy.blocks[layer]
+            kept = run.block(layer)
             reached = to_attention(CONSERVING, block, kept, relevance)
             check(reached.attention, reached.value, reached.skipped)
             assert not reached.attention.transpose(1, 3)[padding].any()
@@ -131,19 +120,12 @@ class TestConservation:
         assert scores.completeness_error.max() < TOLERANCE
         np.testing.assert_allclose(scores.scores.sum(1), np.ones(len(TEXTS)), atol=TOLERANCE)
 
-    def test_the_doubling_rules_make_no_such_promise(self, kind: str) -> None:
-        scores = tiny.score("full_lrp", tiny.classifier(kind, 3), TEXTS, rules="doubling")
-        assert scores.completeness_error is None
-        assert scores.scores.sum(1).abs().max() > 100
-
-    def test_the_rolled_out_row_adds_up_to_1(self, kind: str) -> None:
+    def test_the_rolled_out_row_adds_up_to_1(self, kind):
         actual = tiny.score("transformer_attribution", tiny.classifier(kind, 3), TEXTS).scores
         np.testing.assert_allclose(actual.sum(1), np.ones(len(TEXTS)), rtol=1e-5)
 
     @pytest.mark.parametrize("name", METHODS)
-    def test_a_float32_classifier_gets_the_scores_of_its_float64_copy_and_is_left_as_it_was(
-        self, kind: str, name: str
-    ) -> None:
+    def test_a_float32_classifier_gets_the_scores_of_its_float64_copy_and_is_left_as_it_was(self, kind, name):
         of = tiny.make_classifier(kind, 3)
         actual = tiny.score(name, of, TEXTS)
         expected = tiny.score(name, tiny.double(kind, 3), TEXTS)
@@ -153,32 +135,10 @@ class TestConservation:
         torch.testing.assert_close(actual.logits, of.logits(tiny.batch(of, TEXTS)), atol=1e-5, rtol=1e-5)
 
 
-def test_the_completeness_error_is_by_how_much_the_scores_miss_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lrp, "through_head", lambda *args: 3 * through_head(*args))
-    for actual in explearn.get_explainer("full_lrp").explain(tiny.classifier("bert", 3), TEXTS):
-        assert actual.completeness_error == pytest.approx(2, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["albert", "electra"])
-def test_full_lrp_passes_a_projection_of_the_embeddings_as_a_linear_map(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Seen under the doubling rules: a conserving map would change no token's sum."""
-    reached: list[torch.Tensor] = []
-    monkeypatch.setattr(lrp, "to_input", lambda *args: (reached.append(to_input(*args)), reached[-1])[1])
-    of = tiny.double(kind, 3)
-    actual = tiny.score("full_lrp", of, TEXTS, rules="doubling").scores
-    run = TracedPass.run(of.model, tiny.batch(of, TEXTS))
-    assert run.anatomy.projection is not None
-    expected = DOUBLING.linear(reached[-1], run.embedded, run.anatomy.projection.weight)
-    torch.testing.assert_close(actual, expected.sum(-1))
-    assert (actual - reached[-1].sum(-1)).abs().max() > 0.1 * actual.abs().max()
-
-
-def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(monkeypatch):
     with pytest.raises(ParamsError, match="rules: got 'ours'; expected"):
         explearn.get_explainer("lrp", rules="ours")
-    of = tiny.make_classifier("bert")
+    of = tiny.make_classifier()
     monkeypatch.setattr(of, "device", torch.device("mps"))
     with pytest.raises(UnsupportedError, match="needs float64, which MPS devices do not have; use device cpu, or"):
         explearn.get_explainer("full_lrp").check(of)

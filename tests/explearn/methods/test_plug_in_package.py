@@ -1,13 +1,10 @@
 """The example of a package with a method of its own, installed as a user installs it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,7 @@ Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(repository, tmp_path_factory):
     """Run Python where the example is installed; what it prints."""
     # The build leaves files beside the source.
     source = shutil.copytree(repository / "examples" / "explearn-word-length", tmp_path_factory.mktemp("source") / "it")
@@ -23,7 +20,7 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = os.pathsep.join([str(target), str(repository / "src")])
     environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
 
-    def run(*arguments: str) -> str:
+    def run(*arguments):
         done = subprocess.run(
             [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=240, check=False
         )
@@ -35,12 +32,12 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def test_the_command_line_lists_it(run: Run) -> None:
+def test_the_command_line_lists_it(run):
     listed = [line.strip() for line in run("-m", "explearn.cli.app", "methods").splitlines()]
     at = listed.index("word_length (one forward pass)")
     assert listed[at + 1] == "The longer a word, the higher its score." and listed.count("chance") == 1
 
 
-def test_its_own_tests_pass(run: Run, repository: Path) -> None:
+def test_its_own_tests_pass(run, repository):
     tests = repository / "examples" / "explearn-word-length" / "tests"
     assert "2 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
 import torch
-from typer.testing import CliRunner
+from cli_cases import run
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn import ParamsError, UnknownNameError
 from explearn.core.validation import Section
 from explearn.methods import registry
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
@@ -23,14 +19,14 @@ from explearn_study.params import variant_of
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
+def forgotten():
     """Remove what a test registered or installed."""
     yield
     registry._registered.clear()
     registry._plug_ins.cache_clear()
 
 
-def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
+def make(name="shout", **about):
     """A class that may be registered: every sub-token scores 1."""
 
     class Shout(explearn.BatchExplainer):
@@ -39,7 +35,7 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
         class Options(Section):
             loud: float = 1.0
 
-        def score_batch(self, classifier: Any, batch: Any, targets: Any) -> explearn.BatchScores:
+        def score_batch(self, classifier, batch, targets):
             logits = classifier.logits(batch)
             scores = torch.full(batch.input_ids.shape, self.options.loud)
             return explearn.BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)
@@ -49,7 +45,7 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
 
 
 class TestOwnMethods:
-    def test_the_methods_of_the_papers_are_there(self) -> None:
+    def test_the_methods_of_the_papers_are_there(self):
         expected = (
             "marker expnet reader l2e ivra smat paml faml consensus "
             "random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
@@ -59,41 +55,42 @@ class TestOwnMethods:
         assert set(expected.split()) <= set(explearn.list_explainers())
 
     @pytest.mark.parametrize("name", explearn.list_explainers())
-    def test_what_is_listed_can_be_made_and_is_as_described(self, name: str) -> None:
-        method, info = explearn.get_explainer(name), explearn.get_info(name)
+    def test_what_is_listed_can_be_made_and_is_as_described(self, name):
+        method = explearn.get_explainer(name)
+        info = explearn.get_info(name)
         assert (method.name, info.name) == (name, name)
         assert isinstance(method, LearnedExplainer) == info.trained
         assert isinstance(method, RefiningExplainer) == (info.base is not None)
         assert (info.options_class is not None) == bool(type(method).Options.model_fields)
         assert info.summary.endswith(".")
 
-    def test_an_unknown_name_or_option(self) -> None:
+    def test_an_unknown_name_or_option(self):
         with pytest.raises(UnknownNameError, match=r"unknown explainer 'rolout'; did you mean rollout\?"):
             explearn.get_explainer("rolout")
         with pytest.raises(ParamsError, match=r"layers: no such parameter; did you mean layer\?"):
             explearn.get_explainer("raw_attention", layers=1)
 
-    def test_only_a_learned_method_is_loaded_from_a_folder_and_with_its_options(self) -> None:
+    def test_only_a_learned_method_is_loaded_from_a_folder_and_with_its_options(self):
         with pytest.raises(ParamsError, match="method 'rollout' needs no training; it has nothing to load"):
             make_explainer(explearn.get_info("rollout"), {}, "folder")
         with pytest.raises(ParamsError, match="options: got hidden; the trained explainer"):
             make_explainer(explearn.get_info("marker"), {"hidden": 3}, "folder")
 
-    def test_names_and_help_need_no_torch(self, run_python: Any) -> None:
+    def test_names_and_help_need_no_torch(self, run_python):
         run_python("import sys, explearn; explearn.list_explainers(); assert 'torch' not in sys.modules")
 
 
 class TestRegister:
-    def test_a_registered_method_is_like_any_other(self) -> None:
+    def test_a_registered_method_is_like_any_other(self):
         shout = explearn.register(make())
         assert explearn.list_explainers()[-1] == "shout"
         info = explearn.get_info("shout")
         assert (info.summary, info.family, info.binarisation) == ("Every word alike.", "chance", "top_k")
         assert explainer_class("shout") is shout
-        (attribution,) = explearn.get_explainer("shout", loud=2).explain(tiny.classifier("bert"), ["lazy dog"])
+        attribution = explearn.explain(tiny.classifier(), "lazy dog", "shout", loud=2)
         assert (attribution.method, attribution.scores.tolist()) == ("shout", [2, 2])
 
-    def test_a_name_that_is_taken(self) -> None:
+    def test_a_name_that_is_taken(self):
         with pytest.raises(ParamsError, match="the name 'rollout' is taken by a method of Explearn"):
             explearn.register(make("rollout"))
 
@@ -105,40 +102,41 @@ class TestRegister:
         ],
         ids=["no explainer", "no docstring"],
     )
-    def test_what_is_no_method(self, cls: Any, words: str) -> None:
+    def test_what_is_no_method(self, cls, words):
         with pytest.raises(ParamsError, match=words):
             explearn.register(cls)
 
 
 class TestVariants:
-    def test_the_built_in_ones_are_listed_behind_their_method(self) -> None:
+    def test_the_built_in_ones_are_listed_behind_their_method(self):
         names = explearn.list_explainers()
         start = names.index("marker")
         assert names[start : start + 4] == ["marker", "marker_few_shot", "marker_in_domain", "reader"]
-        info: Any = explearn.get_info("marker_in_domain")
+        info = explearn.get_info("marker_in_domain")
         assert (info.of, info.defaults["protocol"]) == ("marker", "in_domain")
         assert info.summary == "Marker trained on the task's own rationales."
         assert explearn.get_explainer("marker_in_domain").options.protocol == "in_domain"
 
-    def test_a_variant_may_refine_another_variant(self) -> None:
+    def test_a_variant_may_refine_another_variant(self):
         assert [explearn.get_info(name).base for name in ("faml", "faml_states")] == ["paml", "paml_states"]
 
-    def test_a_variant_is_a_method_with_options_of_its_own(self) -> None:
-        info, base = variant_of("first", "raw_attention", {"layer": 0}), explearn.get_info("raw_attention")
+    def test_a_variant_is_a_method_with_options_of_its_own(self):
+        info = variant_of("first", "raw_attention", {"layer": 0})
+        base = explearn.get_info("raw_attention")
         assert info.summary == f"{base.summary} Here with layer 0."
         assert (info.target, info.family, info.needs, info.cost) == (base.target, base.family, base.needs, base.cost)
-        (attribution,) = make_explainer(info, {}).explain(tiny.classifier("bert"), ["lazy dog"])
-        (same,) = explearn.get_explainer("raw_attention", layer=0).explain(tiny.classifier("bert"), ["lazy dog"])
+        (attribution,) = make_explainer(info, {}).explain(tiny.classifier(), ["lazy dog"])
+        same = explearn.explain(tiny.classifier(), "lazy dog", "raw_attention", layer=0)
         assert attribution.method == "first"
         assert attribution.scores.tolist() == same.scores.tolist()
         assert "first" not in explearn.list_explainers()
 
-    def test_options_stand_above_those_of_the_variant(self) -> None:
+    def test_options_stand_above_those_of_the_variant(self):
         info = variant_of("lime_1000", "lime", {"samples": 1000, "seed": 1})
-        made: Any = make_explainer(info, {"samples": 20})
+        made = make_explainer(info, {"samples": 20})
         assert (made.options.samples, made.options.seed, made.name) == (20, 1, "lime_1000")
 
-    def test_a_built_in_one_may_have_other_options(self) -> None:
+    def test_a_built_in_one_may_have_other_options(self):
         built_in = explearn.get_info("marker_in_domain")
         assert variant_of("marker_in_domain", "marker", built_in.defaults) == built_in
         changed = variant_of("marker_in_domain", "marker", {**built_in.defaults, "hidden": 8})
@@ -152,7 +150,7 @@ class TestVariants:
             ("mine", "marker_in_domain", ParamsError, "'marker_in_domain' is itself a variant"),
         ],
     )
-    def test_what_is_no_variant(self, name: str, of: str, error: type[Exception], words: str) -> None:
+    def test_what_is_no_variant(self, name, of, error, words):
         with pytest.raises(error, match=words):
             variant_of(name, of, {})
 
@@ -174,11 +172,11 @@ class Shout(explearn.BatchExplainer):
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
+def install(tmp_path, monkeypatch):
     """Make a package `shouting` of one module, as pip leaves it, with an entry point NAME = VALUE."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def install(name: str, value: str, source: str) -> None:
+    def install(name, value, source):
         (tmp_path / "shouting.py").write_text(source, encoding="utf-8")
         folder = tmp_path / "shouting-1.0.dist-info"
         folder.mkdir()
@@ -192,12 +190,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 class TestPlugIns:
-    def test_a_package_s_method_is_loaded_when_it_is_needed(self, install: Any) -> None:
+    def test_a_package_s_method_is_loaded_when_it_is_needed(self, install):
         install("shout", "shouting:Shout", PLUG_IN)
         assert explearn.list_explainers()[-1] == "shout"
         assert "shouting" not in sys.modules
         assert explearn.get_info("shout").target == "shouting:Shout"
-        (attribution,) = explearn.get_explainer("shout").explain(tiny.classifier("bert"), ["lazy dog"])
+        attribution = explearn.explain(tiny.classifier(), "lazy dog", "shout")
         assert (attribution.method, attribution.scores.tolist()) == ("shout", [1, 1])
         assert make_explainer(variant_of("shout_again", "shout", {}), {}).name == "shout_again"
 
@@ -209,7 +207,7 @@ class TestPlugIns:
         ],
         ids=["import", "name"],
     )
-    def test_one_that_cannot_be_loaded(self, install: Any, value: str, source: str, words: str) -> None:
+    def test_one_that_cannot_be_loaded(self, install, value, source, words):
         install("shout", value, source)
         with pytest.raises(ParamsError, match=rf"package 'shouting': its method 'shout' \({value}\) {words}"):
             explearn.get_explainer("shout")
@@ -217,10 +215,10 @@ class TestPlugIns:
         with pytest.warns(UserWarning, match="package 'shouting'"):
             assert "shout" not in [info.name for info in known_infos()]
         with pytest.warns(UserWarning, match="package 'shouting': its method 'shout'"):
-            result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "240"})
+            result = run("methods")
         assert "decompx" in result.stdout
 
-    def test_one_whose_name_is_taken_is_left_out(self, install: Any) -> None:
+    def test_one_whose_name_is_taken_is_left_out(self, install):
         install("rollout", "shouting:Shout", PLUG_IN)
         with pytest.warns(UserWarning, match="package 'shouting': its method 'rollout' is left out; the name is taken"):
             assert explearn.list_explainers().count("rollout") == 1

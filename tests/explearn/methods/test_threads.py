@@ -1,10 +1,7 @@
 """One thread explains while another predicts with the same classifier."""
 
-from __future__ import annotations
-
 import random
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,23 +9,21 @@ import pytest
 import tiny
 import torch
 
-import explearn
-
 TEXTS = list(tiny.TEXTS[:3])
 
 
-def make(name: str) -> explearn.Explainer:
-    return explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+def make(name):
+    return tiny.quick(name)
 
 
 @contextmanager
-def predicting(of: explearn.TransformerPredictor, expected: np.ndarray, actual: list[str]) -> Iterator[None]:
+def predicting(of, expected, actual):
     """Predict in another thread for as long as the block takes; what is not as expected goes into `found`."""
     over = threading.Event()
     encodings = of.encode(TEXTS)
     rounds = 0
 
-    def predict() -> None:
+    def predict():
         nonlocal rounds
         try:
             while not over.is_set():
@@ -56,13 +51,13 @@ def predicting(of: explearn.TransformerPredictor, expected: np.ndarray, actual: 
 
 
 @pytest.mark.parametrize("name", tiny.UNTRAINED)
-def test_explaining_in_one_thread_leaves_predictions_of_another_alone(name: str) -> None:
+def test_explaining_in_one_thread_leaves_predictions_of_another_alone(name):
     of = tiny.make_classifier("bert", 3)
     method = make(name)
-    expected = of.predict_proba(of.encode(TEXTS))
+    expected = of.predict_proba(TEXTS)
     alone = method.explain(of, TEXTS)
     before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
-    actual: list[str] = []
+    actual = []
     with predicting(of, expected, actual):
         together = method.explain(of, TEXTS)
     for one, other in zip(together, alone, strict=True):
@@ -73,12 +68,12 @@ def test_explaining_in_one_thread_leaves_predictions_of_another_alone(name: str)
 
 
 @pytest.mark.parametrize("name", ["kernel_shap", "gradient_shap", "deep_lift", "rollout"])
-def test_two_threads_explain_as_one_does(name: str) -> None:
+def test_two_threads_explain_as_one_does(name):
     of = tiny.make_classifier("bert", 3)
     alone = [one.scores for one in make(name).explain(of, TEXTS)]
-    actual: list[list[np.ndarray]] = []
+    actual = []
 
-    def explain() -> None:
+    def explain():
         mine = make(name)
         actual.extend([one.scores for one in mine.explain(of, TEXTS)] for _ in range(3))
 

@@ -3,32 +3,26 @@
 References: transformers' own `inputs_embeds`, autograd, one text at a time, words left out by hand.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny
 import torch
 import transformers
+from cli_cases import run
 from saying import complaint
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions, TransformerPredictor
 from explearn.lens.representations import aggregate_states
 from explearn.methods.aml.paml import PAML
 from explearn.methods.registry import known_infos
 from explearn.predictors.architectures import ARCHITECTURES
-from explearn.predictors.encoding import Batch, Encoding
-from explearn.predictors.transformer import TransformerPredictor
 
-TEXTS, TARGETS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"], [1, 0, 1]
+TEXTS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"]
+TARGETS = [1, 0, 1]
 AT_WORDS = {
     *("consensus", "gradient", "input_x_gradient", "integrated_gradients"),
     *("gradient_shap", "sequential_ig", "deep_lift", "deep_shap"),
@@ -42,7 +36,7 @@ _TWO_SIDES = {
 }
 _LIMIT = {"max_position_embeddings": tiny.POSITIONS}
 _GPT = {"n_layer": 2, "n_head": 4, "n_embd": 32, "n_positions": tiny.POSITIONS}
-SIZES: dict[str, dict[str, Any]] = {
+SIZES = {
     # Two readers of the same words, the second one position later.
     "bart": {**_TWO_SIDES, **_LIMIT, "decoder_start_token_id": 2, "eos_token_id": 2},
     "mbart": {**_TWO_SIDES, **_LIMIT, "eos_token_id": 2},
@@ -79,18 +73,18 @@ KINDS = list(SIZES)
 EXPLAINED = [kind for kind in KINDS if kind not in REFUSED]
 
 
-def made(kind: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerFast]:
+def made(kind):
     words = tiny.tokenizer(READS_AS.get(kind, "bert"))
     names = {0: "no", 1: "yes"}
     tokens = {"vocab_size": len(words), "pad_token_id": words.pad_token_id}
     if kind == "t5":
         tokens["eos_token_id"] = words.sep_token_id
-    settings: Any = transformers.CONFIG_MAPPING[kind](
+    settings = transformers.CONFIG_MAPPING[kind](
         **tokens, **SIZES[kind], id2label=names, label2id={name: index for index, name in names.items()}
     )
     with torch.inference_mode(False), torch.random.fork_rng():
         torch.manual_seed(0)
-        model: Any = transformers.AutoModelForSequenceClassification.from_config(settings).eval()
+        model = transformers.AutoModelForSequenceClassification.from_config(settings).eval()
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() > 1:
@@ -99,27 +93,27 @@ def made(kind: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrain
 
 
 @functools.cache
-def classifier(kind: str) -> TransformerPredictor:
+def classifier(kind):
     return TransformerPredictor(*made(kind), ComputeOptions(device="cpu"), kind)
 
 
-def untrained() -> list[str]:
+def untrained():
     """Methods that explain without training."""
     return [*tiny.UNTRAINED, *(info.name for info in known_infos() if info.ready)]
 
 
-def scores(of: TransformerPredictor, name: str, texts: list[str], targets: list[int]) -> list[Any]:
-    method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+def scores(of, name, texts, targets):
+    method = tiny.quick(name)
     return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
 
-def assert_close(actual: Any, expected: Any, within: float = 1e-4) -> None:
+def assert_close(actual, expected, within=1e-4):
     expected = np.asarray(expected)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=within * max(0.1, float(np.abs(expected).max())))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_explains_or_says_why_not(kind: str) -> None:
+def test_every_method_explains_or_says_why_not(kind):
     assert ARCHITECTURES.get(kind) is None or ARCHITECTURES[kind].attention is None
     of = classifier(kind)
     for name in untrained():
@@ -127,37 +121,35 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
             actual = scores(of, name, TEXTS, TARGETS)
             assert all(len(row) and np.isfinite(row).all() for row in actual), name
             continue
-        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        method = tiny.quick(name)
         said = complaint(lambda method=method: method.explain(of, TEXTS), f"'{kind}' model")
         assert said.startswith(name)
         assert name not in AT_WORDS - {"consensus"} or REFUSED[kind] in said
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_s_scores_do_not_depend_on_the_others_in_its_batch(kind: str) -> None:
+def test_a_text_s_scores_do_not_depend_on_the_others_in_its_batch(kind):
     of = classifier(kind)
-    alone = np.concatenate([of.predict_proba(of.encode([text])) for text in TEXTS])
-    np.testing.assert_allclose(of.predict_proba(of.encode(TEXTS)), alone, atol=1e-5)
+    alone = np.concatenate([of.predict_proba([text]) for text in TEXTS])
+    np.testing.assert_allclose(of.predict_proba(TEXTS), alone, atol=1e-5)
     for name in ("occlusion", *(() if kind in REFUSED else ("input_x_gradient", "integrated_gradients"))):
         together = scores(of, name, TEXTS, TARGETS)
         for row, text, target in zip(together, TEXTS, TARGETS, strict=True):
             assert_close(row, scores(of, name, [text], [target])[0])
 
 
-def test_only_models_that_see_padding_are_asked_without() -> None:
+def test_only_models_that_see_padding_are_asked_without():
     assert {kind for kind in KINDS if classifier(kind).same_length} == set(SEES_PADDING)
-    assert not tiny.classifier("bert").same_length
+    assert not tiny.classifier().same_length
 
 
 @pytest.mark.parametrize("kind", SEES_PADDING)
-def test_no_batch_of_a_training_is_padded_where_padding_shows(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_batch_of_a_training_is_padded_where_padding_shows(kind, tmp_path, monkeypatch):
     """AML's texts go through such a classifier without padding, too."""
     of = classifier(kind)
-    lengths: list[set[int]] = []
+    lengths = []
 
-    def batch(encodings: Any) -> Batch:
+    def batch(encodings):
         lengths.append({len(encoding) for encoding in encodings})
         return TransformerPredictor.batch(of, encodings)
 
@@ -172,7 +164,7 @@ NORMS = {"bloom": "transformer.word_embeddings_layernorm", "funnel": "funnel.emb
 
 
 @pytest.mark.parametrize("kind", EXPLAINED)
-def test_gradients_and_their_integral_by_hand(kind: str) -> None:
+def test_gradients_and_their_integral_by_hand(kind):
     of = classifier(kind)
     (encoding,) = of.encode(TEXTS[:1])
     here = encoding.positions
@@ -187,14 +179,12 @@ def test_gradients_and_their_integral_by_hand(kind: str) -> None:
     assert_close(scores(of, "integrated_gradients", TEXTS[:1], [1])[0], total[here])
 
 
-def at_embeddings(
-    of: TransformerPredictor, encoding: Encoding, share: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def at_embeddings(of, encoding, share):
     """Word embeddings e, (n, d), the logit's gradient at b + share (e - b), and b, with padding for the words.
 
     Behind the norm, where there is one right behind the table.
     """
-    model: Any = of.model
+    model = of.model
     inputs = of.batch([encoding]).model_inputs()
     ids = inputs.pop("input_ids")
     pad = torch.tensor([[of.pad_token_id]])
@@ -202,7 +192,8 @@ def at_embeddings(
     norm = model.get_submodule(NORMS[of.name]) if of.name in NORMS else torch.nn.Identity()
     with torch.no_grad():
         # Cloned: CTRL changes in place what it is given.
-        words, neutral = norm(table(ids)), norm(table(pad))
+        words = norm(table(ids))
+        neutral = norm(table(pad))
         start = torch.where(torch.tensor(encoding.special)[None, :, None], words, neutral)
     point = (start + share * (words - start)).requires_grad_()
     with torch.enable_grad():
@@ -221,41 +212,41 @@ def at_embeddings(
     return words[0], gradient[0], start[0]
 
 
-def encoder_decoder_logits(model: Any, ids: torch.Tensor, table: Any, point: torch.Tensor) -> torch.Tensor:
+def encoder_decoder_logits(model, ids, table, point):
     """Encoder and decoder called with embeddings, the decoder's one later; the head at the last end of the text."""
     first = {"bart": model.config.decoder_start_token_id, "mbart": int(ids[0, -1]), "t5": model.config.pad_token_id}
     start = table(torch.tensor([[first[model.config.model_type]]]))
     decoded = torch.cat([start, point[:, :-1]], dim=1)
     states = model.base_model(inputs_embeds=point, decoder_inputs_embeds=decoded)[0]
-    return model.classification_head(states[:, -1])  # type: ignore[no-any-return]
+    return model.classification_head(states[:, -1])
 
 
 @pytest.mark.parametrize("kind", ["bart", "xlnet", "data2vec-text", "bloom", "ibert"])
-def test_saved_and_explained_on_the_command_line(kind: str, tmp_path: Path) -> None:
+def test_saved_and_explained_on_the_command_line(kind, tmp_path):
     model, shared = made(kind)
     model.save_pretrained(tmp_path)
     words = copy.deepcopy(shared)
     words.model_max_length = int(1e30)  # as of tokenizers that say none
     words.save_pretrained(tmp_path)
     long = " ".join(["funny"] * 900)
-    done = CliRunner().invoke(app, ["explain", "--classifier", str(tmp_path), "--method", "random", "--json", long])
+    done = run("explain", "--classifier", str(tmp_path), "--method", "random", "--json", long)
     assert done.exit_code == 0, done.output
 
 
-def test_a_text_with_the_end_of_texts_in_it_is_refused() -> None:
+def test_a_text_with_the_end_of_texts_in_it_is_refused():
     of = classifier("bart")
     complaint(lambda: of.encode(["a film", "a </s> film"]), "text 2: holds the token", "'bart' model")
     tiny.classifier("roberta").encode(["a </s> film"])  # no head there looks for it
 
 
 @pytest.mark.parametrize("kind", ["bart", "funnel"])
-def test_states_of_all_layers(kind: str) -> None:
+def test_states_of_all_layers(kind):
     of = classifier(kind)
     encodings = of.encode(TEXTS)
     if kind == "funnel":  # its later layers see every other token
         complaint(lambda: aggregate_states(of, encodings), "a 'funnel' model gives no hidden states")
         return
-    model: Any = of.model
+    model = of.model
     with torch.inference_mode():
         output = model(**of.batch(encodings[:1]).model_inputs(), output_hidden_states=True)
     both = [*output.encoder_hidden_states[1:], *output.decoder_hidden_states[1:]]
@@ -263,10 +254,10 @@ def test_states_of_all_layers(kind: str) -> None:
     np.testing.assert_allclose(aggregate_states(of, encodings)[0], expected, atol=1e-5)
 
 
-def test_a_model_that_cannot_read_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_read_texts(monkeypatch):
     of = TransformerPredictor(*made("bloom"), ComputeOptions(device="cpu"), "mine")
 
-    def fail(*_: Any, **__: Any) -> None:
+    def fail(*_, **__):
         raise ValueError("Input language unknown")
 
     monkeypatch.setattr(of.model, "forward", fail)

@@ -1,7 +1,5 @@
 """Agreement of methods with each other: against scipy, and by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import spearmanr

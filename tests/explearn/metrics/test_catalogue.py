@@ -1,7 +1,5 @@
 """A metric is declared once, and everything else that knows it follows from its entry."""
 
-from __future__ import annotations
-
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE, compared_metrics
 from explearn.report.columns import metrics_of
@@ -29,8 +27,3 @@ def test_the_glossary_explains_every_column_once_and_fills_in_the_settings():
         if metric.explained_with and metric.group != "other":
             explaining = CATALOGUE[metric.explained_with]
             assert explaining.group == metric.group and not explaining.explained_with
-
-
-def test_times_and_memory_are_all_that_depends_on_the_machine():
-    actual = {name for name, metric in CATALOGUE.items() if metric.of_machine}
-    assert actual == {"throughput", "relative_throughput", "time", "peak_memory_mb", "training_seconds"}

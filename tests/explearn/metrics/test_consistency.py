@@ -1,7 +1,5 @@
 """Consistency: against scipy's Spearman, and what batches may not change."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
@@ -27,7 +25,8 @@ def test_explanations_are_padded_shares():
 def test_one_batch_is_scipys_rank_correlation_of_distances():
     states, scores = world()
     actual = one(states, scores, batch_size=12)
-    first, second = pdist(states), pdist(c.padded(scores))
+    first = pdist(states)
+    second = pdist(c.padded(scores))
     assert actual.figure == pytest.approx(spearmanr(first, second).statistic)
     assert actual.low < actual.figure < actual.high
 

@@ -1,7 +1,5 @@
 """All metrics of a task together."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -10,9 +8,7 @@ import numpy as np
 import pytest
 from fakes import FakeClassifier, attribution, encode, random_probability
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Example
-from explearn.evaluation import EvaluateOptions
+from explearn import DataError, EvaluateOptions, Example
 from explearn.evaluation import evaluate as evaluate_methods
 from explearn.lens import representations
 from explearn.metrics.params import EvaluateParams
@@ -23,7 +19,7 @@ PARAMS = EvaluateParams()
 RULES = {"threshold": "threshold", "chance": "positive_rate"}
 
 
-def example(i: str, text: str, label: str = "yes") -> Example:
+def example(i, text, label="yes"):
     return Example(id=i, words=tuple(text.split()), label=label, split="test", task="t")
 
 

@@ -1,7 +1,5 @@
 """Infidelity: captum's figures, and what sharing perturbed inputs may not change."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -15,10 +13,11 @@ WORDS = ("a", "fine", "film", "but", "long")
 
 def test_one_text_is_captums_normalised_infidelity():
     rng = np.random.default_rng(0)
-    encoding, scores = encode(WORDS), rng.normal(size=5)
+    encoding = encode(WORDS)
+    scores = rng.normal(size=5)
     masks = draw_masks(5, 12, rng)
 
-    def p_yes(gates: torch.Tensor) -> torch.Tensor:
+    def p_yes(gates):
         rows = [encoding.mask(np.flatnonzero(row.numpy() < 0.5), MASK) for row in gates]
         return torch.tensor([random_probability(row)[1] for row in rows])
 

@@ -1,14 +1,12 @@
 """Mosaics: whose words they are made of, and how much of an explanation stays with them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
 import pytest
 
 import explearn
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.metrics.mosaics import make_mosaics, mosaic_shares, own_share
 
 

@@ -1,20 +1,16 @@
 """Choosing words and counting agreement: values by hand, from scikit-learn, and from ERASER's own scorer."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
-from fakes import attribution
 from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.metrics import plausibility as p
 from explearn.metrics.importance import important_share
-from explearn.metrics.params import EvaluateParams
 
 REFERENCE = json.loads((ROOT / "tests" / "reference" / "metrics.json").read_text(encoding="utf-8"))["eraser_rationale"]
 OUTPUTS = REFERENCE["outputs"]
@@ -96,29 +92,11 @@ def test_important_words_by_hand():
     assert important_share([1, 1]) == 1
 
 
-def judged(texts, k=1):
-    """Measurements of (scores, chosen, marked) texts."""
-    attributions = [attribution(range(len(scores)), scores) for scores, _, _ in texts]
-    chosen, marked = ([np.asarray(text[i], dtype=bool) for text in texts] for i in (1, 2))
-    return p.plausibility(attributions, chosen, marked, [None] * len(texts), k, EvaluateParams())
-
-
-def test_equal_texts_leave_some_doubt():
-    same = [([0.9, 0.1, 0.2, 0.3], [1, 1, 0, 0], [1, 0, 1, 0])] * 5
-    actual = judged(same)
-    for name in ("f1", "f1_topk", "iou_f1", "auroc", "auprc"):
-        low, figure, high = actual[name].low, actual[name].figure, actual[name].high
-        assert low <= figure <= high and high - low == pytest.approx(1 - 0.025 ** (1 / 5)), name
-
-
-Key = tuple[str, str]
-
-
-def reference_spans() -> tuple[dict[Key, list[p.Span]], dict[Key, list[p.Span]], dict[Key, list[float]]]:
+def reference_spans():
     """(annotation, document) -> predicted spans, true spans, scores."""
-    true: dict[Key, list[p.Span]] = {}
-    predicted: dict[Key, list[p.Span]] = {}
-    scores: dict[Key, list[float]] = {}
+    true = {}
+    predicted = {}
+    scores = {}
     for annotation in REFERENCE["inputs"]["annotations"]:
         for group in annotation["evidences"]:
             for span in group:
@@ -137,14 +115,14 @@ PREDICTED, TRUE, SCORES = reference_spans()
 KEYS = sorted(PREDICTED | TRUE)
 
 
-def mask(spans: dict[Key, list[p.Span]], key: Key) -> np.ndarray:
+def mask(spans, key):
     words = np.zeros(len(REFERENCE["inputs"]["documents"][key[1]]), dtype=bool)
     for start, end in spans.get(key, []):
         words[start:end] = True
     return words
 
 
-def iou_f1(keys: list[Key], threshold: float = p.IOU_THRESHOLD) -> float:
+def iou_f1(keys, threshold=p.IOU_THRESHOLD):
     counts = p.span_counts([PREDICTED.get(k, []) for k in keys], [TRUE.get(k, []) for k in keys], threshold)
     return float(p.iou_f1(counts, np.ones((1, len(keys)), dtype=np.int64))[0])
 
@@ -156,7 +134,8 @@ def test_span_overlap_is_erasers_at_every_threshold(expected):
 
 @pytest.mark.parametrize("name", OUTPUTS["per_instance"])
 def test_every_annotation_is_erasers(name):
-    expected, keys = OUTPUTS["per_instance"][name], [k for k in KEYS if k[0] == name]
+    expected = OUTPUTS["per_instance"][name]
+    keys = [k for k in KEYS if k[0] == name]
     assert iou_f1(keys) == pytest.approx(expected["iou"][0]["macro"]["f1"], rel=1e-9)
     areas = [p.auprc_of_text(SCORES[k], mask(TRUE, k)) for k in keys]
     assert np.mean(areas) == pytest.approx(expected["soft"]["auprc"], rel=1e-9)

@@ -1,7 +1,5 @@
 """How many words a share is, and how they leave a text, by protocol."""
 
-from __future__ import annotations
-
 import pytest
 from fakes import MASK, encode
 

@@ -1,14 +1,11 @@
 """Files of attributions: what is known of a run comes back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from fakes import attribution
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.core.parquet import write_table
 from explearn.core.storage import ATTRIBUTION_SCHEMA
 from explearn.metrics.runs import Cost, MethodRun, read_run, write_run
@@ -27,7 +24,7 @@ RUN = MethodRun(
 
 
 @pytest.mark.parametrize("with_cost", [False, True])
-def test_a_run_comes_back(tmp_path: Path, with_cost: bool) -> None:
+def test_a_run_comes_back(tmp_path, with_cost):
     write_run(tmp_path / "run.parquet", RUN, with_cost=with_cost)
     actual = read_run(tmp_path / "run.parquet")
     assert [a.to_dict() for a in actual.attributions] == [a.to_dict() for a in RUN.attributions]
@@ -37,7 +34,7 @@ def test_a_run_comes_back(tmp_path: Path, with_cost: bool) -> None:
     assert read_run(tmp_path / "run.parquet", attributions=False).attributions == ()
 
 
-def test_without_its_cost_a_file_does_not_depend_on_the_machine(tmp_path: Path) -> None:
+def test_without_its_cost_a_file_does_not_depend_on_the_machine(tmp_path):
     write_run(tmp_path / "one.parquet", RUN)
     write_run(
         tmp_path / "two.parquet", replace(RUN, cost=Cost(texts=1, seconds=9.0, forward_seconds=9.0, peak_memory_mb=9.0))
@@ -45,12 +42,7 @@ def test_without_its_cost_a_file_does_not_depend_on_the_machine(tmp_path: Path) 
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_refused(tmp_path):
     write_table(tmp_path / "x.parquet", [], ATTRIBUTION_SCHEMA, {"method": "lime"})
     with pytest.raises(DataError, match=r"its description, field .classifier.: got none; expected a value"):
         read_run(tmp_path / "x.parquet")
-
-
-def test_figures_of_cost() -> None:
-    assert RUN.cost is not None
-    assert RUN.cost.figures() == {"throughput": 0.5, "relative_throughput": 0.25, "peak_memory_mb": None}

@@ -1,7 +1,5 @@
 """Sanity checks: captum's figures, scipy's, and methods that do and do not look at the model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
@@ -9,8 +7,7 @@ import torch
 from captum.metrics import sensitivity_max
 from scipy.stats import spearmanr
 
-from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.examples import Example
+from explearn import DataError, Example, UnsupportedError
 from explearn.methods.attention.explainers import RawAttention
 from explearn.methods.chance.random import Random
 from explearn.metrics import sanity as s
@@ -45,7 +42,7 @@ def test_max_sensitivity_is_captums():
     inputs = torch.tensor([[1.0, 2.0, -1.0]], dtype=torch.float64)
     noise = 0.1 * torch.rand(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
-    def explain(x: torch.Tensor) -> torch.Tensor:
+    def explain(x):
         return (x @ weight) * x
 
     expected = sensitivity_max(

@@ -1,11 +1,9 @@
 """Simulatability: students that explanations should, and should not, help."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from explearn.core.errors import DataError
+from explearn import DataError
 from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.simulatability import simulatability, to_simplex
 
@@ -16,10 +14,13 @@ def world(texts=60, words=16, dimensions=24):
     """One word of each text, of a few for each class, says its class; the others are drawn from many."""
     rng = np.random.default_rng(0)
     vocabulary = rng.normal(size=(200, dimensions))
-    embeddings, classes, telling = [], [], []
+    embeddings = []
+    classes = []
+    telling = []
     for number in range(texts):
         ids = rng.integers(10, 200, size=words - number % 3)
-        place, label = rng.integers(len(ids)), number % 2
+        place = rng.integers(len(ids))
+        label = number % 2
         ids[place] = 5 * label + rng.integers(5)
         embeddings.append(vocabulary[ids])
         classes.append(label)

@@ -1,7 +1,5 @@
 """Stability: L2E's levels, neighbours and overlap, by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

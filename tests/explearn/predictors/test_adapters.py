@@ -1,7 +1,5 @@
 """Adapters of peft: a folder of them is a classifier, and gives what the adapted model gives."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil
@@ -15,9 +13,7 @@ from rounding import tolerance
 from saying import complaint
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import ComputeOptions, TransformerPredictor, load_classifier
 
 peft = pytest.importorskip("peft")
 
@@ -115,7 +111,7 @@ def test_adapters_of_a_quantised_model(encoder, tmp_path):
     adapted(kind, "lora", base).save_pretrained(tmp_path / "adapters")
     of = load_classifier(tmp_path / "adapters", device="cpu", precision="int8")
     plain = load_classifier(tmp_path / "adapters", device="cpu")
-    probabilities, expected = (one.predict_proba(one.encode(tiny.TEXTS)) for one in (of, plain))
+    probabilities, expected = (one.predict_proba(tiny.TEXTS) for one in (of, plain))
     assert 0 < np.abs(probabilities - expected).max() < 0.2
     assert all(np.isfinite(one).all() for one in scores(of, "input_x_gradient"))
 
@@ -123,7 +119,7 @@ def test_adapters_of_a_quantised_model(encoder, tmp_path):
 class TestIsRefused:
     def saved(self, tmp_path):
         base = tmp_path / "base"
-        tiny.classifier("bert").save_pretrained(base)
+        tiny.classifier().save_pretrained(base)
         adapted("bert", "lora", base).save_pretrained(tmp_path / "adapters")
         return tmp_path / "adapters"
 

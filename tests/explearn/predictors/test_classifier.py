@@ -1,7 +1,5 @@
 """A classifier predicts as its model does, says what it cannot load, and is left as it was by whatever explains it."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
@@ -16,13 +14,17 @@ from rounding import assert_close
 from safetensors.torch import load_file, save_file
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DeviceError, ModelError, UnknownNameError
-from explearn.core.examples import Example
+from explearn import (
+    ComputeOptions,
+    DeviceError,
+    Example,
+    ModelError,
+    TransformerPredictor,
+    UnknownNameError,
+    load_classifier,
+)
 from explearn.predictors.architectures import max_length
 from explearn.predictors.loading import embedded_encoder, resolve_encoder
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 
@@ -55,22 +57,23 @@ class TestPrediction:
     @settings(max_examples=10)
     @given(order=st.permutations(range(len(TEXTS))), budget=st.integers(1, 400))
     def test_order_and_budget_change_nothing(self, order, budget):
-        of = tiny.make_classifier("bert", max_tokens=budget)
-        expected = tiny.classifier("bert").predict_proba(of.encode(TEXTS))
-        assert_close(of.predict_proba(of.encode([TEXTS[i] for i in order])), expected[order])
+        of = tiny.make_classifier(max_tokens=budget)
+        expected = tiny.classifier().predict_proba(of.encode(TEXTS))
+        assert_close(of.predict_proba([TEXTS[i] for i in order]), expected[order])
 
     def test_bf16_stays_near_fp32_and_fp16_needs_a_gpu(self):
-        of, encodings = tiny.classifier("bert", 3), tiny.classifier("bert", 3).encode(TEXTS)
+        of = tiny.classifier("bert", 3)
+        encodings = tiny.classifier("bert", 3).encode(TEXTS)
         half = tiny.make_classifier("bert", 3, precision="bf16")
         assert half.dtype is torch.bfloat16
         assert_close(half.predict_proba(encodings), of.predict_proba(encodings), torch.bfloat16, roundings=8)
         with pytest.raises(DeviceError, match="fp16' needs a GPU; on a CPU use fp32, bf16 or auto"):
-            tiny.make_classifier("bert", precision="fp16")
+            tiny.make_classifier(precision="fp16")
 
 
 class TestTexts:
     def test_a_text_a_pair_and_an_example_may_come_in_any_order(self):
-        of = tiny.classifier("bert")
+        of = tiny.classifier()
         pair = Example("p", ("slow",), "no", "test", "t", ("no", "refund"))
         single = Example("s", ("lazy", "dog"), "no", "test", "t")
         encodings = of.encode(["lazy dog", pair, ("slow", "no refund"), single])
@@ -79,7 +82,7 @@ class TestTexts:
         assert encodings[0].key == encodings[3].key and encodings[1].key == encodings[2].key
 
     def test_the_mask_token_or_else_the_unknown_token_stands_for_removed_pieces(self):
-        of = tiny.make_classifier("bert")
+        of = tiny.make_classifier()
         assert of.tokenizer.convert_ids_to_tokens(of.mask_token_id) == "[MASK]"
         of.tokenizer = transformers.PreTrainedTokenizerFast(
             tokenizer_object=tiny.tokenizer("bert").backend_tokenizer, unk_token="[UNK]", pad_token="[PAD]"
@@ -117,7 +120,7 @@ class TestFromPretrained:
         of = tiny.classifier(kind, 3)
         assert (loaded.labels, loaded.max_tokens, loaded.name) == (["bad", "fair", "good"], 64, str(tmp_path))
         assert loaded.encode(TEXTS) == of.encode(TEXTS)
-        assert_close(loaded.predict_proba(of.encode(TEXTS)), of.predict_proba(of.encode(TEXTS)))
+        assert_close(loaded.predict_proba(of.encode(TEXTS)), of.predict_proba(TEXTS))
         assert loaded.fingerprint == of.fingerprint
         config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
         assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
@@ -189,22 +192,22 @@ class TestFromPretrained:
         folder = tiny.save(tmp_path)
         with torch.inference_mode():
             of = load_classifier(folder, device="cpu")
-        (attribution,) = explearn.get_explainer("input_x_gradient").explain(of, ["the quick fox"])
-        (expected,) = explearn.get_explainer("input_x_gradient").explain(tiny.classifier("bert"), ["the quick fox"])
+        attribution = explearn.explain(of, "the quick fox", "input_x_gradient")
+        expected = explearn.explain(tiny.classifier(), "the quick fox", "input_x_gradient")
         assert_close(attribution.scores, expected.scores)
 
 
 def test_a_fingerprint_is_that_of_weights_buffers_and_labels():
-    expected = tiny.classifier("bert").fingerprint
+    expected = tiny.classifier().fingerprint
     changes = [
         lambda of: of.model.classifier.weight.data[0, 0].add_(1e-3),
         lambda of: of.model.bert.embeddings.LayerNorm.bias.data[3].fill_(7),
         lambda of: of.model.register_buffer("steps", torch.tensor(3)),
         lambda of: of.labels.reverse(),
     ]
-    assert tiny.make_classifier("bert").fingerprint == expected
+    assert tiny.make_classifier().fingerprint == expected
     for change in changes:
-        of = tiny.make_classifier("bert")
+        of = tiny.make_classifier()
         change(of)
         assert of.fingerprint != expected
 
@@ -225,7 +228,7 @@ def test_the_embedded_encoder_is_there_and_other_weights_are_refused():
 
 @pytest.mark.parametrize("charsmap", ("AAAA", "!!"))
 def test_a_tokenizer_whose_library_panics(charsmap, tmp_path):
-    tiny.classifier("bert").save_pretrained(tmp_path)
+    tiny.classifier().save_pretrained(tmp_path)
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": charsmap}
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")

@@ -1,7 +1,5 @@
 """Classification by completion: a generative model, a prompt and label words in the place of a classifier."""
 
-from __future__ import annotations
-
 import functools
 import json
 
@@ -11,20 +9,24 @@ import tiny
 import torch
 import transformers
 import yaml
+from cli_cases import run
 from rounding import assert_close
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn import (
+    ComputeOptions,
+    DataError,
+    ModelError,
+    ParamsError,
+    UnsupportedError,
+    load_classifier,
+)
 from explearn.methods.aml.paml import PAML
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 from explearn.predictors.heads.completion import COMPLETION_FILE
-from explearn.predictors.pretrained import load_classifier
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx import export_onnx
 from explearn_study.importing import import_classifier
@@ -128,7 +130,7 @@ def test_every_method_of_decoders_explains_or_refuses_by_name(kind, prompted):
     of = prompted(kind)
     headed = tiny.classifier(kind)
     for name in tiny.UNTRAINED:
-        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        method = tiny.quick(name)
         try:
             method.explain(headed, [])
         except UnsupportedError as error:
@@ -156,9 +158,9 @@ def test_long_texts_are_cut_and_the_prompt_is_not(prompted):
     (encoding,) = of.encode([long])
     assert len(encoding) == of.max_length
     assert read_back(of, encoding.input_ids).endswith("slow slow ! it was")
-    (attribution,) = explearn.get_explainer("occlusion").explain(of, [long])
+    attribution = explearn.explain(of, long, "occlusion")
     assert len(attribution.words) == 300 and 0 < attribution.unaligned < 300 and np.isnan(attribution.scores[-1])
-    (windowed,) = explearn.get_explainer("input_x_gradient").explain(of, [long], windows=40)
+    windowed = explearn.explain(of, long, "input_x_gradient", windows=40)
     assert windowed.windows > 1 and np.isfinite(windowed.scores).all()
 
 
@@ -175,7 +177,7 @@ def test_saved_and_loaded_it_is_the_same_classifier(kind, prompted, tmp_path):
     of.save_pretrained(tmp_path / "saved")
     again = load_classifier(tmp_path / "saved", device="cpu")
     assert again.fingerprint == of.fingerprint
-    np.testing.assert_array_equal(again.predict_proba(again.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
+    np.testing.assert_array_equal(again.predict_proba([TEXT]), of.predict_proba(of.encode([TEXT])))
     # Another prompt is another classifier.
     other = load_classifier(tmp_path / "saved", device="cpu", completion={**PROMPT, "instruction": ""})
     assert other.fingerprint != of.fingerprint
@@ -250,11 +252,11 @@ def test_the_command_line_takes_the_prompt_from_a_file(tmp_path):
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     (tmp_path / "prompt.yaml").write_text(yaml.safe_dump(PROMPT), encoding="utf-8")
     common = ["explain", "--device", "cpu", "--classifier", str(folder), "--json", "--method", "raw_attention", TEXT]
-    done = CliRunner().invoke(app, [*common, "--completion", str(tmp_path / "prompt.yaml")])
+    done = run(*common, "--completion", str(tmp_path / "prompt.yaml"))
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout)
     assert record["words"] == TEXT.split() and record["target"] in PROMPT["label_words"]
-    without = CliRunner().invoke(app, common)
+    without = run(*common)
     assert without.exit_code == 2 and "generative model without a classification head" in without.stderr
 
 
@@ -267,7 +269,7 @@ def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path):
     imported = load_classifier(tmp_path / "c", device="cpu")
     assert imported.labels == ["negative", "positive"]
     of = load_classifier(folder, device="cpu", completion=PROMPT)
-    np.testing.assert_array_equal(imported.predict_proba(imported.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
+    np.testing.assert_array_equal(imported.predict_proba([TEXT]), of.predict_proba(of.encode([TEXT])))
 
 
 def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):

@@ -1,7 +1,5 @@
 """Encodings without some words, and batches of encodings."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, normalizers
 
-from explearn.core.errors import ModelError
+from explearn import ModelError
 from explearn.core.words import Segment
 from explearn.predictors.batching import budget_batches
 from explearn.predictors.encoding import Encoding, collate, encode_texts

@@ -1,17 +1,14 @@
 """What is explained: a class rather than another, probabilities, and functions of the outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
+from cli_cases import run
 from rounding import assert_close
 from saying import complaint
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.errors import UnsupportedError
+from explearn import UnsupportedError
 
 
 def scores(of, name, target, **options):
@@ -36,7 +33,7 @@ def test_every_method_explains_a_versus_b_or_says_why_not():
     refusing = set()
     for name in tiny.UNTRAINED:
         try:
-            (attribution,) = explearn.get_explainer(name, **tiny.QUICK.get(name, {})).explain(contrast, [tiny.TEXTS[1]])
+            (attribution,) = tiny.quick(name).explain(contrast, [tiny.TEXTS[1]])
         except UnsupportedError as error:
             refusing.add(name)
             assert str(error).startswith(f"{name}: ")
@@ -48,9 +45,9 @@ def test_every_method_explains_a_versus_b_or_says_why_not():
 def test_the_explained_class_is_the_predicted_one_or_the_next_best():
     of = tiny.classifier("bert", 3)
     for text in tiny.TEXTS:
-        order = of.predict_proba(of.encode([text]))[0].argsort()[::-1]
+        order = of.predict_proba([text])[0].argsort()[::-1]
         first, second = (of.labels[i] for i in order[:2])
-        (attribution,) = explearn.get_explainer("attcat").explain(of.versus(first), [text])
+        attribution = explearn.explain(of.versus(first), text, "attcat")
         assert attribution.target == f"{second} versus {first}" and attribution.value is not None
         assert attribution.value < 0
 
@@ -58,14 +55,14 @@ def test_the_explained_class_is_the_predicted_one_or_the_next_best():
 def test_of_one_output_it_is_the_log_odds():
     of = tiny.make_classifier("bert", 1)
     contrast = of.versus("not rude")
-    p = of.predict_proba(of.encode(tiny.TEXTS))[:, 1]
+    p = of.predict_proba(tiny.TEXTS)[:, 1]
     values = contrast.logits(contrast.batch(contrast.encode(tiny.TEXTS))).detach()[:, 0]
     np.testing.assert_allclose(values, np.log(p / (1 - p)), atol=1e-4)
 
 
 def test_a_function_of_texts_has_it_too():
     of = explearn.FunctionPredictor(lambda texts: [[0.2, 0.8] if "fox" in t else [0.5, 0.5] for t in texts], ["a", "b"])
-    (attribution,) = explearn.get_explainer("occlusion").explain(of.versus("a"), ["the fox"])
+    attribution = explearn.explain(of.versus("a"), "the fox", "occlusion")
     assert attribution.target == "b versus a"
     np.testing.assert_allclose(attribution.scores, [0, np.log(4)], atol=1e-6)
 
@@ -74,7 +71,7 @@ def test_the_command_and_its_page_say_what_was_explained(tmp_path):
     tiny.classifier("bert", 3).save_pretrained(tmp_path / "c")
     page = tmp_path / "page.html"
     arguments = ["--classifier", str(tmp_path / "c"), "--versus", "fair", "--target", "good", "--out", str(page)]
-    assert CliRunner().invoke(app, ["explain", *arguments, "the quick fox"]).exit_code == 0
+    assert run("explain", *arguments, "the quick fox").exit_code == 0
     assert "good versus fair (value = " in page.read_text(encoding="utf-8")
 
 
@@ -84,7 +81,7 @@ class TestOtherOutputs:
         view = of.explaining("probability")
         for name in ("input_x_gradient", "occlusion"):
             assert_close(scores(view, name, "good"), scores(of, name, "good", output="probability"))
-        (attribution,) = explearn.get_explainer("gae").explain(view, ["a warm sequel"], ["good"])
+        attribution = explearn.explain(view, "a warm sequel", "gae", "good")
         assert attribution.target == "probability of good" and 0 < (attribution.value or 0) < 1
 
     def test_an_own_function_is_explained_by_its_name(self):

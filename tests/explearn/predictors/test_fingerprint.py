@@ -1,13 +1,9 @@
 """A fingerprint tells classifiers apart that say different things of a text, whatever in them differs."""
 
-from __future__ import annotations
-
 import tiny
 import torch
 
-from explearn.core.compute import ComputeOptions
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import ComputeOptions, TransformerPredictor, load_classifier
 
 
 def classifier(limit=tiny.POSITIONS - 2, lowercase=True, **config):

@@ -1,7 +1,5 @@
 """Weights by their hub name, from a cache laid out as the hub's client lays it out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from explearn.core.errors import ModelError
+from explearn import ModelError
 from explearn.predictors.finetune import load_encoder
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -1,7 +1,5 @@
 """Models that are large for the machine: weights kept as saved, and batches that shrink when memory is short."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np
@@ -10,11 +8,8 @@ import tiny
 import torch
 from rounding import tolerance
 
-import explearn
-from explearn.core.errors import UnsupportedError
-from explearn.predictors.batching import budget_batches, run_batches
-from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
+from explearn import TransformerPredictor, UnsupportedError, load_classifier
+from explearn.predictors.batching import run_batches
 
 
 class Owner:
@@ -25,20 +20,11 @@ class Owner:
 
 
 class TestBatchesThatShrink:
-    def test_are_those_of_the_budget_where_memory_suffices(self):
-        lengths, seen = [3, 9, 4, 4, 8, 1], []
-
-        def run(indices):
-            seen.append(indices)
-            return indices
-
-        assert run_batches(lengths, Owner(16), run) == [0, 1, 2, 3, 4, 5]
-        assert seen == list(budget_batches(lengths, 16))
-
     @pytest.mark.parametrize("share", (1, 3))
     def test_every_text_is_run_once_whatever_fails(self, share):
         lengths = [5, 7, 3, 8, 2, 6, 4, 4]
-        owner, failed = Owner(64 * share), 0
+        owner = Owner(64 * share)
+        failed = 0
 
         def run(indices):
             nonlocal failed
@@ -50,13 +36,6 @@ class TestBatchesThatShrink:
         assert run_batches(lengths, owner, run, share) == lengths
         assert failed == 2  # batches of 64 padded sub-tokens, then of 32; those of 16 go
         assert owner.max_tokens == 16 * share
-
-    def test_a_text_that_is_too_much_by_itself_is_told(self):
-        def run(indices):
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-        with pytest.raises(torch.OutOfMemoryError):
-            run_batches([5, 5], Owner(64), run)
 
 
 @pytest.fixture
@@ -79,13 +58,13 @@ def short_of_memory(monkeypatch):
 def test_running_out_of_memory_halves_the_budget_and_changes_no_result(method, short_of_memory, caplog):
     def answers(of):
         if method is None:
-            return of.predict_proba(of.encode(tiny.TEXTS))
-        attributions = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
+            return of.predict_proba(tiny.TEXTS)
+        attributions = tiny.quick(method).explain(of, tiny.TEXTS)
         return np.concatenate([a.scores for a in attributions])
 
-    expected = answers(tiny.make_classifier("bert", max_tokens=20))
+    expected = answers(tiny.make_classifier(max_tokens=20))
     assert not short_of_memory
-    of = tiny.make_classifier("bert", max_tokens=1024)
+    of = tiny.make_classifier(max_tokens=1024)
     with caplog.at_level(logging.WARNING):
         np.testing.assert_allclose(answers(of), expected, atol=tolerance())
     assert short_of_memory and of.max_tokens < min(short_of_memory)
@@ -108,7 +87,7 @@ class TestWeightsAsSaved:
         batch = kept.batch(kept.encode(tiny.TEXTS))
         with torch.inference_mode():
             assert kept.logits(batch).dtype == torch.float32
-        actual, expected = (of.predict_proba(of.encode(tiny.TEXTS)) for of in (kept, widened))
+        actual, expected = (of.predict_proba(tiny.TEXTS) for of in (kept, widened))
         np.testing.assert_allclose(actual, expected, atol=0.05)
 
     def test_every_method_gives_finite_scores_near_those_of_float32(self, kind, tmp_path):
@@ -116,7 +95,7 @@ class TestWeightsAsSaved:
         kept = load_classifier(folder, device="cpu", precision="saved")
         widened = load_classifier(folder, device="cpu")
         for name in tiny.UNTRAINED:
-            method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+            method = tiny.quick(name)
             try:
                 expected = method.explain(widened, [*tiny.TEXTS[:2]], [1, 0])
             except UnsupportedError:

@@ -1,21 +1,17 @@
 """Weights and logits that are not finite end in one sentence, and never replace what was there."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch
 from trained_cases import keep
 
-from explearn.core.errors import ModelError
+from explearn import ModelError, get_explainer, load_classifier
 from explearn.core.numeric_checks import check_weights
-from explearn.methods.registry import get_explainer
-from explearn.predictors.pretrained import load_classifier
 
 
 def spoiled(value=float("nan"), last=False):
     """A classifier with one bad weight; `last`: in its head alone, so that attention stays finite."""
-    of = tiny.make_classifier("bert")
+    of = tiny.make_classifier()
     parameter = of.model.classifier.weight if last else of.model.bert.embeddings.LayerNorm.weight
     parameter.data[0] = value
     return of

@@ -1,7 +1,5 @@
 """The padding of classifiers whose head reads the last token that is none."""
 
-from __future__ import annotations
-
 import copy
 import logging
 
@@ -13,10 +11,8 @@ import transformers
 from rounding import assert_close
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ModelError
+from explearn import ComputeOptions, ModelError, TransformerPredictor
 from explearn.predictors.architectures import reads_last
-from explearn.predictors.transformer import TransformerPredictor
 
 
 def classifier_of(kind, config_pad, **tokens):
@@ -60,7 +56,7 @@ def test_in_a_batch_the_head_reads_the_token_that_it_reads_alone(kind, config_pa
         of = classifier_of(kind, config_pad, pad_token=pad_token)
     assert [record.getMessage() for record in caplog.records] == said
     assert tiny.tokenizer(kind).pad_token == "<pad>"
-    assert_close(of.predict_proba(of.encode(tiny.TEXTS)), [alone(of, text) for text in tiny.TEXTS])
+    assert_close(of.predict_proba(tiny.TEXTS), [alone(of, text) for text in tiny.TEXTS])
 
 
 def test_a_padding_token_that_there_is_not():

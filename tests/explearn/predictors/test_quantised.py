@@ -1,7 +1,5 @@
 """Weights in 4 and 8 bits: what is quantised, that gradients pass, and that methods explain what is computed."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging
@@ -15,12 +13,9 @@ from rounding import tolerance
 from saying import complaint
 
 import explearn
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import UnsupportedError
+from explearn import ComputeOptions, TransformerPredictor, UnsupportedError, load_classifier
 from explearn.lens.perturb import randomised
-from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.quantised import dequantised, is_quantised
-from explearn.predictors.transformer import TransformerPredictor
 
 pytest.importorskip("bitsandbytes")
 pytest.importorskip("accelerate")
@@ -45,7 +40,7 @@ def plain_copy(of):
 
 
 def scores(of, name):
-    method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+    method = tiny.quick(name)
     return [a.scores for a in method.explain(of, [*tiny.TEXTS[:2]], [1, 0])]
 
 
@@ -65,7 +60,7 @@ class TestWhileLoading:
         assert any(map(is_quantised, again.model.modules()))
         assert again.fingerprint == of.fingerprint
         for one in (of, again):
-            assert np.array_equal(one.predict_proba(one.encode(tiny.TEXTS)), of.predict_proba(of.encode(tiny.TEXTS)))
+            assert np.array_equal(one.predict_proba(tiny.TEXTS), of.predict_proba(of.encode(tiny.TEXTS)))
 
     def test_gradients_are_the_same_before_and_after_a_prediction(self, folder, precision):
         of = load(folder, precision=precision)
@@ -119,7 +114,7 @@ def test_random_weights_take_the_place_of_quantised_ones(folder):
     drawn = randomised(of, 1)
     assert not any(map(is_quantised, drawn.model.modules()))
     probabilities = drawn.predict_proba(of.encode(tiny.TEXTS))
-    assert np.isfinite(probabilities).all() and not np.allclose(probabilities, of.predict_proba(of.encode(tiny.TEXTS)))
+    assert np.isfinite(probabilities).all() and not np.allclose(probabilities, of.predict_proba(tiny.TEXTS))
 
 
 def test_a_quantised_head_is_told(folder, tmp_path, caplog):
@@ -139,7 +134,7 @@ class TestIsRefused:
         complaint(lambda: load(tmp_path), "quantised by 'gptq'; expected bitsandbytes")
 
     def test_to_quantise_a_model_in_memory(self):
-        complaint(lambda: tiny.make_classifier("bert", precision="nf4"), "for a model in memory")
+        complaint(lambda: tiny.make_classifier(precision="nf4"), "for a model in memory")
 
     def test_to_divide_and_to_train(self, folder):
         call = lambda: load_classifier(folder, precision="nf4", device_map="auto")  # noqa: E731
@@ -149,7 +144,7 @@ class TestIsRefused:
 
 @pytest.mark.parametrize("bits", (4, 8))
 def test_plain_weights_that_are_called_quantised(bits, tmp_path):
-    tiny.classifier("bert").save_pretrained(tmp_path)
+    tiny.classifier().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", f"load_in_{bits}bit": True}
     (tmp_path / "config.json").write_text(json.dumps(config))

@@ -1,7 +1,5 @@
 """Explainers trained on one device and applied to the same classifier spread over two."""
 
-from __future__ import annotations
-
 import copy
 import functools
 
@@ -14,7 +12,7 @@ from pretend_devices import FIRST, SECOND, pretend_devices
 from rounding import tolerance
 from spread_cases import halves
 
-from explearn.core.compute import ComputeOptions
+from explearn import ComputeOptions, TransformerPredictor
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.consensus.explainer import Consensus
@@ -23,7 +21,6 @@ from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
-from explearn.predictors.transformer import TransformerPredictor
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 6}
 TEXTS = ["a warm funny sequel", "the quick brown fox"]

@@ -1,21 +1,16 @@
 """A model that classifies tokens: its classes, which word is explained, methods, metrics and pages."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
 import torch
 
 import explearn
+from explearn import Attribution, DataError, UnsupportedError, load_classifier
 from explearn.comparison.texts import TextColumns, given_texts
-from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, UnsupportedError
-from explearn.lens.attention import Attention, reduced_attention
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.heads.token_classification import TokenPredictor, read_positions
-from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.heads.token_classification import TokenPredictor
 
 TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
 KINDS = ("bert", "roberta", "llama")
@@ -29,7 +24,8 @@ def by_hand(tagger, text):
     model = tagger.model
     with torch.inference_mode():
         logits = model.model(**encoded).logits[0].tolist()
-    rows, start = [], 0
+    rows = []
+    start = 0
     for word in text.split():
         begin = text.index(word, start)
         start = begin + len(word)
@@ -66,15 +62,6 @@ class TestAnswers:
         loaded = load_classifier(tmp_path / "m", device="cpu")
         assert isinstance(loaded, TokenPredictor) and loaded.fingerprint == tagger.fingerprint
         np.testing.assert_allclose(loaded.predict_words(TEXT), tagger.predict_words(TEXT), atol=1e-6)
-
-    def test_attention_is_that_of_the_word(self, kind):
-        tagger = tiny.make_tagger(kind).at(3)
-        batch = tagger.batch(tagger.encode([TEXT, "lazy dog jumps over"]))
-        (row,) = reduced_attention(tagger, batch, Attention.row, [1])[1]
-        (matrix,) = reduced_attention(tagger, batch, Attention.matrix, [1])[1]
-        for text, encoding in enumerate(batch.encodings):
-            at = read_positions(encoding)[3]
-            torch.testing.assert_close(row[text], matrix[text, :, at].T, atol=1e-5, rtol=0)
 
 
 TAKE_APART = frozenset({"alti", "cam", "decompx", "full_lrp", "globenc", "lrp", "transformer_attribution"})

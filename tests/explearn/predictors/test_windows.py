@@ -1,15 +1,12 @@
 """Texts longer than the classifier reads: cut, or read through windows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.predictors.windows import cut, stretches
-from explearn.text.alignment import NO_WORD
+from explearn import DataError, ParamsError, UnsupportedError
+from explearn.predictors.windows import cut
 
 LONG = " ".join(tiny.TEXTS) * 3  # over twice the limit of the tiny classifiers
 PAIR = ("the fox sleeps", LONG)
@@ -35,19 +32,6 @@ class TestCutting:
         (whole,) = of.encode(["lazy dog"], whole=True)
         assert cut(whole, of.max_length, 5).windows == (whole,) == tuple(of.encode(["lazy dog"]))
 
-    def test_stretches_by_hand(self):
-        # Words of 1, 3, 1, 1, 2, 1 sub-tokens.
-        owners = np.array([0, 1, 1, 1, 2, 3, 4, 4, 5])
-        # Two on from 0 is inside word 1, so back to its start; two on from there still is, so on to word 2. The last
-        # one ends with the text and is as long as the others.
-        assert stretches(owners, 4, 2) == [(0, 4), (1, 5), (4, 8), (5, 9)]
-        # A stride longer than a stretch leaves no gap.
-        assert stretches(owners, 4, 9) == [(0, 4), (4, 8), (5, 9)]
-        # A word longer than a window is cut.
-        assert stretches(np.array([0, 0, 0, 0, 0]), 2, 2) == [(0, 2), (2, 4), (4, 5)]
-        # Without words, pieces are free.
-        assert stretches(np.full(5, NO_WORD), 3, 2) == [(0, 3), (2, 5)]
-
     def test_scores_are_weighted_by_the_distance_from_a_cut(self):
         of = tiny.classifier()
         (whole,) = of.encode(["a b c d e f"], whole=True)
@@ -69,14 +53,14 @@ class TestExplaining:
     @pytest.mark.parametrize("text", [LONG, PAIR], ids=["single", "pair"])
     def test_every_word_has_a_score(self, name, text):
         of = tiny.classifier("bert", 3)
-        (attribution,) = explearn.get_explainer(name).explain(of, [text], windows=20)
+        attribution = explearn.explain(of, text, name, windows=20)
         assert attribution.windows > 2 and attribution.unaligned == 0
         assert np.isfinite(attribution.scores).all() and len(attribution.scores) == len(attribution.words)
         assert attribution.token_scores.shape == (len(attribution.tokens),)
 
     def test_the_answer_is_the_mean_of_the_windows_answers(self):
         of = tiny.classifier("bert", 3)
-        (attribution,) = explearn.get_explainer("attcat").explain(of, [LONG], windows=20)
+        attribution = explearn.explain(of, LONG, "attcat", windows=20)
         windows = cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows
         mean = of.predict_proba(windows).mean(0)
         assert attribution.target == attribution.predicted == of.labels[int(mean.argmax())]

@@ -1,24 +1,18 @@
 """Zero-shot classification: labels given at call time to a model of natural-language inference or a generative one."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 import tiny
 import transformers
+from cli_cases import run
 from rounding import assert_close
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ExplearnError, UnsupportedError
-from explearn.core.examples import Example
+from explearn import ComputeOptions, DataError, Example, ExplearnError, UnsupportedError, load_classifier
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
-from explearn.predictors.pretrained import load_classifier
 from explearn_apps.onnx import export_onnx
 from explearn_apps.serve.engine import Engine
 from explearn_apps.serve.limits import Limits
@@ -71,11 +65,13 @@ def test_entailment_stands_against_what_is_called_contradiction(tmp_path):
 
 
 def test_every_kind_of_method_explains_the_words_of_the_text(nli):
-    classifier, pairs = load_classifier(nli, **GIVEN), load_classifier(nli, device="cpu")
-    text, label = "a warm funny sequel", "dog"
+    classifier = load_classifier(nli, **GIVEN)
+    pairs = load_classifier(nli, device="cpu")
+    text = "a warm funny sequel"
+    label = "dog"
     pair = (text, HYPOTHESIS.replace("{}", label))
     for name in (*SAME_AS_OF_A_PAIR, "integrated_gradients", "consensus", "lime", "solvex", "random"):
-        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        method = tiny.quick(name)
         (attribution,) = method.explain(classifier, [text], [label])
         assert (attribution.words, attribution.target) == (tuple(text.split()), label), name
         assert np.isfinite(attribution.scores).all(), name
@@ -101,7 +97,7 @@ def test_long_texts_leave_room_for_the_longest_hypothesis(nli):
     (encoding,) = classifier.encode([text])
     assert max(len(classifier.pairs([encoding], [label])[0]) for label in range(3)) == classifier.transformer.max_length
     for name in ("occlusion", "gradient"):
-        (attribution,) = explearn.get_explainer(name).explain(classifier, [text], windows=10)
+        attribution = explearn.explain(classifier, text, name, windows=10)
         assert attribution.windows > 1 and attribution.read.all(), name
 
 
@@ -182,12 +178,13 @@ def test_the_command_line_takes_candidate_labels(nli, tmp_path):
     labels = tmp_path / "labels.json"
     labels.write_text(json.dumps({"labels": LABELS, "hypothesis": HYPOTHESIS}), encoding="utf-8")
     common = ["--device", "cpu", "--classifier", nli, "--completion", str(labels)]
-    done = CliRunner().invoke(app, ["explain", *common, "--json", "--target", "dog", "a warm funny sequel"])
+    done = run("explain", *common, "--json", "--target", "dog", "a warm funny sequel")
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout.splitlines()[0])
     assert (record["target"], record["words"]) == ("dog", ["a", "warm", "funny", "sequel"])
-    texts, page = tmp_path / "texts.csv", tmp_path / "page.html"
+    texts = tmp_path / "texts.csv"
+    page = tmp_path / "page.html"
     texts.write_text("text,label\n" + "".join(f'"{text}",dog\n' for text in SHORT), encoding="utf-8")
     files = ["--texts", str(texts), "--labels", "label", "--out", str(page)]
-    done = CliRunner().invoke(app, ["compare", *common, *files, "--method", "gradient", "--method", "occlusion"])
+    done = run("compare", *common, *files, "--method", "gradient", "--method", "occlusion")
     assert done.exit_code == 0 and page.exists(), done.output

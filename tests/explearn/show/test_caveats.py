@@ -1,7 +1,5 @@
 """Caveats are those that the numbers support, and those that may change the verdict come first."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from task_reports import check, comparison, metrics, run, similarity, task
@@ -12,7 +10,7 @@ from explearn.report.columns import leaderboard
 from explearn.report.verdict import unranked_metrics
 
 
-def said(*tasks, **changes) -> str:
+def said(*tasks, **changes):
     names = dict.fromkeys(name for of in tasks for name in (*of.methods, *of.sanity.get("methods", {})))
     for of in tasks:
         names |= dict.fromkeys(name for test in of.comparisons.values() for name in test.methods)
@@ -90,7 +88,8 @@ def test_methods_and_figures_no_better_than_random_scores_are_named():
 
 
 def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():
-    shap, lift = metrics(completeness_error=0.09), metrics(completeness_error=0.3)
+    shap = metrics(completeness_error=0.09)
+    lift = metrics(completeness_error=0.3)
     text = said(task("films", {"shap": shap, "deep_lift": lift}))
     assert "Scores that do not add up: deep_lift (30%)." in text
     assert "add up" not in said(task("films", {"shap": shap}))

@@ -1,17 +1,15 @@
 """The HTML page: one file that fetches nothing and runs no script but its own, with all text from data as text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from html_pages import Page
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
 
 from explearn.report.page import draw, report_blocks
@@ -20,36 +18,8 @@ from explearn.show.html_page import render_html
 BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
 
 
-class Page(HTMLParser):
-    def __init__(self, source: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.text = ""
-        self._open: list[str] = []
-        self.feed(source)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "input", "img", "wbr"):
-            self._open.append(tag)
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_endtag(self, tag):
-        # Every element that opens is closed, in order.
-        assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        if self._open and self._open[-1] == "script":
-            self.scripts[-1] += data
-        elif "style" not in self._open:
-            self.text += data
-
-
 @pytest.fixture(scope="module")
-def source() -> str:
+def source():
     figures = {"marker": 0.5, "cam": 0.45}
     texts = [shown(f"a {HOSTILE} </script> film&amp;", [0, 1, 0, 1], figures, number=i) for i in range(2)]
     of = task(
@@ -69,14 +39,14 @@ def source() -> str:
 
 
 @pytest.fixture(scope="module")
-def page(source) -> Page:
+def page(source):
     return Page(source)
 
 
 def test_hostile_text_is_text(page):
     assert [tag for tag, _ in page.elements].count("script") == 1
     assert HOSTILE in page.text and f"Not checked: cam ({HOSTILE})" in page.text and "film&amp;" in page.text
-    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert not page.acts()
 
 
 def test_nothing_is_fetched_and_no_other_script_may_run(page, source):
@@ -84,11 +54,12 @@ def test_nothing_is_fetched_and_no_other_script_may_run(page, source):
     assert addresses and all(address.startswith(("#", "data:")) for address in addresses)
     assert not re.search(r"url\(|@import|https?://|//cdn", re.sub(r'"data:[^"]*"', "", source.split("<main")[0]))
     (policy,) = (a["content"] for t, a in page.elements if t == "meta" and "http-equiv" in a)
-    digest = base64.b64encode(hashlib.sha256(page.scripts[0].encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(page.texts["script"][0].encode()).digest()).decode()
     assert "default-src 'none'" in policy and f"script-src 'sha256-{digest}'" in policy
 
 
 def test_headings_labels_and_tables_are_whole(page):
+    assert page.unclosed == []
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in pairwise(levels))
     ids = [a["id"] for _, a in page.elements if "id" in a]

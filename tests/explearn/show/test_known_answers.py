@@ -1,7 +1,5 @@
 """The table of known answers."""
 
-from __future__ import annotations
-
 import numpy as np
 from task_reports import metrics, run, task
 
@@ -17,7 +15,7 @@ SHARES = {
 RUN = run(*METHODS, options={"marker_in_domain": {"protocol": "in_domain"}})
 
 
-def mosaics(name: str):
+def mosaics(name):
     figures = {method: metrics(mosaics_chance=0.48) for method in METHODS}
     return task(name, figures, by_text={"mosaics": SHARES})
 

@@ -1,7 +1,5 @@
 """Text from data comes out of the renderer as it went in, and acts as nothing else."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from task_reports import HOSTILE, attributed
 
-from explearn.core.examples import Example
+from explearn import Example
 from explearn.show.blocks import (
     Bullets,
     Cell,
@@ -45,9 +43,9 @@ texts = st.one_of(
 
 
 class _Page(HTMLParser):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(convert_charrefs=True)
-        self.tags: list[str] = []
+        self.tags = []
         self.text = ""
 
     def handle_starttag(self, tag, attrs):
@@ -63,14 +61,14 @@ class _Page(HTMLParser):
     handle_decl = handle_pi = unknown_decl = handle_comment
 
 
-def page(source: str) -> _Page:
+def page(source):
     parsed = _Page()
     parsed.feed(RENDERER.render(source))
     parsed.close()
     return parsed
 
 
-def one_line(text: str) -> str:
+def one_line(text):
     return re.sub(r"\s+", " ", text).strip()
 
 

@@ -1,28 +1,23 @@
 """What the folders of AML, IvRA and the consensus say of them in a report."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from task_reports import metrics, run, task
 
 from explearn.methods.aml.report import report as aml_report
 from explearn.methods.consensus.report import feature_weights
-from explearn.methods.consensus.report import report as consensus_report
 from explearn.methods.ivra.report import report as ivra_report
 from explearn.report.columns import used_marks
 from explearn.report.figures.style import svg
 from explearn.show.blocks import Fold, Paragraph, Picture, Table, walk
 
 
-def tables(blocks) -> list[Table]:
+def tables(blocks):
     return [block for block in walk(blocks) if isinstance(block, Table)]
 
 
 class TestAML:
-    def trained(self, trials=0) -> dict[str, Any]:
+    def trained(self, trials=0):
         """Of log-odds the smallest is best: epoch 1."""
         return {
             "metric": "log_odds",
@@ -69,15 +64,11 @@ def test_the_accuracy_of_a_method_s_own_classifier_stands_under_the_table():
 class TestConsensus:
     FEATURES = ("gae_z", "gae_rank", "gae_share", "mean_rank", "length")
 
-    def notes(self, first: float, intervals=True, features=FEATURES, signals=("gae",)):
+    def notes(self, first, intervals=True, features=FEATURES, signals=("gae",)):
         """Coefficients that rise by 0.1 from `first`, each with an interval of 0.5 to either side."""
         coefficients = {name: first + 0.1 * number for number, name in enumerate(features)}
         ends = {name: [value - 0.5, value + 0.5] for name, value in coefficients.items()} if intervals else {}
         return {"coefficients": coefficients, "intervals": ends, "signals": list(signals)}
-
-    def report(self, notes, facts=None, **changes):
-        methods = {name: metrics(0.5, auroc=0.75) for name in ("consensus", "words", "random")}
-        return consensus_report(facts or run(), [task(notes={"consensus": notes}, methods=methods, **changes)])
 
     def test_weights_are_means_over_the_tasks(self):
         weight = feature_weights([self.notes(1.0), self.notes(2.0)])["gae_rank"]

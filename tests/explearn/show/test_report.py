@@ -1,11 +1,8 @@
 """The report from hand-written results: its sections, its pages, and how what depends on the machine is parted."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +22,7 @@ from explearn_study.report.pages import render_markdown, select, write_report
 OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg"}
 
 
-def costs(f1: float, speed: float, slower: float):
+def costs(f1, speed, slower):
     return metrics(
         f1,
         throughput=100 * speed / slower,
@@ -47,17 +44,17 @@ def whole_run(slower=1.0, names=("films", "a$b$<c>")):
     return [task(name, methods, **changes) for name in names]
 
 
-def texts_of(table: Table) -> list[list[str]]:
+def texts_of(table):
     return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
 
 
-def written(folder: Path, slower: float = 1.0) -> dict[str, bytes]:
+def written(folder, slower=1.0):
     write_report(folder, run("marker", "rollout", "random", parameters="a: 1"), whole_run(slower))
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, bytes]:
+def files(tmp_path_factory):
     return written(tmp_path_factory.mktemp("report"))
 
 
@@ -68,7 +65,8 @@ def test_another_machine_changes_only_what_has_times(files, tmp_path):
 
 
 def test_the_pages_hold_what_they_are_for(files):
-    report, costs = files["report.md"].decode(), files["machine/costs.md"].decode()
+    report = files["report.md"].decode()
+    costs = files["machine/costs.md"].decode()
     trained = "Training, processor seconds ↓", "Less training:"
     for words in ("Texts per second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3.", *trained):
         assert words in costs and words not in report
@@ -91,7 +89,8 @@ def test_a_page_is_parted_by_blocks_and_columns():
         Heading("A"), Heading("B", 3), Paragraph("time", machine=True), Heading("C", 3), both,
         Heading("D"), Fold("more", [Paragraph("times", machine=True)]), Paragraph("page", page_only=True),
     ]  # fmt: skip
-    results, machine = render_markdown(select(blocks, machine=False)), render_markdown(select(blocks, machine=True))
+    results = render_markdown(select(blocks, machine=False))
+    machine = render_markdown(select(blocks, machine=True))
     assert results == "## A\n\n### C\n\n| Method | F1 |\n| ---: | ---: |\n| a | 0.5 |\n"
     assert "### B\n\ntime" in machine and "| Method | Time |" in machine and "times" in machine
     assert "page" not in results + machine and "### B" not in results
@@ -107,7 +106,8 @@ def test_a_classifier_that_learned_nothing_is_a_warning():
 class TestTables:
     def test_ranks_are_over_the_texts_of_all_tasks(self):
         """On 10 texts of each task marker is better; cam has no values on the second."""
-        better, worse = np.linspace(0.6, 0.8, 10), np.linspace(0.1, 0.3, 10)
+        better = np.linspace(0.6, 0.8, 10)
+        worse = np.linspace(0.1, 0.3, 10)
         methods = {"marker": metrics(0.7), "rollout": metrics(0.2)}
         name = CATALOGUE["f1_topk"].by_text
         first = task("a", methods, by_text={name: {"marker": better, "rollout": worse, "cam": worse}})
@@ -189,14 +189,14 @@ def test_versions_name_python_and_every_direct_dependency():
     assert {"python", "explearn", "dvc", "jinja2", "transformers"} <= names and "pytest" not in names
 
 
-def test_the_report_knows_neither_torch_nor_the_study() -> None:
+def test_the_report_knows_neither_torch_nor_the_study():
     heavy = ("torch", "transformers", "explearn_study", "explearn_apps")
     code = f"import sys, explearn.report.page; sys.exit(' '.join(set({heavy}) & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_table_as_csv_has_intervals_in_columns_of_their_own() -> None:
+def test_a_table_as_csv_has_intervals_in_columns_of_their_own():
     heads = [Column("Method", numeric=False), Column("F1 ↑"), Column("AUROC")]
     table = Table(
         heads, [["a, b", Cell("0.3", 1 / 3, "best", "0.1 to 0.5"), Cell("–")], [bold("c"), Cell("0", 0), "2"]]
@@ -208,7 +208,7 @@ def test_a_table_as_csv_has_intervals_in_columns_of_their_own() -> None:
     ]
 
 
-def test_points_of_pictures_say_their_values_escaped() -> None:
+def test_points_of_pictures_say_their_values_escaped():
     name = '<i>"&'
     run_of = run(methods={**run("cam").methods, name: run("cam").methods["cam"].model_copy(update={"name": name})})
     of = task("t", {"cam": metrics(0.25, 0.2, 0.3), name: metrics(0.5)})

@@ -1,7 +1,5 @@
 """The report's first page says what follows from the numbers, and no more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -62,7 +60,8 @@ class TestMeans:
         assert means(run("marker"), "f1", [*tasks, task("empty", {"marker": metrics(None)})])["marker"] == 0.4
 
     def test_tasks_whose_classifier_learned_nothing_do_not_count(self):
-        weak, good = task("films", classifier=WEAK), task("meals")
+        weak = task("films", classifier=WEAK)
+        good = task("meals")
         assert counted_tasks(run(), [weak, good]) == [good] and counted_tasks(run(), [weak]) == [weak]
         assert "films (accuracy 0.520, most frequent class 0.500)" in counting_sentence(run(), [weak, good])
         assert counting_sentence(run(), [good]) == ""
@@ -72,7 +71,7 @@ class TestMeans:
         ("accuracy", "majority", "weak"),
         [(0.61, 0.5, False), (0.59, 0.5, True), (0.98, 0.95, False), (0.97, 0.95, True), (0.7, 1.0, False)],
     )
-    def test_a_classifier_counts_that_avoids_half_of_the_errors(self, accuracy: float, majority: float, weak: bool):
+    def test_a_classifier_counts_that_avoids_half_of_the_errors(self, accuracy, majority, weak):
         of = task("films", classifier={"test": {"accuracy": accuracy, "majority_rate": majority}})
         assert (near_chance(run(), of) is not None) is weak
 
@@ -137,7 +136,7 @@ class TestVerdict:
         ("texts", "said"),
         [(4, "use lime or cam: F1"), (6, "use lime: F1 0.500 (undecided: cam)"), (7, "use lime: F1 0.500.")],
     )
-    def test_a_borderline_p_value_decides_nothing(self, texts: int, said: str):
+    def test_a_borderline_p_value_decides_nothing(self, texts, said):
         """If lime is ahead on all of n texts, p is 2^(1 - n): .125, .031 and .016."""
         gains = np.arange(1, texts + 1) / 100
         by_text = {CATALOGUE[MARKS].by_text: {"lime": 0.4 + gains, "cam": np.full(texts, 0.4)}}

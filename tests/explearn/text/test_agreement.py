@@ -1,43 +1,40 @@
-from __future__ import annotations
-
 import json
 
 import pytest
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Example, Rationale
+from explearn import DataError, Example, Rationale
 from explearn.text.agreement import agreement_metrics, krippendorff_alpha, mean_pairwise_f1
 
 
-def mask(text: str) -> tuple[bool, ...]:
+def mask(text):
     return tuple(m == "1" for m in text)
 
 
 class TestAlpha:
-    def test_two_annotators_by_hand(self) -> None:
+    def test_two_annotators_by_hand(self):
         # Four words, one disagreement. Eight ratings, 3 marked and 5 not: observed 2/8, expected 2*3*5/(8*7) = 30/56,
         # alpha = 1 - (1/4) / (30/56) = 16/30.
         assert krippendorff_alpha([[mask("1100"), mask("1000")]]) == pytest.approx(16 / 30)
 
-    def test_three_annotators_by_hand(self) -> None:
+    def test_three_annotators_by_hand(self):
         # Two words, 110 and 000 by three annotators. Six ratings, 2 marked and 4 not. Ordered pairs that differ:
         # 2*1*2 / (3-1) = 2 of 6; expected 2*2*4/(6*5) = 16/30; alpha = 1 - (2/6) / (16/30) = 6/16.
         assert krippendorff_alpha([[mask("10"), mask("10"), mask("00")]]) == pytest.approx(6 / 16)
 
-    def test_texts_of_one_annotator_say_nothing(self) -> None:
+    def test_texts_of_one_annotator_say_nothing(self):
         assert krippendorff_alpha([[mask("1100"), mask("1000")], [mask("1111")]]) == pytest.approx(16 / 30)
 
     @pytest.mark.parametrize("texts", [[], [[mask("10")]], [[mask("00"), mask("00")]], [[mask("11"), mask("11")]]])
-    def test_undefined_without_units_or_without_variety(self, texts: list[list[tuple[bool, ...]]]) -> None:
+    def test_undefined_without_units_or_without_variety(self, texts):
         assert krippendorff_alpha(texts) is None
 
 
 class TestPairwiseF1:
-    def test_mean_over_pairs_by_hand(self) -> None:
+    def test_mean_over_pairs_by_hand(self):
         # a-b: 2*1/(2+1) = 2/3; a-c: 0; b-c: 0.
         assert mean_pairwise_f1([[mask("110"), mask("100"), mask("001")]]) == pytest.approx(2 / 9)
 
-    def test_pairs_that_mark_nothing_are_left_out(self) -> None:
+    def test_pairs_that_mark_nothing_are_left_out(self):
         assert mean_pairwise_f1([[mask("00"), mask("00")], [mask("10"), mask("10")]]) == 1.0
         assert mean_pairwise_f1([[mask("00"), mask("00")]]) is None
 
@@ -57,7 +54,7 @@ RATIONALES = [
 
 
 class TestMetrics:
-    def test_figures_by_hand(self) -> None:
+    def test_figures_by_hand(self):
         metrics = agreement_metrics(RATIONALES, EXAMPLES, "train")
         # Merged at one half: t1 1100, t2 001, t3 11.
         assert metrics["mean_length"] == 1.5
@@ -80,7 +77,7 @@ class TestMetrics:
         assert metrics["kinds"] == {"human": 3, "llm": 1}
         assert metrics["marked_by"] == {"human": ["ana"], "llm": ["model"]}
 
-    def test_texts_without_a_marked_word_make_neither_k_nor_rate_smaller(self) -> None:
+    def test_texts_without_a_marked_word_make_neither_k_nor_rate_smaller(self):
         nothing = [
             Rationale("t4", "ana", "human", mask("00")),
             # Merged at one half of three annotators, no word of t2 is marked: each has one vote.
@@ -94,23 +91,23 @@ class TestMetrics:
         assert metrics["positive_rate_by_split"] == {"train": 0.5, "validation": None, "test": 1.0}
         assert metrics["texts"] == {"train": 2, "validation": 0, "test": 2}
 
-    def test_without_any_marked_word_there_is_no_k(self) -> None:
+    def test_without_any_marked_word_there_is_no_k(self):
         metrics = agreement_metrics([Rationale("t1", "ana", "human", mask("0000"))], EXAMPLES, "train")
         assert (metrics["mean_length"], metrics["positive_rate"]) == (None, None)
         assert metrics["texts"] == {"train": 1, "validation": 0, "test": 0}
 
-    def test_the_merge_share_is_a_choice(self) -> None:
+    def test_the_merge_share_is_a_choice(self):
         assert agreement_metrics(RATIONALES, EXAMPLES, "train", agreement=1.0)["mean_length"] == 1.0
 
-    def test_figures_are_plain_json(self) -> None:
+    def test_figures_are_plain_json(self):
         for rationales in (RATIONALES, []):
             json.dumps(agreement_metrics(rationales, EXAMPLES, "train"), allow_nan=False)
 
-    def test_crowds_are_not_listed_pair_by_pair(self) -> None:
+    def test_crowds_are_not_listed_pair_by_pair(self):
         crowd = [Rationale("t1", f"w{n}", "human", mask("1000")) for n in range(6)]  # 15 pairs
         assert agreement_metrics(crowd, EXAMPLES, "train")["alpha_by_pair"] == {}
 
-    def test_rationales_must_fit_the_examples(self) -> None:
+    def test_rationales_must_fit_the_examples(self):
         with pytest.raises(DataError, match="no example 't9'"):
             agreement_metrics([Rationale("t9", "ana", "human", mask("1"))], EXAMPLES, "train")
         with pytest.raises(DataError, match="has 1 entries; expected 4"):

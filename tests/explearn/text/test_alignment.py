@@ -1,14 +1,11 @@
 """Which word a sub-token belongs to, over arbitrary words and every kind of fast tokenizer."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from explearn.core.words import Span, word_spans
-from explearn.predictors.encoding import Encoding
+from explearn.core.words import word_spans
 from explearn.text.alignment import NO_WORD, align
 
 spaced = st.characters(exclude_categories=("Cs",), max_codepoint=0xDFF) | st.characters(
@@ -22,17 +19,17 @@ ascii_words = st.lists(st.text(st.characters(min_codepoint=33, max_codepoint=126
 gaps = st.text(st.sampled_from(" \t\n\u00a0\u3000"), min_size=1, max_size=3)
 
 
-def overlap(a: Span, b: Span) -> int:
+def overlap(a, b):
     return max(0, min(a[1], b[1]) - max(a[0], b[0]))
 
 
 class TestWords:
     @given(any_words, gaps)
-    def test_words_are_what_split_gives(self, words: list[str], gap: str) -> None:
+    def test_words_are_what_split_gives(self, words, gap):
         text = gap.join(["", *words, ""])
         assert [text[a:b] for a, b in word_spans(text)] == words == text.split()
 
-    def test_a_text_without_words(self) -> None:
+    def test_a_text_without_words(self):
         assert word_spans(" \t\n") == []
 
 
@@ -50,12 +47,13 @@ class TestAlign:
             ([(20, 22)], [NO_WORD]),  # behind the text
         ],
     )
-    def test_by_hand(self, offsets: list[Span], owners: list[int]) -> None:
+    def test_by_hand(self, offsets, owners):
         assert align(offsets, [(0, 4), (5, 9)]) == owners
 
     @given(st.data())
-    def test_a_piece_goes_to_the_word_it_shares_most_with(self, data: st.DataObject) -> None:
-        words, place = [], 0
+    def test_a_piece_goes_to_the_word_it_shares_most_with(self, data):
+        words = []
+        place = 0
         for _ in range(data.draw(st.integers(0, 5))):
             start = place + data.draw(st.integers(0, 2))
             place = start + data.draw(st.integers(1, 5))
@@ -71,11 +69,11 @@ class TestAlign:
                 assert owner == shared.index(max(shared))
 
 
-def encode(kind: str, text: str, pair: str | None = None) -> Encoding:
+def encode(kind, text, pair=None):
     return tiny.long_classifier(kind).encode([text if pair is None else (text, pair)])[0]
 
 
-def offsets_of(kind: str, text: str) -> list[Span]:
+def offsets_of(kind, text):
     encoded = tiny.tokenizer(kind, 2000)(text, return_offsets_mapping=True)
     return [tuple(span) for span in encoded["offset_mapping"]]
 
@@ -87,7 +85,7 @@ class TestTokenizers:
     @example(words=["e\u0301", "\u200b", "\U0001f468\u200d\U0001f469\u200d\U0001f467"], gap="  ")
     @example(words=["\u4e2d\u6587", "\ufb01n", "\u0130stanbul", "\u00df"], gap=" ")
     @example(words=["[SEP]", "<s>", "<mask>", "[MASK]", "</s>"], gap=" ")
-    def test_every_piece_overlaps_the_word_it_belongs_to(self, kind: str, words: list[str], gap: str) -> None:
+    def test_every_piece_overlaps_the_word_it_belongs_to(self, kind, words, gap):
         text = gap.join(words)
         encoding = encode(kind, text)
         spans = word_spans(text)
@@ -102,12 +100,12 @@ class TestTokenizers:
 
     @settings(max_examples=50)
     @given(words=ascii_words, gap=gaps)
-    def test_every_ascii_word_has_pieces(self, kind: str, words: list[str], gap: str) -> None:
+    def test_every_ascii_word_has_pieces(self, kind, words, gap):
         assert set(encode(kind, gap.join(words)).word_ids) - {NO_WORD} == set(range(len(words)))
 
     @settings(max_examples=25)
     @given(first=any_words, second=any_words)
-    def test_a_pair_is_its_two_texts_side_by_side(self, kind: str, first: list[str], second: list[str]) -> None:
+    def test_a_pair_is_its_two_texts_side_by_side(self, kind, first, second):
         """Words of the second segment are counted on from those of the first."""
         encoding = encode(kind, " ".join(first), " ".join(second))
         assert encoding.words == (*first, *second)
@@ -116,13 +114,13 @@ class TestTokenizers:
         expected += [w + len(first) for w in alone[1].word_ids if w != NO_WORD]
         assert [w for w in encoding.word_ids if w != NO_WORD] == expected
 
-    def test_special_tokens_belong_to_no_word(self, kind: str) -> None:
+    def test_special_tokens_belong_to_no_word(self, kind):
         for actual in (encode(kind, "quick fox"), encode(kind, "quick fox", "lazy dog")):
             assert actual.special[0]
             assert actual.special[-1]
             assert all(w == NO_WORD for w, special in zip(actual.word_ids, actual.special, strict=True) if special)
 
-    def test_a_character_of_many_pieces_is_one_word(self, kind: str) -> None:
+    def test_a_character_of_many_pieces_is_one_word(self, kind):
         encoding = encode(kind, "quick \U0001f468\u200d\U0001f469 fox")
         pieces = encoding.word_ids.count(1)
         # 11 UTF-8 bytes, none of which the byte-level vocabulary joins; elsewhere the emoji is unknown.
@@ -130,7 +128,7 @@ class TestTokenizers:
         assert set(encoding.word_ids) == {NO_WORD, 0, 1, 2}
 
 
-def test_a_word_that_the_tokenizer_removes_has_no_piece() -> None:
+def test_a_word_that_the_tokenizer_removes_has_no_piece():
     encoding = encode("bert", "quick \u200b fox")
     assert encoding.words == ("quick", "\u200b", "fox")
     assert set(encoding.word_ids) == {NO_WORD, 0, 2}
@@ -138,7 +136,7 @@ def test_a_word_that_the_tokenizer_removes_has_no_piece() -> None:
 
 class TestTruncation:
     @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-    def test_words_behind_the_limit_have_no_piece(self, kind: str) -> None:
+    def test_words_behind_the_limit_have_no_piece(self, kind):
         words = ["castle"] * 60
         of = tiny.classifier(kind)
         (encoding,) = of.encode([" ".join(words)])
@@ -148,8 +146,8 @@ class TestTruncation:
         assert kept == set(range(max(kept) + 1))
         assert 0 < max(kept) < 59
 
-    def test_of_a_pair_the_longer_segment_is_cut(self) -> None:
-        of = tiny.classifier("bert")
+    def test_of_a_pair_the_longer_segment_is_cut(self):
+        of = tiny.classifier()
         (encoding,) = of.encode([("fox " * 60, "lazy dog")])
         assert len(encoding) == of.max_length
         # 46 positions: [CLS], [SEP], [SEP], the pair's two words, 41 of the first segment's.

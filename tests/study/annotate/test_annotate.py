@@ -1,7 +1,5 @@
 """`explearn annotate run` and `calibrate`, from the command line to a server on loopback and back."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter
@@ -9,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 from annotate_cases import ANSWERS
-from chat_server import ChatServer, Reply, Request, answer_json
+from chat_server import ChatServer, Reply, answer_json
 from project_cases import KEY, TEXTS
 
 from explearn.predictors.llm.server import client
@@ -18,7 +16,7 @@ from explearn_study.annotate.llm.cache import read_answers
 BY_TEXT = {example.text: ANSWERS.get(example.id, ANSWERS["f-0"]) for example in TEXTS}
 
 
-def by_text(request: Request) -> Reply:
+def by_text(request):
     return Reply(BY_TEXT[request.text])
 
 
@@ -95,7 +93,7 @@ class TestRun:
         ]
 
     def test_answers_cut_short_are_asked_again_and_then_invalid(self, films):
-        def answer(request: Request) -> Reply:
+        def answer(request):
             whole = BY_TEXT[request.text]
             cut = request.text == TEXTS[0].text or request.attempt == 0
             return Reply(whole[: len(whole) // 2] if cut else whole, finish="length" if cut else "stop")
@@ -106,7 +104,7 @@ class TestRun:
         assert set(Counter(request.text for request in server.requests).values()) == {2}
 
     def test_a_text_that_the_server_refuses_is_not_asked_about_again(self, films):
-        def answer(request: Request) -> Reply:
+        def answer(request):
             return Reply(status=400, error="too long") if "mess" in request.text else by_text(request)
 
         with ChatServer(answer) as server:
@@ -133,7 +131,7 @@ class TestTrouble:
         assert all(asked[example.text] == 1 for example in TEXTS if example.id in kept)
 
     def test_texts_that_go_without_an_answer_are_named_and_asked_next_time(self, films):
-        def answer(request: Request) -> Reply:
+        def answer(request):
             return Reply(status=500, error="out of order") if "mess" in request.text else by_text(request)
 
         with ChatServer(answer) as server, patch.object(client, "ATTEMPTS", 2):
@@ -204,7 +202,7 @@ class TestDryRun:
     def test_the_bound_on_the_cost_holds(self, films):
         """A server that takes all it may: as many tokens as there are bytes, and the longest answer."""
 
-        def answer(request: Request) -> Reply:
+        def answer(request):
             sent = sum(len(message["content"].encode()) for message in request.body["messages"])
             return Reply(BY_TEXT[request.text], usage=(sent, request.body["max_tokens"]))
 

@@ -1,22 +1,15 @@
 """The file of answers: nothing lost, nothing doubled, whatever ends the process."""
 
-from __future__ import annotations
-
 import json
 import os
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Example
-from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
-
-EXAMPLE = Example("t-1", ("a", "warm", "film"), "positive", "train", "t")
+from explearn import DataError
+from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, read_answers
 
 
-def answer(number: int, content: str = "{}") -> CachedAnswer:
+def answer(number, content="{}"):
     return CachedAnswer(
         key=f"{number:064x}",
         model="m",
@@ -31,31 +24,19 @@ def answer(number: int, content: str = "{}") -> CachedAnswer:
     )
 
 
-def line(number: int) -> bytes:
+def line(number):
     return answer(number).model_dump_json().encode() + b"\n"
 
 
-def fill(path: Path, *answers: CachedAnswer):
+def fill(path, *answers):
     with AnswerCache(path) as cache:
         for item in answers:
             cache.append(item)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "annotations" / "t" / "answers.jsonl"
-
-
-def test_the_key_is_of_model_prompt_version_and_text():
-    key = answer_key("m", "v", EXAMPLE)
-    assert answer_key("m", "v", replace(EXAMPLE, id="other", label="negative")) == key
-    others = [
-        answer_key("n", "v", EXAMPLE),
-        answer_key("m", "w", EXAMPLE),
-        answer_key("m", "v", replace(EXAMPLE, words=("a", "warm"), pair=("film",))),
-        answer_key("m", "v", replace(EXAMPLE, words=("a", "warmfilm"))),
-    ]
-    assert len({key, *others}) == 5
 
 
 def test_answers_come_back_as_they_were(path):
@@ -93,7 +74,7 @@ def test_two_runs_at_once_are_refused(path):
 
 
 def test_a_full_disk_ends_in_one_sentence_and_tears_no_line(path, monkeypatch):
-    def full(_: int):
+    def full(_):
         raise OSError(28, "No space left on device")
 
     fill(path, answer(1))

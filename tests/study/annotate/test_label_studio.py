@@ -1,18 +1,14 @@
 """Exports of Label Studio, imported."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 from project_cases import TEXTS
 
 from explearn_study.annotate.people.label_studio import read_label_studio
 
 
-def task(text: str, *spans: tuple[int, int, str], **more: Any) -> dict[str, Any]:
-    def region(start: int, end: int, label: str) -> dict[str, Any]:
+def task(text, *spans, **more):
+    def region(start, end, label):
         # Offsets of the browser, in units of UTF-16.
         units = [len(text[:offset].encode("utf-16-le")) // 2 for offset in (start, end)]
         value = {"start": units[0], "end": units[1], "text": text[start:end], "labels": [label]}
@@ -23,16 +19,16 @@ def task(text: str, *spans: tuple[int, int, str], **more: Any) -> dict[str, Any]
     return {"id": 1, "data": {"text": text}, "annotations": [{"completed_by": 3, "result": [*regions, choice]}], **more}
 
 
-def at(text: str, *words: str) -> list[tuple[int, int, str]]:
+def at(text, *words):
     return [(text.index(word), text.index(word) + len(word), "EVIDENCE") for word in words]
 
 
-def write(path: Path, value: object) -> Path:
+def write(path, value):
     path.write_text(json.dumps(value), encoding="utf-8")
     return path
 
 
-def marks(path: Path, **options: Any) -> dict[tuple[str, str], str]:
+def marks(path, **options):
     rationales = read_label_studio(path, TEXTS, **options)
     return {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
 

@@ -1,26 +1,22 @@
 """From what a model wrote to words of the text."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 from chat_server import answer_json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.text.quotes import Alignment, Quote, align_quotes, quote_evidence
+from explearn.text.quotes import Quote, align_quotes, quote_evidence
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
 
 LABELS = ["negative", "positive"]
 
 
-def align(text: str, *quotes: str | tuple[str, int], threshold: float = 90.0) -> Alignment:
+def align(text, *quotes, threshold=90.0):
     given_quotes = [Quote(quote) if isinstance(quote, str) else Quote(*quote) for quote in quotes]
     return align_quotes(given_quotes, text.split(), threshold)
 
 
-def marked(alignment: Alignment) -> str:
+def marked(alignment):
     return "".join("1" if word else "0" for word in alignment.mask)
 
 
@@ -93,21 +89,11 @@ class TestAlignment:
 
     @given(st.lists(st.tuples(pieces, st.booleans()), min_size=1, max_size=12))
     def test_quotes_made_of_a_mask_give_the_mask_back(self, pairs):
-        words, mask = [word for word, _ in pairs], tuple(mark for _, mark in pairs)
+        words = [word for word, _ in pairs]
+        mask = tuple(mark for _, mark in pairs)
         actual = align_quotes([Quote(*quote) for quote in quote_evidence(words, mask)], words)
         assert actual.mask == mask
         assert (actual.insensitive, actual.fuzzy, actual.repeated, actual.hallucinated) == (0, 0, 0, ())
-
-    @pytest.mark.parametrize("task", ["reviews", "grammar", "civility", "topics"])
-    def test_the_corpus_s_marks_come_back_from_their_quotes(self, repository, task):
-        corpus = repository / "data" / "corpus"
-        texts = [json.loads(line) for line in (corpus / f"{task}.jsonl").open(encoding="utf-8")]
-        words = {text["id"]: text["words"] for text in texts}
-        marks = [json.loads(line) for line in (corpus / f"{task}.rationales.jsonl").open(encoding="utf-8")]
-        for row in marks[:200]:
-            mask = tuple(map(bool, row["rationale"]))
-            quotes = [Quote(*quote) for quote in quote_evidence(words[row["id"]], mask)]
-            assert align_quotes(quotes, words[row["id"]]).mask == mask
 
 
 GOOD = answer_json("positive", "warm", ("funny", 2), reason="It praises.")

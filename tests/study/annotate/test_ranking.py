@@ -1,16 +1,13 @@
 """`explearn annotate rank`: a language model's ranking of words becomes scores that the judge takes."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
-from chat_server import ChatServer, Reply, Request
-from project_cases import Project, example, make_project
+from chat_server import ChatServer, Reply
+from project_cases import example, make_project
 
+from explearn import Attribution
 from explearn.comparison.score_files import match_scores, read_scores
-from explearn.core.attribution import Attribution
 from explearn.metrics.runs import MethodRun, write_run
 
 TEXTS = [
@@ -27,7 +24,7 @@ RANKED = {
 }
 
 
-def by_text(request: Request) -> Reply:
+def by_text(request):
     label = request.body["response_format"]["json_schema"]["schema"]["properties"]["label"]["enum"][0]
     if (words := RANKED.get(request.text)) is None:
         return Reply('{"label": "' + label + '", "ranking": ["It", "i', finish="length")
@@ -35,7 +32,7 @@ def by_text(request: Request) -> Reply:
 
 
 @pytest.fixture
-def explained(tmp_path: Path) -> Project:
+def explained(tmp_path):
     project = make_project(tmp_path, "films", ("negative", "positive"), TEXTS)
     project.params(model="m")
     attributions = [

@@ -1,35 +1,26 @@
 """The stage rationalise with a language model, and the prompts that it asks with."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json
 import subprocess
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import typer
 import yaml
 from chat_server import ChatServer, Reply, answer_json
 from places import ROOT as REPOSITORY
-from project_cases import KEY, NATIVE, TEXTS, Project, mask
+from project_cases import KEY, NATIVE, TEXTS, mask
 from typer.testing import CliRunner
 
 from explearn.core.documents import read_json
-from explearn_study.annotate.llm.prompts import (
-    FOLDER,
-    BoundPrompt,
-    MarkedExample,
-    bind_prompt,
-    list_prompts,
-)
+from explearn_study.annotate.llm.prompts import FOLDER, MarkedExample, bind_prompt, list_prompts
 from explearn_study.example_files import read_rationales
 from explearn_study.sections import LLMParams
 
 
-def stage() -> typer.Typer:
+def stage():
     path = REPOSITORY / "stages" / "rationalise.py"
     spec = importlib.util.spec_from_file_location("stage_rationalise_alone", path)
     assert spec is not None and spec.loader is not None
@@ -42,7 +33,7 @@ def stage() -> typer.Typer:
 STAGE = stage()
 
 
-def run(project: Project, server: ChatServer | None = None, **environment: str) -> Any:
+def run(project, server=None, **environment):
     with contextlib.chdir(project.root):
         given = {**project.environment(server), "EXPLEARN_SEED": None, **environment}
         result = CliRunner().invoke(STAGE, ["--task", project.task], env=given)
@@ -50,19 +41,19 @@ def run(project: Project, server: ChatServer | None = None, **environment: str) 
     return result
 
 
-def succeed(project: Project, server: ChatServer | None = None, **environment: str):
+def succeed(project, server=None, **environment):
     result = run(project, server, **environment)
     assert result.exit_code == 0, result.output
 
 
-def outputs(project: Project) -> tuple[dict[tuple[str, str], str], dict[str, Any]]:
+def outputs(project):
     folder = project.root / "data" / "rationales"
     rationales = read_rationales(folder / "films.parquet")
     actual = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
     return actual, read_json(folder / "films.json")
 
 
-def first_word(request: Any) -> Reply:
+def first_word(request):
     label = next(e.label for e in TEXTS if e.text == request.text)
     return Reply(answer_json(label, request.text.split()[0]))
 
@@ -141,7 +132,7 @@ def test_dvc_sees_what_people_add_and_not_the_answers():
         assert done.returncode == ignored, name
 
 
-def bound(name: str = "evidence", shots: tuple[MarkedExample, ...] = (), **settings: Any) -> BoundPrompt:
+def bound(name="evidence", shots=(), **settings):
     return bind_prompt(name, "films", ["negative", "positive"], shots, LLMParams(**settings))
 
 

@@ -1,28 +1,23 @@
 """The page on which people mark words."""
 
-from __future__ import annotations
-
 import base64
 import html
 import re
 import shutil
 import subprocess
-from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from project_cases import TEXTS, mask
 from sheet_cases import HOSTILE
 
-from explearn.core.errors import ParamsError
-from explearn.core.examples import Rationale
+from explearn import ParamsError, Rationale
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Verdict
 
 
 class TestPage:
-    def written(self, path: Path, kind: Any, *sheet_rows: SheetRow) -> str:
+    def written(self, path, kind, *sheet_rows):
         write_new_sheet(path / "sheet.html", kind, "A <title>", sheet_rows)
         return (path / "sheet.html").read_text(encoding="utf-8")
 
@@ -94,7 +89,6 @@ def test_what_the_page_saves_is_read_back(tmp_path):
     command += [f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "s.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     encoded = re.search(r'<pre id="out">([^<]+)</pre>', done.stdout)
-    assert encoded is not None
     saved = unquote(base64.b64decode(encoded[1]).decode())
     (tmp_path / "saved.csv").write_text(saved, encoding="utf-8", newline="")
     actual = read_sheet(tmp_path / "saved.csv", HOSTILE, None)

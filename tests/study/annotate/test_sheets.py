@@ -1,24 +1,21 @@
 """What people fill in: sheets, exports of tools, and what becomes of it."""
 
-from __future__ import annotations
-
 import os
 import threading
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from chat_server import ChatServer, Reply, answer_json
-from project_cases import TEXTS, Project, mask
+from project_cases import TEXTS, mask
 from sheet_cases import HOSTILE, rows, write
 
-from explearn.core.examples import Rationale
+from explearn import Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Store
 
 
-def fill(path: Path, **changes: dict[str, str]) -> Path:
+def fill(path, **changes):
     """Fill in a table as a person would: id -> column -> value."""
     lines = rows(path)
     for row in lines:
@@ -50,7 +47,7 @@ ANSWERS = {
 
 
 @pytest.fixture
-def annotated(films: Project) -> Project:
+def annotated(films):
     """Three texts with a model's rationales; f-7 has the words of f-0."""
     with ChatServer(lambda request: Reply(ANSWERS.get(request.text, answer_json("positive")))) as server:
         films.succeed("run", server=server)
@@ -183,7 +180,7 @@ def test_imports_at_the_same_time_lose_nothing(tmp_path):
     store = Store(tmp_path)
     texts = TEXTS[:4]
 
-    def add(annotator: str):
+    def add(annotator):
         for text in texts:
             store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))], texts)
 

@@ -1,16 +1,13 @@
 """Sheets that ask people to predict the model, and what comes back."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from project_cases import Project, example, make_project
+from project_cases import example, make_project
 from sheet_cases import rows, write
 
-from explearn.core.attribution import Attribution
+from explearn import Attribution
 from explearn.core.documents import read_json
 from explearn.metrics.runs import MethodRun, write_run
 from explearn_study.annotate import command
@@ -20,7 +17,7 @@ WORDS = ("one two three four five six", "six five four three two one")
 TEXTS = [example(n, f"{WORDS[n % 2]} {n}", ("negative", "positive")[n % 2], "test") for n in range(8)]
 
 
-def attribution(number: int) -> Attribution:
+def attribution(number):
     """Scores rise from word to word; the model is wrong on f-2 and f-5."""
     item = TEXTS[number]
     predicted = {2: "positive", 5: "negative"}.get(number, item.label)
@@ -30,7 +27,7 @@ def attribution(number: int) -> Attribution:
 
 
 @pytest.fixture
-def predicted(tmp_path: Path) -> Project:
+def predicted(tmp_path):
     project = make_project(tmp_path, "films", ("negative", "positive"), TEXTS)
     path = tmp_path / "data" / "attributions" / "films" / "random.parquet"
     path.parent.mkdir(parents=True)
@@ -38,16 +35,16 @@ def predicted(tmp_path: Path) -> Project:
     return project
 
 
-def sheets(project: Project) -> list[Path]:
+def sheets(project):
     project.succeed("simulate", "--method", "random", "--out", project.root / "p.csv")
     return sorted(project.root.glob("p-*.csv"))
 
 
-def answer(path: Path, person: str, answers: dict[str, str]) -> Path:
+def answer(path, person, answers):
     return write(path, [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)])
 
 
-def explained(path: Path) -> set[str]:
+def explained(path):
     return {row["id"] for row in rows(path) if "1" in row["shown"].split()}
 
 

@@ -1,15 +1,12 @@
 """What annotation tools, people, prompts and servers send that cannot be used."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 import yaml
 from saying import complaint
 
-from explearn.core.examples import Example, Rationale
+from explearn import Example, Rationale
 from explearn_study.annotate.llm.prompts import bind_prompt
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import read_sheet
@@ -22,7 +19,7 @@ EXAMPLES = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("th
 REGION = {"start": 0, "end": 3, "text": "one", "labels": ["e"]}
 
 
-def studio(**change: Any) -> dict[str, Any]:
+def studio(**change):
     return {"data": {"text": "one two"}, "annotations": [{"result": [{"value": {**REGION, **change}}]}]}
 
 

@@ -1,11 +1,8 @@
 """Endpoints, replies and answers of language models that are not what was expected: a sentence each."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -15,7 +12,6 @@ from saying import check_sentence, complaint
 from explearn.predictors.llm.budget import Meter, parse_prices
 from explearn.predictors.llm.endpoint import Endpoint
 from explearn.predictors.llm.server import client
-from explearn.predictors.llm.server.client import ChatAnswer
 from explearn.predictors.llm.server.transport import MAX_REPLY_BYTES
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
 
@@ -36,7 +32,7 @@ ENDPOINTS = [
 ]
 
 
-def endpoint(**environment: str) -> Endpoint:
+def endpoint(**environment):
     return Endpoint.from_environment({f"EXPLEARN_LLM_{name}": value for name, value in environment.items()})
 
 
@@ -52,18 +48,18 @@ def test_prices(price):
     complaint(lambda: parse_prices([price]), "EXPLEARN_LLM_PRICES")
 
 
-async def ask(endpoint: Endpoint) -> ChatAnswer:
+async def ask(endpoint):
     async with client.ChatClient(endpoint, Meter()) as chat:
         return await chat.complete("m", [{"role": "user", "content": "x"}], {}, max_tokens=16, temperature=0)
 
 
-def answered(reply: Reply, **environment: str) -> ChatAnswer:
+def answered(reply, **environment):
     """Return what a client makes of a server's reply."""
     with ChatServer(lambda _: reply) as server, patch.object(client, "ATTEMPTS", 1):
         return asyncio.run(ask(endpoint(**{"BASE_URL": server.url, "API_KEY": KEY, **environment})))
 
 
-def protocol(**change: Any) -> bytes:
+def protocol(**change):
     message = {"role": "assistant", "content": "x"}
     return json.dumps({"id": "c", "choices": [{"message": message, "finish_reason": "stop"}], **change}).encode()
 

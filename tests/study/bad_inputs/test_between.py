@@ -1,7 +1,5 @@
 """Files between stages that were cut, edited or are another's: each is refused by file and field where it is read."""
 
-from __future__ import annotations
-
 import os
 
 import pyarrow as pa
@@ -11,7 +9,7 @@ import torch
 from saying import complaint
 from trained_cases import Kept, keep
 
-from explearn.core.attribution import Attribution
+from explearn import Attribution
 from explearn.core.parquet import METADATA_KEY, read_metadata
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions
 from explearn_study.example_files import read_examples, read_rationales

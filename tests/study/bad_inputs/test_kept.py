@@ -1,14 +1,11 @@
 """Files that an earlier run left and somebody damaged: scores, and manifests of pages."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+from cli_cases import run
 from saying import complaint
-from typer.testing import CliRunner
 
-from explearn.cli.app import app
 from explearn.comparison.score_files import read_scores
 from explearn.report.manifest import check_manifest
 
@@ -49,7 +46,7 @@ def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path):
     path = tmp_path / "page.json"
     names = {"parts": {"data": {"paths": [], "files": {"\x1b[2J": "x"}}}, "versions": {"\x1b[31m": "1"}}
     path.write_text(json.dumps({**MANIFEST, **names}), encoding="utf-8")
-    result = CliRunner().invoke(app, ["verify", str(path)])
+    result = run("verify", str(path))
     assert result.exit_code == 1
     assert "\\x1b[2J is missing" in result.stdout and "\x1b" not in result.stdout
 

@@ -1,10 +1,5 @@
 """YAML documents that cannot be parameters or rules. What parameters must not say: tests/study/test_params.py."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from saying import complaint
 
@@ -37,7 +32,7 @@ def test_places_without_a_file(tmp_path):
         complaint(lambda path=path: load_params(path))
 
 
-def whole_numbers(schema: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def whole_numbers(schema, where):
     """Every whole number in a JSON schema, with its place."""
     if isinstance(schema, dict):
         if schema.get("type") == "integer" and "const" not in schema:

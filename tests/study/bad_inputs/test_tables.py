@@ -1,10 +1,6 @@
 """Tables of texts and of rationales, and the files between stages, that cannot be used."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +11,7 @@ from explearn_study.sources import load_task
 from explearn_study.sources.params import SourceParams
 
 
-def jsonl(rows: list[dict[str, Any]]) -> bytes:
+def jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
@@ -25,16 +21,16 @@ GOOD = [{"id": str(i), "text": f"a warm film number {i}", "label": "no" if i % 2
 CUSTOM = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text"}}
 
 
-def load(folder: Path, **source: Any) -> Any:
+def load(folder, **source):
     return load_task("films", SourceParams.model_validate({**CUSTOM, **source}), folder, 13)
 
 
-def with_row(**change: Any) -> bytes:
+def with_row(**change):
     row = {**GOOD[3], **change}
     return jsonl([*GOOD[:3], {key: value for key, value in row.items() if value is not ...}, *GOOD[4:]])
 
 
-def with_line(line: bytes) -> bytes:
+def with_line(line):
     return jsonl(GOOD[:3]) + line + b"\n" + jsonl(GOOD[4:])
 
 
@@ -78,7 +74,7 @@ def test_csv(tmp_path, name):
     complaint(lambda: load(tmp_path), "films")
 
 
-def parquet(**columns: Any) -> pa.Table:
+def parquet(**columns):
     base = {key: [row[key] for row in GOOD] for key in GOOD[0]}
     return pa.table({key: value for key, value in {**base, **columns}.items() if value is not ...})
 

@@ -1,7 +1,5 @@
 """Figures of time and memory, apart from those that every machine gives."""
 
-from __future__ import annotations
-
 from explearn_study.report.costs import join_costs, split_costs
 
 ROW = {"f1": 0.5, "f1_low": None, "throughput": 12.5, "forward_passes": 3.0, "peak_memory_mb": None, "texts": 4}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 import yaml
@@ -22,7 +21,7 @@ from explearn_study.report.students import student_blocks
 from explearn_study.student_figures import COMPARED
 
 
-def params(adapters=("corpus", "corpus"), **changes) -> Params:
+def params(adapters=("corpus", "corpus"), **changes):
     tasks = ["films", "meals", "notes", "plays"][: len(adapters)]
     sources = {name: {"kind": "embedded", "adapter": adapter} for name, adapter in zip(tasks, adapters, strict=True)}
     return Params.model_validate({**MARKERS, "profile": "test", "tasks": tasks, "sources": sources, **changes})
@@ -31,14 +30,14 @@ def params(adapters=("corpus", "corpus"), **changes) -> Params:
 BASELINES = {"random": {}, "lime": {"options": {"samples": 12}}}
 
 
-def keys(document: object) -> Iterator[str]:
+def keys(document):
     if isinstance(document, dict):
         for key, value in document.items():
             yield key
             yield from keys(value)
 
 
-def cells(table: Table) -> list[list[str]]:
+def cells(table):
     return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
 
 
@@ -80,7 +79,7 @@ def test_metrics_and_costs_are_two_files(tmp_path):
 class TestPapers:
     EXPNET = ("sst2", "cola", "hatexplain")
 
-    def tables(self, of: Params, tasks) -> list[Table]:
+    def tables(self, of, tasks):
         return [block for block in paper_blocks(of, tasks) if isinstance(block, Table)]
 
     def test_a_table_is_shown_with_ours_only_where_its_data_sets_are(self):
@@ -129,7 +128,7 @@ class TestPapers:
 
 
 class TestStudents:
-    def document(self, task: str, teacher: str, p_value: float, student: float | None = 0.3) -> dict[str, Any]:
+    def document(self, task, teacher, p_value, student=0.3):
         figures = {
             "teacher": 0.2, "teacher_error": 0.01, "student": student, "student_error": 0.02, "random": 0.1,
             "both": 0.5, "p_value": p_value,
@@ -147,7 +146,7 @@ class TestStudents:
             "training": [10.0, 20.0],
         }
 
-    def tables(self, *documents: dict[str, Any], adapters=("sst2", "cola")) -> dict[str, Table]:
+    def tables(self, *documents, adapters=("sst2", "cola")):
         of = params(adapters, teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
         return {block.caption: block for block in student_blocks(of, documents) if isinstance(block, Table)}
 
@@ -201,7 +200,7 @@ class TestCurves:
         **{name: metrics(0.5 - 0.1 * i) for i, name in enumerate(("rollout", "lime", "cam", "random", "gae"))},
     }
 
-    def point(self, marks: int, value: float | None) -> dict[str, Any]:
+    def point(self, marks, value):
         low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
         ends = (("", value), ("_low", low), ("_high", high))
         return {"marks": marks, **{f"{name}{end}": v for name in ("f1_topk", "auroc", "f1") for end, v in ends}}

@@ -1,7 +1,5 @@
 """How the report says that methods rank otherwise on a classifier's twin."""
 
-from __future__ import annotations
-
 import task_reports
 
 from explearn_study.report.twin import twin_blocks

@@ -1,16 +1,12 @@
 """Each data set's row mapping, for rows as local files and as the hub have them. All texts are invented."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from adapter_cases import complaint, example, mapped, source
 
-from explearn.core.errors import UnknownNameError
+from explearn import UnknownNameError
 from explearn.core.words import segments_of
 from explearn.text.mapping import MappedRow
-from explearn_study.sources.adapters import ADAPTERS, TEXT_SETS, get_adapter
+from explearn_study.sources.adapters import get_adapter
 from explearn_study.sources.mapping import Dropped
 
 
@@ -101,7 +97,7 @@ class TestSquad:
 
 
 class TestCustom:
-    def row(self, values: dict[str, Any], columns: dict[str, str], **options: Any) -> MappedRow:
+    def row(self, values, columns, **options):
         return example("custom", values, columns=columns, **options)
 
     def test_text_and_label(self):
@@ -153,9 +149,3 @@ class TestRegistry:
     def test_an_unknown_adapter_brings_near_names(self):
         with pytest.raises(UnknownNameError, match="unknown adapter 'sst'; did you mean sst2"):
             get_adapter("task", source("sst"))
-
-    def test_labels_of_every_adapter_differ(self):
-        for name in {*TEXT_SETS, *ADAPTERS} - {"custom", "corpus"}:
-            labels = get_adapter("task", source(name)).labels
-            assert labels is not None
-            assert len(set(labels)) == len(labels) >= 2

@@ -1,20 +1,16 @@
 """Data sets of the hub, from a local stand-in."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from source_cases import complaint, counts, load, write
 
 
-def hub_text(column: str, labels: int, **more: Any) -> list[dict[str, Any]]:
+def hub_text(column, labels, **more):
     return [{column: f"text number {n}", "label": n % labels, **more} for n in range(12)]
 
 
-def hub_posts() -> list[dict[str, Any]]:
+def hub_posts():
     """Twelve posts: four normal, four offensive with two masks, four on which all annotators differ."""
     votes = ([1, 1, 1], [2, 2, 1], [0, 1, 2])
     return [
@@ -32,7 +28,7 @@ def hub_posts() -> list[dict[str, Any]]:
     ]
 
 
-def hub_questions() -> list[dict[str, Any]]:
+def hub_questions():
     """Twelve questions; the answer is the passage's last word."""
     return [
         {
@@ -61,7 +57,7 @@ HUB = {
 }
 
 
-def stand_in(folder: Path, adapter: str):
+def stand_in(folder, adapter):
     """A folder in the hub's layout: a Parquet file for each split."""
     content, splits = HUB[adapter]
     for number, split in enumerate(splits):

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
-from explearn.core.errors import ParamsError
-from explearn.core.examples import Example, Rationale
+from explearn import Example, ParamsError, Rationale
 from explearn_study.sources import SourceDataset
 from explearn_study.sources.neutral import add_neutral
 

@@ -1,13 +1,10 @@
 """Planted words decide the label, and are all that differs between a text's two copies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
-from explearn.core.errors import ParamsError
-from explearn.core.examples import Example, Rationale
+from explearn import Example, ParamsError, Rationale
 from explearn_study.sources import SourceDataset
 from explearn_study.sources.planted import CONTRASTS, PHRASES, PLANTS, WORDS, obeyed, plant_words
 
@@ -18,7 +15,7 @@ OWN = [Rationale("a1", "ana", "human", (False, True, False, True, False))]
 DATA = SourceDataset([*TRAIN, TEST], OWN, ["negative", "positive", "mixed"], {}, frozenset())
 
 
-def copies(plant: str) -> tuple[Example, Example, dict[str, list[str]]]:
+def copies(plant):
     """The two copies of the test text, and the marked words of each."""
     data = plant_words(DATA, plant, seed=3)
     words = {example.id: example.words for example in data.examples}

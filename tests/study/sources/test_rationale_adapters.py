@@ -1,18 +1,13 @@
 """Adapters of data sets that come with marked words."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from adapter_cases import example, mapped
 
-from explearn.text.mapping import MappedRow
 from explearn_study.sources.annotated import mask_of_phrase
 from explearn_study.sources.mapping import Dropped
 
 
-def post(*labels: str, masks: list[list[int]], words: str = "you utter turnip") -> dict[str, Any]:
+def post(*labels, masks, words="you utter turnip"):
     """A post as local files have it, by annotators 4, 5 and 6."""
     return {
         "id": "p-1",
@@ -27,7 +22,7 @@ def post(*labels: str, masks: list[list[int]], words: str = "you utter turnip") 
 NAMES = ("hatespeech", "normal", "offensive")
 
 
-def hub_post(*labels: str, masks: list[list[int]]) -> dict[str, Any]:
+def hub_post(*labels, masks):
     """The same post as the hub has it."""
     return {
         "id": "p-1",
@@ -102,7 +97,7 @@ class TestHateXplain:
 class TestMovieRationales:
     REVIEW = "it is a bad film , and a bad film is long ."
 
-    def row(self, *evidences: str, label: object = 0) -> MappedRow:
+    def row(self, *evidences, label=0):
         return example("movie_rationales", {"review": self.REVIEW, "label": label, "evidences": list(evidences)})
 
     def test_the_words_of_evidences_are_marked(self):

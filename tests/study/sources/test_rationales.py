@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Example, Rationale
+from explearn import DataError, Example, Rationale
 from explearn.core.words import lay_out
 from explearn.text.marks import mask_from_spans, parse_marked, parse_mask, spans_from_mask
 from explearn.text.rationales import merge_annotators
@@ -70,7 +66,8 @@ class TestMarkedText:
 
     @given(words_and_mask)
     def test_writing_and_reading_marks_gives_the_same_words_and_mask(self, pairs):
-        words, mask = tuple(w for w, _ in pairs), tuple(m for _, m in pairs)
+        words = tuple(w for w, _ in pairs)
+        mask = tuple(m for _, m in pairs)
         segment, marked = parse_marked(format_marked(words, mask), lay_out(words))
         assert (segment.words, marked) == (words, mask)
 
@@ -98,12 +95,12 @@ EXAMPLES = [
 ]
 
 
-def write_jsonl(path: Path, *rows: object) -> Path:
+def write_jsonl(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
-def read(path: Path, format: str = "mask", **options: object) -> list[Rationale]:
+def read(path, format="mask", **options):
     spec = RationaleFile.model_validate({"path": path.name, "format": format, "annotator": "ana", "kind": "human"})
     return import_rationales(path, spec, EXAMPLES, **options)
 
@@ -180,7 +177,7 @@ class TestImport:
             read(path, "marked")
 
 
-def rationales(*masks: str) -> list[Rationale]:
+def rationales(*masks):
     return [Rationale("t", f"a{n}", "human", tuple(m == "1" for m in mask)) for n, mask in enumerate(masks)]
 
 

@@ -1,11 +1,8 @@
 """Whole sources: files, folders, the embedded corpus, the hub's layout in a local folder. All texts are invented."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter
-from typing import Any
 
 import pytest
 from source_cases import complaint, counts, load, rows, source, write
@@ -58,7 +55,7 @@ class TestFiles:
         write(tmp_path / "b/mine.jsonl", content[::-1])
         params = source(max_examples={"train": 20}, balance=True)
 
-        def drawn(folder: str, seed: int) -> set[tuple[str, str]]:
+        def drawn(folder, seed):
             return {(e.id, e.split) for e in load_task("mine", params, tmp_path / folder, seed).examples}
 
         assert drawn("a", 1) == drawn("b", 1)
@@ -123,7 +120,7 @@ class TestBadInput:
         assert "no file for split 'test'; expected dev ending in .jsonl, .csv, .parquet, got train.jsonl" in message
 
 
-def corpus_row(number: int, split: str, label: str) -> dict[str, Any]:
+def corpus_row(number, split, label):
     return {
         "id": f"civility-{number}",
         "task": "civility",

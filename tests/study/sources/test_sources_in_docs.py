@@ -1,23 +1,20 @@
 """The examples of the documentation on sources, and the development data."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from source_cases import counts, load
 
 from explearn.text.agreement import agreement_metrics
-from explearn_study.params import Params, load_params
+from explearn_study.params import load_params
 from explearn_study.sections import RationaleFile
 from explearn_study.sources import load_task
 from explearn_study.sources.rationale_files import import_rationales
 
 
-def composed(root: Path, repository: Path, *overrides: str) -> Params:
+def composed(root, repository, *overrides):
     """The parameters that `dvc exp run` would write from the repository's conf/ and what lies in conf/ under `root`."""
     from dvc.utils.hydra import compose_and_dump
 

@@ -1,17 +1,15 @@
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.core.errors import DataError, ParamsError
+from explearn import DataError, ParamsError
 from explearn.core.seeds import hash_order
 from explearn_study.sources.splits import apportion, carve, subsample
 
 
-def labelled(**counts: int) -> dict[str, str]:
+def labelled(**counts):
     return {f"{label}{n}": label for label, count in counts.items() for n in range(count)}
 
 
@@ -66,7 +64,8 @@ class TestCarve:
         assert splits.keys() == labels.keys()
         assert {labels[text] for text, split in splits.items() if split == "train"} == set(labels.values())
         total = len(labels)
-        sizes, counts = Counter(splits.values()), Counter(labels.values())
+        sizes = Counter(splits.values())
+        counts = Counter(labels.values())
         assert sizes["validation"] == max(1, (total + 5) // 10)
         assert sizes["test"] == max(1, (2 * total + 5) // 10)
         if min(counts.values()) >= 10:  # far from the limits, shares are within one of the proportion
@@ -82,7 +81,7 @@ class TestCarve:
 
 
 class TestSubsample:
-    def drawn(self, texts: dict[str, str], limit: int | None, balance: bool) -> Counter[str]:
+    def drawn(self, texts, limit, balance):
         return Counter(texts[text] for text in subsample(texts, limit, balance, seed=7))
 
     def test_labels_keep_their_proportions(self):

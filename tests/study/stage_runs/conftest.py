@@ -1,7 +1,5 @@
 """A project in which every stage has run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -13,7 +11,7 @@ from filelock import FileLock
 from stage_cases import FROM_FEATURES, FROM_TEACHERS, FROM_TEXTS, LEARNED, METHODS, succeed, table, write_lines
 
 
-def run_all(folder: Path):
+def run_all(folder):
     """Every stage, on two tasks of a few texts."""
     for task in ("films", "meals"):
         for split, count in (("train", 24), ("validation", 8), ("test", 8)):
@@ -62,7 +60,7 @@ def run_all(folder: Path):
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A project in which every stage has run, made once for all processes of the tests. Tests leave it as it is."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -78,6 +76,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(finished: Path, tmp_path: Path) -> Path:
+def project(finished, tmp_path):
     """A copy to break."""
     return Path(shutil.copytree(finished, tmp_path / "project"))

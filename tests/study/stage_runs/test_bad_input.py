@@ -1,7 +1,5 @@
 """Bad input of stages: one sentence each, and earlier outputs stay as they were."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

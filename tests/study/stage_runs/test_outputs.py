@@ -1,30 +1,16 @@
 """What each stage writes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tiny
-from numpy.typing import NDArray
-from stage_cases import (
-    BASELINES,
-    LEARNED,
-    METHODS,
-    change_params,
-    complaint,
-    files,
-    succeed,
-)
-from typer.testing import CliRunner
+from cli_cases import run
+from stage_cases import BASELINES, LEARNED, METHODS, change_params, complaint, files, succeed
 
-from explearn.cli.app import app
 from explearn.core.documents import read_json
 from explearn.evaluation import compare_methods
 from explearn.metrics.registry import compared_metrics
@@ -35,11 +21,11 @@ pytestmark = pytest.mark.slow
 SIZES = {"train": 24, "validation": 8, "test": 8}
 
 
-def document(root: Path, name: str) -> Any:
+def document(root, name):
     return read_json(root / name)
 
 
-def report(root: Path) -> str:
+def report(root):
     return (root / "reports" / "report.md").read_text(encoding="utf-8")
 
 
@@ -154,7 +140,7 @@ class TestExplain:
         folder = project / "data" / "attributions" / "films"
         fingerprint = project / "data" / "code" / "methods" / "occlusion.txt"
 
-        def explained() -> set[str]:
+        def explained():
             """The files that the stage writes."""
             for path in folder.rglob("*.parquet"):
                 os.utime(path, ns=(0, 0))
@@ -174,7 +160,7 @@ class TestExplain:
         # What is no longer of the run goes.
         assert explained() == {"marker.parquet", "first_layer.parquet"} and not (folder / "rollout.parquet").exists()
 
-        def scores(name: str) -> list[NDArray[np.float32]]:
+        def scores(name):
             return [one.scores for one in read_run(folder / f"{name}.parquet").attributions]
 
         largest = scores("raw_attention")
@@ -293,7 +279,7 @@ class TestReport:
         for name in expected:
             (project / "reports" / name).unlink()
         with contextlib.chdir(project):
-            result = CliRunner().invoke(app, ["report"], env={"EXPLEARN_SEED": None})
+            result = run("report", EXPLEARN_SEED=None)
         assert result.exit_code == 0, result.output
         assert {name: (project / "reports" / name).read_bytes() for name in expected} == expected
 

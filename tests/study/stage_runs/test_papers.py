@@ -3,26 +3,22 @@
 All texts are invented.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from stage_cases import succeed
 
+from explearn import Rationale
 from explearn.core.documents import read_json
-from explearn.core.examples import Rationale
 from explearn_study.example_files import read_examples, read_rationales
-from explearn_study.params import Params, load_params
+from explearn_study.params import load_params
 from explearn_study.report.papers import published
 
 TEXTS = ("a dull and noisy film", "a warm and clever film")
 """By label; also those of the README's example, rows 0 and 2 as they come below."""
 
 
-def texts(part: str, count: int) -> list[dict[str, Any]]:
+def texts(part, count):
     """Rows as SST-2 has them: numbers for labels, and a running number. The hub's test part has no labels."""
     first = 1 if part == "validation" else 0  # of the labels, which alternate
     return [
@@ -35,7 +31,7 @@ def texts(part: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def put_hub(folder: Path):
+def put_hub(folder):
     """A stand-in for SST-2, named and laid out as on the hub: Parquet files that declare their classes."""
     import datasets
 
@@ -52,7 +48,7 @@ def put_hub(folder: Path):
         rows.to_parquet(folder / f"stanfordnlp/sst2/data/{part}-00000-of-00001.parquet")
 
 
-def put_rationales(folder: Path, repository: Path):
+def put_rationales(folder, repository):
     """The README's own example."""
     readme = (repository / "data/papers/README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"<!-- file: sst2/rationales.jsonl -->\n```json\n(.*?)```", readme, flags=re.DOTALL)
@@ -60,7 +56,7 @@ def put_rationales(folder: Path, repository: Path):
     (folder / "sst2/rationales.jsonl").write_text(example, encoding="utf-8")
 
 
-def compose(target: Path, repository: Path, *overrides: str, profile: str = "papers") -> Params:
+def compose(target, repository, *overrides, profile="papers"):
     """params.yaml as `dvc exp run -S profile=PROFILE` composes it."""
     from dvc.utils.hydra import compose_and_dump
 
@@ -70,7 +66,7 @@ def compose(target: Path, repository: Path, *overrides: str, profile: str = "pap
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
+def project(tmp_path_factory, repository):
     """A project after the stages prepare and rationalise of SST-2. Tests leave it as it is."""
     import datasets
 

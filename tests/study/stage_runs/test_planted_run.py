@@ -1,7 +1,5 @@
 """Known answers through the stages: mosaics of a task, and a task of planted words."""
 
-from __future__ import annotations
-
 import tiny
 import yaml
 from stage_cases import succeed, write_lines
@@ -12,7 +10,7 @@ from explearn_study.metric_files import read_by_text
 NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")
 
 
-def rows(split: str, count: int):
+def rows(split, count):
     """Short enough for four of them in a text."""
     for number in range(count):
         word, label = (("warm", "yes"), ("slow", "no"))[number % 2]

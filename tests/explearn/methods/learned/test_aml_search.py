@@ -1,9 +1,5 @@
 """The search for AML's settings."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -16,10 +12,10 @@ from explearn.methods.aml.weight_search import search
 
 class TestSearch:
     @staticmethod
-    def run(trials: int, calls: list[Weights]) -> Any:
+    def run(trials, calls):
         """The best weights are (1, 0, 0.5)."""
 
-        def objective(weights: Weights, report: Any) -> float:
+        def objective(weights, report):
             calls.append(weights)
             for epoch in range(1, 4):
                 value = -abs(weights.prediction - 1) - weights.size - abs(weights.inverse - 0.5) - 1 / epoch
@@ -28,20 +24,20 @@ class TestSearch:
 
         return search(objective, trials, Weights(0.5, 0.5, 0.5), seed=1)
 
-    def test_it_starts_with_the_given_weights_and_finds_better_ones(self) -> None:
-        calls: list[Weights] = []
+    def test_it_starts_with_the_given_weights_and_finds_better_ones(self):
+        calls = []
         best = self.run(25, calls)
         assert calls[0] == Weights(0.5, 0.5, 0.5)
         assert abs(best.prediction - 1) + best.size + abs(best.inverse - 0.5) < 0.9
         assert len(calls) == 25 and best in calls
 
-    def test_a_trial_that_diverges_is_pruned_and_the_search_goes_on(self) -> None:
-        def objective(weights: Weights, report: Any) -> float:
+    def test_a_trial_that_diverges_is_pruned_and_the_search_goes_on(self):
+        def objective(weights, report):
             if weights.prediction > limit:
                 raise DivergedError("too much")
             return weights.prediction
 
-        options: dict[str, Any] = {"first": Weights(0.5, 0.5, 0.5), "seed": 1}
+        options = {"first": Weights(0.5, 0.5, 0.5), "seed": 1}
         limit = 0.6
         best = search(objective, 12, **options)
         assert 0.5 <= best.prediction <= 0.6
@@ -49,12 +45,12 @@ class TestSearch:
         with pytest.raises(DivergedError, match="none of 3 trials was completed"):
             search(objective, 3, **options)
 
-    def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:
+    def test_paml_trains_with_the_weights_found(self, tmp_path):
         classifier = one_word_classifier()
         paml = PAML(**QUICK, trials=2)
-        found: list[Weights] = []
+        found = []
 
-        def search_and_note(*arguments: Any, **options: Any) -> Weights:
+        def search_and_note(*arguments, **options):
             found.append(search(*arguments, **options))
             return found[-1]
 

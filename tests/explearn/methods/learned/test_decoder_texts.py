@@ -4,8 +4,6 @@ The classifier is a GPT-2 whose tokenizer pads with its end-of-text token, which
 and a Llama whose tokenizer pads and cuts on the left.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -14,13 +12,11 @@ import pytest
 import tiny
 from learned_cases import all_trained, short_task
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
+from explearn import ComputeOptions, DataError, TransformerPredictor
 from explearn.methods.consensus.explainer import Consensus
-from explearn.predictors.transformer import TransformerPredictor
 
 LONG = " ".join(tiny.TEXTS) * 3
-CASES: dict[str, Any] = {
+CASES = {
     "one word": "fox",
     "no letters": "Ω≈ç√",
     "cut": LONG,
@@ -37,9 +33,9 @@ Trained = dict[str, tuple[Any, TransformerPredictor]]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
-def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(request, tmp_path_factory):
     """Each method, with the classifier that it explains."""
-    model: Any = tiny.model(request.param)
+    model = tiny.model(request.param)
     tokenizer = copy.deepcopy(tiny.tokenizer(request.param))
     if request.param == "gpt2":
         tokenizer.pad_token = tokenizer.unk_token = tokenizer.eos_token
@@ -52,7 +48,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("name", ["marker", "consensus", "reader", "ivra", "smat", "paml", "faml"])
-def test_each_text_is_explained_and_the_others_of_the_batch_change_nothing(name: str, trained: Trained) -> None:
+def test_each_text_is_explained_and_the_others_of_the_batch_change_nothing(name, trained):
     method, of = trained[name]
     texts = list(CASES.values())
     together = method.explain(of, texts)

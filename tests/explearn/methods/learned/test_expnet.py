@@ -1,10 +1,6 @@
 """ExpNet as published."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +9,9 @@ import torch
 from marker_cases import WIDTH, features, task
 from sklearn.metrics import roc_auc_score
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn import ComputeOptions, DataError, ParamsError, TransformerPredictor, UnsupportedError
 from explearn.lens.features import TokenFeatures, batch_features
 from explearn.methods.expnet.explainer import ExpNet, TokenExamples, focal_loss
-from explearn.predictors.transformer import TransformerPredictor
 
 FEATURES = ("full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention")
 
@@ -36,7 +30,7 @@ FEATURES = ("full", "task_to_token", "token_to_task", "hidden", "hidden_and_atte
         (-200.0, 1.0, 0.6 * 200),
     ],
 )
-def test_the_focal_loss_by_hand(logit: float, label: float, expected: float) -> None:
+def test_the_focal_loss_by_hand(logit, label, expected):
     logits = torch.tensor([logit], requires_grad=True)
     loss = focal_loss(logits, torch.tensor([label]))
     assert loss.tolist() == pytest.approx([expected], rel=1e-5, abs=1e-9)
@@ -44,7 +38,7 @@ def test_the_focal_loss_by_hand(logit: float, label: float, expected: float) -> 
     assert logits.grad is not None and torch.isfinite(logits.grad).all()
 
 
-def planted(texts: int, seed: int, width: int = 8) -> TokenExamples:
+def planted(texts, seed, width=8):
     """Twelve tokens a text; column 3 is large where there is evidence, the others are noise."""
     generator = torch.Generator().manual_seed(seed)
     labels = (torch.rand(texts * 12, generator=generator) < 0.3).float()
@@ -53,34 +47,37 @@ def planted(texts: int, seed: int, width: int = 8) -> TokenExamples:
     return TokenExamples(x, labels, np.full(texts, 12))
 
 
-def learned(data: list[TokenExamples], **options: Any) -> ExpNet:
+def learned(data, **options):
     marker = ExpNet(**options)
     marker._train(data, torch.device("cpu"), None)
     return marker
 
 
-def scores(marker: ExpNet, x: torch.Tensor) -> torch.Tensor:
+def scores(marker, x):
     return marker.score(TokenFeatures(x[None], None, torch.zeros(1, 2)))[0]
 
 
 class TestLearning:
-    def test_it_finds_the_column_that_marks_evidence(self) -> None:
-        marker, unseen = learned([planted(150, seed=1)], learning_rate=1e-2), planted(50, seed=2)
+    def test_it_finds_the_column_that_marks_evidence(self):
+        marker = learned([planted(150, seed=1)], learning_rate=1e-2)
+        unseen = planted(50, seed=2)
         probabilities = scores(marker, unseen.features)
         assert roc_auc_score(unseen.labels, probabilities) > 0.99
         assert ((probabilities >= marker.threshold) == unseen.labels.bool()).float().mean() > 0.98
         assert len(marker.losses) == 50 and marker.losses[-1] < marker.losses[0] / 4
 
-    def test_several_tasks_are_pooled_and_the_seed_decides(self) -> None:
-        one, other = planted(40, seed=1), planted(40, seed=2)
-        x, y = torch.cat([one.features, other.features]), torch.cat([one.labels, other.labels])
+    def test_several_tasks_are_pooled_and_the_seed_decides(self):
+        one = planted(40, seed=1)
+        other = planted(40, seed=2)
+        x = torch.cat([one.features, other.features])
+        y = torch.cat([one.labels, other.labels])
         together = learned([TokenExamples(x, y, np.full(80, 12))], epochs=2)
         assert torch.equal(scores(learned([one, other], epochs=2), x), scores(together, x))
         assert not torch.equal(scores(learned([one, other], epochs=2, seed=6), x), scores(together, x))
 
 
 class TestTrainingTokens:
-    def test_every_piece_of_a_marked_word_is_evidence(self) -> None:
+    def test_every_piece_of_a_marked_word_is_evidence(self):
         rows = [
             features("a", [0, 0, 1, -1, 2, 2, 2]),
             features("cut", [0, 1]),
@@ -97,7 +94,7 @@ class TestTrainingTokens:
             ExpNet().token_examples(rows[2:], masks, labels, tiny.HEADS)
 
     @pytest.mark.parametrize("chosen", FEATURES)
-    def test_each_variant_takes_its_columns_of_the_last_layer(self, chosen: Any) -> None:
+    def test_each_variant_takes_its_columns_of_the_last_layer(self, chosen):
         row = features("a", [0, 1, 2], hidden=True)
         tokens = ExpNet(features=chosen).token_examples([row], {"a": (1, 0, 0)}, {"a": "yes"}, tiny.HEADS)
         last = row.attention[:, WIDTH - 8 :]
@@ -112,12 +109,12 @@ class TestTrainingTokens:
         np.testing.assert_array_equal(tokens.features, expected)
 
 
-def sized(**config: int) -> TransformerPredictor:
+def sized(**config):
     return TransformerPredictor(tiny.model("bert", **config), tiny.tokenizer("bert"), ComputeOptions())
 
 
 class TestProtocols:
-    def test_the_held_out_task_changes_nothing(self) -> None:
+    def test_the_held_out_task_changes_nothing(self):
         others = [task(name="a"), task(14, name="b")]
         one = ExpNet(epochs=1).learn(task(name="mine", others=others))
         bare = ExpNet(epochs=1).learn(task(gold={}, name="mine", others=others))
@@ -125,11 +122,11 @@ class TestProtocols:
         assert one.losses == bare.losses
         assert one.encoder == {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
 
-    def test_a_single_task_cannot_be_left_out(self) -> None:
+    def test_a_single_task_cannot_be_left_out(self):
         with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
             ExpNet().learn(task(name="a"))
 
-    def test_tasks_of_two_architectures_do_not_mix(self) -> None:
+    def test_tasks_of_two_architectures_do_not_mix(self):
         fewer = sized(num_attention_heads=2)
         with pytest.raises(ParamsError, match=r"classifiers of 'a' .*heads 4.* and 'b' .*heads 2.* differ"):
             ExpNet().learn(task(others=[task(name="a"), task(of=fewer, name="b")]))
@@ -138,7 +135,7 @@ class TestProtocols:
 class TestExplaining:
     @pytest.mark.parametrize("chosen", FEATURES)
     @pytest.mark.parametrize("kind", ["bert", "roberta"])
-    def test_scores_are_the_network_s_output_on_the_features(self, kind: str, chosen: Any, tmp_path: Path) -> None:
+    def test_scores_are_the_network_s_output_on_the_features(self, kind, chosen, tmp_path):
         of = tiny.classifier(kind)
         marker = ExpNet(features=chosen)
         (row,) = task(1, of=of).features("train", hidden=True)[1]
@@ -147,19 +144,17 @@ class TestExplaining:
         marker.encoder = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
         marker.save_pretrained(tmp_path / "it")
         marker = ExpNet.from_pretrained(tmp_path / "it")
-        assert marker.network is not None
         texts = [*tiny.TEXTS, *tiny.PAIRS]
         for attribution, text in zip(marker.explain(of, texts), texts, strict=True):
             (encoding,) = of.encode([text])
             alone = batch_features(of, of.batch([encoding]), [2], hidden=True)
-            assert alone.hidden is not None
             x = marker._select(alone.attention[0], alone.hidden[0])[encoding.positions]
             np.testing.assert_allclose(attribution.token_scores, marker.network(x).squeeze(-1).sigmoid(), atol=1e-5)
             owners = np.array([encoding.word_ids[i] for i in encoding.positions])
             for word, score in enumerate(attribution.scores):
                 assert score == attribution.token_scores[owners == word].max()
 
-    def test_it_explains_classifiers_it_has_never_seen_of_the_same_shape(self) -> None:
+    def test_it_explains_classifiers_it_has_never_seen_of_the_same_shape(self):
         marker = ExpNet(protocol="in_domain", epochs=2).learn(task())
         for attribution in marker.explain(tiny.make_classifier("bert", 3, seed=7), tiny.TEXTS):
             assert ((attribution.scores > 0) & (attribution.scores < 1)).all()

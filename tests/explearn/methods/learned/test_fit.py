@@ -1,10 +1,6 @@
 """Every learned explainer learns from lists of texts by one `fit`."""
 
-from __future__ import annotations
-
 import functools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +9,9 @@ import torch
 from saying import complaint
 
 import explearn
-from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
+from explearn import DataError, ModelError, UnknownNameError, UnsupportedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.at2.explainer import AT2, ridge
-from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.chance.word_list import WordFacts, WordList
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
@@ -24,11 +19,10 @@ from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.testing import check_explainer
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
-METHODS: dict[str, tuple[type[LearnedExplainer], dict[str, Any]]] = {
+METHODS = {
     "marker": (Marker, {"epochs": 2, "protocol": "in_domain", "hidden": 5}),
     "expnet": (ExpNet, {"epochs": 2, "protocol": "in_domain"}),
     "reader": (Reader, {"samples": 4, "width": 16, "epochs": 2}),
@@ -47,21 +41,21 @@ MASK = [True, False, False, False, False]
 """In each text the first of five words is evidence."""
 
 
-def pairs(count: int = 8) -> list[tuple[str, str]]:
+def pairs(count=8):
     """Texts of five words, with the labels that the classifier gives them."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, size=5)) for _ in range(count)]
-    return list(zip(texts, tiny.classifier("bert").predict(texts), strict=True))
+    return list(zip(texts, tiny.classifier().predict(texts), strict=True))
 
 
-def make(name: str, **options: Any) -> LearnedExplainer:
+def make(name, **options):
     method, its_options = METHODS[name]
     return method(**its_options, **options)
 
 
-def fitted(name: str, of: TransformerPredictor | None = None, **options: Any) -> LearnedExplainer:
+def fitted(name, of=None, **options):
     explainer = make(name, **options)
-    assert explainer.fit(of or tiny.classifier("bert"), pairs(), [MASK] * 8, pairs(6)) is explainer
+    assert explainer.fit(of or tiny.classifier(), pairs(), [MASK] * 8, pairs(6)) is explainer
     return explainer
 
 
@@ -70,20 +64,21 @@ trained = functools.cache(fitted)
 
 @pytest.mark.parametrize("name", METHODS)
 class TestEveryMethod:
-    def test_it_is_saved_and_explains_as_before(self, name: str, tmp_path: Path) -> None:
+    def test_it_is_saved_and_explains_as_before(self, name, tmp_path):
         explainer = trained(name)
-        of = getattr(explainer, "classifier", None) or tiny.classifier("bert")
+        of = getattr(explainer, "classifier", None) or tiny.classifier()
         explainer.save_pretrained(tmp_path / name)
-        again: Any = explearn.load(tmp_path / name)
+        again = explearn.load(tmp_path / name)
         assert type(again) is type(explainer) and again.options == explainer.options
         for attribute in explainer.kept:
             assert getattr(again, attribute) == getattr(explainer, attribute)
         for a, b in zip(explainer.explain(of, tiny.TEXTS), again.explain(of, tiny.TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
 
-    def test_the_classifier_and_the_global_generator_stay_as_they_are(self, name: str, tmp_path: Path) -> None:
-        of = tiny.make_classifier("bert")
-        fingerprint, state = of.fingerprint, torch.get_rng_state()
+    def test_the_classifier_and_the_global_generator_stay_as_they_are(self, name, tmp_path):
+        of = tiny.make_classifier()
+        fingerprint = of.fingerprint
+        state = torch.get_rng_state()
         explainer = fitted(name, of)
         explainer.explain(getattr(explainer, "classifier", None) or of, tiny.TEXTS)
         explainer.save_pretrained(tmp_path / name)
@@ -94,22 +89,22 @@ class TestEveryMethod:
         assert tiny.hooks(of.model) == 0 and not of.model.training
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
 
-    def test_the_seed_alone_decides(self, name: str) -> None:
+    def test_the_seed_alone_decides(self, name):
         torch.randn(3)
         assert fitted(name).content_hash() == trained(name).content_hash()
         if not name.startswith("word_"):
             assert fitted(name, seed=6).content_hash() != trained(name).content_hash()
 
-    def test_untrained(self, name: str, tmp_path: Path) -> None:
+    def test_untrained(self, name, tmp_path):
         for call in (
-            lambda: make(name).explain(tiny.classifier("bert"), tiny.TEXTS),
+            lambda: make(name).explain(tiny.classifier(), tiny.TEXTS),
             lambda: make(name).save_pretrained(tmp_path / "it"),
         ):
             with pytest.raises(ModelError, match=f"this {name} is not trained"):
                 call()
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_file_that_is_missing_or_cut_short(self, name: str, tmp_path: Path) -> None:
+    def test_a_file_that_is_missing_or_cut_short(self, name, tmp_path):
         explainer = trained(name)
         explainer.save_pretrained(tmp_path / name)
         for file in ("config.json", explainer.weights_file):
@@ -122,14 +117,14 @@ class TestEveryMethod:
 
 
 @pytest.mark.parametrize("name", ["at2", "word_facts"])
-def test_it_is_as_every_method(name: str) -> None:
-    check_explainer(trained(name), classifier=tiny.classifier("bert"))
+def test_it_is_as_every_method(name):
+    check_explainer(trained(name), classifier=tiny.classifier())
 
 
 @pytest.mark.parametrize("name", BOUND)
-def test_another_classifier_is_refused(name: str) -> None:
+def test_another_classifier_is_refused(name):
     """But where a check of what explanations depend on asks for it."""
-    other = tiny.make_classifier("bert", seed=8)
+    other = tiny.make_classifier(seed=8)
     with pytest.raises(UnsupportedError, match=f"this {name} was trained for another classifier"):
         trained(name).explain(other, tiny.TEXTS)
     if name == "l2e":  # its student has another vocabulary
@@ -142,8 +137,8 @@ def test_another_classifier_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("method", "protocol"), [(Marker, "universal"), (Marker, "few_shot"), (ExpNet, "leave_one_task_out")]
 )
-def test_marker_learns_from_other_tasks(method: Any, protocol: str) -> None:
-    of = tiny.classifier("bert")
+def test_marker_learns_from_other_tasks(method, protocol):
+    of = tiny.classifier()
     others = {"one": (of, pairs(), [MASK] * 8), "other": (of, pairs(12), [MASK] * 12)}
     options = {"protocol": protocol, "epochs": 1}
     own = []
@@ -154,9 +149,9 @@ def test_marker_learns_from_other_tasks(method: Any, protocol: str) -> None:
     assert actual.trained_on == ["one", "other", *own]
 
 
-def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:
+def test_a_word_list_scores_words_by_how_often_they_were_marked():
     """12 words, 3 of them marked: r = 1/4. "fox" comes 3 times, 2 of them marked: (2 + r) / 4; "sea" never was."""
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     train = ["Fox, the dog", "fox a lazy dog", "the fox sleeps a dog", "the tide"]
     marks = [[True, False, False], [True, False, False, True], [False] * 5, None]
     (row,) = WordList().fit(of, train, marks).explain(of, ["sea FOX a dog!"])
@@ -165,11 +160,11 @@ def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:
         WordList().fit(of, train)
 
 
-def test_word_facts_are_length_place_and_stop_words_but_not_which_word_it_is() -> None:
+def test_word_facts_are_length_place_and_stop_words_but_not_which_word_it_is():
     rng = np.random.default_rng(0)
     texts = ["the " + " ".join(rng.permutation(["castle", "morning", "fox", "sea"])) for _ in range(12)]
     marks = [[len(word) > 3 for word in text.split()] for text in texts]
-    of = tiny.classifier("bert")
+    of = tiny.classifier()
     word_facts = WordFacts().fit(of, texts, marks)
     (row,) = word_facts.explain(of, ["the afternoon dog dog the"])
     assert row.scores.argmax() == 1 and word_facts.frequent == {"the", "castle", "morning", "fox", "sea"}
@@ -177,7 +172,7 @@ def test_word_facts_are_length_place_and_stop_words_but_not_which_word_it_is() -
     np.testing.assert_array_equal(row.scores, other.scores)
 
 
-def test_at2_finds_the_head_that_the_answers_follow() -> None:
+def test_at2_finds_the_head_that_the_answers_follow():
     """The answers are made to follow one head's attention; its coefficient is the only large one."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 6)) * [1, 5, 0.1, 1, 1, 0]
@@ -186,8 +181,8 @@ def test_at2_finds_the_head_that_the_answers_follow() -> None:
     np.testing.assert_allclose(theta, np.outer([0, 0, 1, 0, 0, 0], [1, -1]), atol=1e-3)
 
 
-def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:
-    task = ListedTask(tiny.classifier("bert"), pairs(), pairs(6), teachers={"occlusion": {"removal": "mask"}})
+def test_an_ensemble_teaches_with_the_mean_of_its_ranks():
+    task = ListedTask(tiny.classifier(), pairs(), pairs(6), teachers={"occlusion": {"removal": "mask"}})
     alone = task.lessons("occlusion")
     both = task.lessons("ensemble:occlusion,gradient")
     assert {split: len(rows) for split, rows in both.by_split.items()} == {"train": 8, "validation": 6}
@@ -195,10 +190,10 @@ def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:
     assert all(lesson.weights.min() > 0 and lesson.weights.max() <= 1 for lesson in both.by_split["train"])
 
 
-def test_examples_keep_their_ids_and_other_texts_are_numbered() -> None:
+def test_examples_keep_their_ids_and_other_texts_are_numbered():
     example = explearn.Example("mine", ("the", "fox"), "yes", "train", "toy")
     texts = [example, ("the dog", "no"), "the sea"]
-    actual = ListedTask(tiny.classifier("bert"), texts, gold=[None, [True, False], None])
+    actual = ListedTask(tiny.classifier(), texts, gold=[None, [True, False], None])
     assert [(row.id, row.label) for row in actual.examples()] == [("mine", "yes"), ("train-2", "no"), ("train-3", "")]
     assert actual.gold == {"train-2": [True, False]}
     assert actual.examples("validation") == actual.examples("test") == []
@@ -206,7 +201,7 @@ def test_examples_keep_their_ids_and_other_texts_are_numbered() -> None:
         actual.examples("dev")
 
 
-def test_labels_that_are_none_of_the_classifier_s_classes() -> None:
+def test_labels_that_are_none_of_the_classifier_s_classes():
     expected = r"the marked texts' labels \('good'\) are none of the classifier's classes \('no', 'yes'\)"
     with pytest.raises(DataError, match=expected):
-        make("marker").fit(tiny.classifier("bert"), [("fox sea", "good")], [[True, False]])
+        make("marker").fit(tiny.classifier(), [("fox sea", "good")], [[True, False]])

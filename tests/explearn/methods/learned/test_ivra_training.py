@@ -1,12 +1,8 @@
 """Training IvRA, what it refuses, and its files."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ import torch
 from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, trainer_of, undecided
 
 import explearn
-from explearn.core.errors import DataError, ModelError, UnsupportedError
+from explearn import DataError, ModelError, UnsupportedError, load_classifier
 from explearn.methods.ivra import objectives, training
 from explearn.methods.ivra.attention import size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
@@ -23,11 +19,10 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.listed_task import ListedTask
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.pretrained import load_classifier
 
 
 @pytest.fixture
-def learned() -> IvRA:
+def learned():
     return learned_once()
 
 
@@ -35,12 +30,11 @@ class TestTraining:
     @pytest.mark.parametrize(
         ("cls", "criterion"), [(IvRA, "sim"), (IvRA, "comp"), (IvRA, "suff"), (IvRA, "cons"), (SMaT, "comp")]
     )
-    def test_each_criterion_s_gradient_lowers_its_loss(
-        self, cls: Any, criterion: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_each_criterion_s_gradient_lowers_its_loss(self, cls, criterion, monkeypatch):
         monkeypatch.setattr(training, "CHOICE_WEIGHT", 0.6)
         monkeypatch.setattr(objectives, "PERCENTS", (50,))
-        classifier, rows = tiny.make_classifier(), examples("train", 8)
+        classifier = tiny.make_classifier()
+        rows = examples("train", 8)
         explainer = cls(criteria=[criterion])
         trainer = trainer_of(explainer.options, rows, classifier)
         trainer.module = explainer._sized(*size_of(classifier.model))
@@ -49,7 +43,7 @@ class TestTraining:
             trainer.simulatability.module = trainer.module
         optimiser = torch.optim.AdamW([*classifier.model.parameters(), *trainer.module.parameters()], lr=2e-3)
 
-        def losses() -> dict[str, torch.Tensor]:
+        def losses():
             # The same shares, and the same student with the same texts to learn from, in every step.
             trainer.generator.manual_seed(3)
             if trainer.simulatability is not None:
@@ -69,11 +63,11 @@ class TestTraining:
             optimiser.step()
         assert float(losses()[criterion].detach()) < 0.995 * first
 
-    def test_the_best_epoch_is_kept(self, learned: IvRA) -> None:
+    def test_the_best_epoch_is_kept(self, learned):
         """What is kept has the figures that the history says, on the validation texts, as the metrics give them."""
         (best,) = [entry for entry in learned.history if entry["best"]]
-        classifier, validation = learned.classifier, examples("validation", 16)
-        assert classifier is not None
+        classifier = learned.classifier
+        validation = examples("validation", 16)
         attributions = learned.explain(classifier, validation)
         encodings = {e.example_id: e for e in classifier.encode(validation)}
         means = faithfulness(classifier, encodings, {"ivra": attributions}, EvaluateParams())["ivra"].means()
@@ -93,14 +87,15 @@ class TestTraining:
             ([(1.0, {"a": -0.5}), (1.0, {"a": None}), (1.0, {"a": -0.4})], 2),
         ],
     )
-    def test_which_epoch_is_the_best(self, measured: Any, best: int) -> None:
+    def test_which_epoch_is_the_best(self, measured, best):
         schedule = {**QUICK, "epochs": len(measured) - 1, "accuracy_tolerance": 0.025}
         settings = SMaTParams(criteria=["comp"], schedule=schedule)
         history = trainer_of(settings, examples("train", 8), tiny.make_classifier(), measured).run()
         assert [entry["best"] for entry in history].index(True) == best
 
-    def test_the_seed_decides(self) -> None:
-        train, validation = examples("train", 16), examples("validation", 8)
+    def test_the_seed_decides(self):
+        train = examples("train", 16)
+        validation = examples("validation", 8)
         explainers = [
             IvRA(criteria=["sim", "comp"], schedule={**QUICK, "epochs": 1}, seed=seed).learn(
                 ListedTask(undecided(validation), train, validation)
@@ -111,7 +106,7 @@ class TestTraining:
         assert explainers[0].trained_classifier == explainers[1].trained_classifier
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_every_architecture_trains_for_all_criteria(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_every_architecture_trains_for_all_criteria(self, kind, monkeypatch):
         """Three classes, pairs."""
         monkeypatch.setattr("explearn.methods.ivra.simulatability.STUDENT_RATE", 0.01)
         rows = {}
@@ -134,14 +129,14 @@ class TestTraining:
     @pytest.mark.parametrize(
         ("criterion", "norm"), [("sim", "softmax"), ("comp", "sparsemax"), ("suff", "softmax"), ("cons", "sparsemax")]
     )
-    def test_a_text_without_pieces_may_be_among_them(self, criterion: str, norm: str) -> None:
+    def test_a_text_without_pieces_may_be_among_them(self, criterion, norm):
         empty = {split: replace(examples(split, 1)[0], words=(EMPTY,)) for split in ("train", "validation")}
         explainer = IvRA(criteria=[criterion], norm=norm, schedule={**QUICK, "epochs": 2})
         validation = [*examples("validation", 15), empty["validation"]]
         explainer.fit(undecided(validation), [*examples("train", 15), empty["train"]], validation=validation)
         assert all(math.isfinite(entry["losses"][criterion]) for entry in explainer.history[1:])
 
-    def test_that_nothing_was_learned_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_that_nothing_was_learned_is_said(self, caplog):
         explainer = IvRA(criteria=["comp"], schedule={**QUICK, "epochs": 2, "accuracy_tolerance": 0.0})
         classifier = tiny.make_classifier()
         # What it is taught to call "yes", it had always rightly called something else.
@@ -163,9 +158,7 @@ class TestRefusals:
             ({}, (8, 0), DataError, "split 'validation' has 0 texts"),
         ],
     )
-    def test_what_the_task_lacks_is_said_before_training(
-        self, options: Any, counts: tuple[int, int], error: Any, message: str
-    ) -> None:
+    def test_what_the_task_lacks_is_said_before_training(self, options, counts, error, message):
         explainer = IvRA(**options)
         task = ListedTask(tiny.classifier(), examples("train", counts[0]), examples("validation", counts[1]))
         with pytest.raises(error, match=message):
@@ -173,7 +166,7 @@ class TestRefusals:
         assert explainer.history == [] and explainer.classifier is None
 
     @pytest.mark.parametrize(("norm", "rates"), [("sparsemax", (1e30, 3e-2)), ("softmax", (1e-9, 1e30))])
-    def test_training_that_runs_away_stops(self, norm: str, rates: tuple[float, float]) -> None:
+    def test_training_that_runs_away_stops(self, norm, rates):
         classifier = tiny.make_classifier()
         schedule = {**QUICK, "learning_rate": rates[0], "module_learning_rate": rates[1]}
         explainer = IvRA(norm=norm, criteria=["comp"], schedule=schedule)
@@ -184,18 +177,17 @@ class TestRefusals:
 
 
 class TestFiles:
-    def test_the_classifier_is_saved_beside_it(self, learned: IvRA, tmp_path: Path) -> None:
-        assert learned.classifier is not None
+    def test_the_classifier_is_saved_beside_it(self, learned, tmp_path):
         learned.save_pretrained(tmp_path)
         classifier = load_classifier(tmp_path / "classifier", device="cpu")
         assert classifier.fingerprint == learned.classifier.fingerprint
         with pytest.raises(UnsupportedError, match="trained for another classifier; load the one in its folder"):
-            explearn.load(tmp_path).explain(tiny.make_classifier("bert", seed=9), ["the fox"])
+            explearn.load(tmp_path).explain(tiny.make_classifier(seed=9), ["the fox"])
         config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
         assert config["history"] == learned.history
 
-    def test_with_a_frozen_classifier_the_given_one_is_explained(self, tmp_path: Path) -> None:
-        classifier = tiny.make_classifier("bert", seed=3)
+    def test_with_a_frozen_classifier_the_given_one_is_explained(self, tmp_path):
+        classifier = tiny.make_classifier(seed=3)
         explainer = IvRA(frozen=True, schedule={**QUICK, "epochs": 2})
         explainer.fit(classifier, examples("train", 24), validation=examples("validation", 8))
         explainer.save_pretrained(tmp_path / "ivra")

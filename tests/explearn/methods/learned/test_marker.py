@@ -1,10 +1,6 @@
 """Marker: what it reads of a word, what it learns from, and whom it explains. The paper's is in test_expnet_paper."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +8,7 @@ import tiny
 import torch
 from marker_cases import features, task
 
-from explearn.core.errors import DataError, ModelError, ParamsError
+from explearn import DataError, ModelError, ParamsError
 from explearn.lens.features import batch_features
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, fit_model
@@ -21,83 +17,48 @@ from explearn.methods.consensus.signals import signals_of
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker import targets as targets_module
 from explearn.methods.marker.explainer import Marker
-from explearn.methods.marker.network import (
-    WITH_MARKS,
-    WITHOUT_MARKS,
-    Regime,
-    TrainingWords,
-    WordNetwork,
-    pool_words,
-    shift_in,
-    train_network,
-    with_context,
-)
+from explearn.methods.marker.network import WITHOUT_MARKS, Regime, TrainingWords, shift_in, train_network
 from explearn.methods.marker.params import MarkerParams
-from explearn.methods.marker.targets import Curriculum, WordTargets, curriculum_for, read_sources
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.methods.marker.targets import curriculum_for, read_sources
 from explearn_study.feature_files import read_features, write_features
 
 
-def trained(of: TransformerPredictor | None = None, **options: Any) -> Marker:
+def trained(of=None, **options):
     return Marker(**{"protocol": "in_domain", "epochs": 2, **options}).learn(task(of=of))
 
 
-class TestWords:
-    def test_a_word_has_the_largest_value_of_its_pieces(self) -> None:
-        values = torch.tensor([[1.0, 5.0], [3.0, 2.0], [9.0, 9.0], [0.0, 7.0], [4.0, 4.0]])
-        pooled = pool_words(values, np.array([0, 0, -1, 2, 0]))
-        assert pooled.values.tolist() == [[4, 5], [0, 7]]
-        assert pooled.owners.tolist() == [0, 2]
-        assert pooled.rows.tolist() == [0, 0, -1, 1, 0]
-
-    def test_context_is_the_words_around_in_the_same_text(self) -> None:
-        x, texts = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([0, 0, 0, 7])
-        assert with_context(x, shift_in(texts)).tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0], [0, 4, 0]]
-
-
-def planted(count: int, seed: int, column: int = 2, by: int = 0) -> TrainingWords:
+def planted(count, seed, column=2, by=0):
     """Words that are evidence where a column of the word `by` places further on is large."""
     x = torch.randn(count, 6, generator=torch.Generator().manual_seed(seed)) * 3 - 5
     texts = torch.arange(count) // 50
     return TrainingWords(x, texts, (shift_in(texts)(x, by)[:, column] > -4).float(), torch.ones(count))
 
 
-def right(network: WordNetwork, words: TrainingWords) -> float:
+def right(network, words):
     """Share of the words for which the network finds whether they are marked."""
     with torch.inference_mode():
         marked = network(words.inputs, shift_in(words.texts)) > 0
     return float((marked == words.targets.bool()).float().mean())
 
 
-def learn(words: TrainingWords, regime: Regime = WITHOUT_MARKS, **options: Any) -> tuple[WordNetwork, list[float]]:
+def learn(words, regime=WITHOUT_MARKS, **options):
     return train_network(words, MarkerParams(**options), regime, torch.device("cpu"))
 
 
 class TestNetwork:
     @pytest.mark.parametrize("by", [0, 1, -1])
-    def test_it_finds_the_input_that_tells_evidence_in_the_word_or_beside_it(self, by: int) -> None:
+    def test_it_finds_the_input_that_tells_evidence_in_the_word_or_beside_it(self, by):
         network, losses = learn(planted(2000, 1, by=by), epochs=40)
         assert right(network, planted(500, 2, by=by)) > 0.93
         assert losses[-1] < losses[0] / 2
 
-    def test_only_with_reach_it_looks_two_words_away(self) -> None:
+    def test_only_with_reach_it_looks_two_words_away(self):
         words = planted(1000, 1, by=2)
         for reach, least, most in ((0, 0.3, 0.8), (1, 0.85, 1.0)):
             network, _ = learn(words, Regime(0.0, 0.0, reach), epochs=40, learning_rate=0.01)
             assert least <= right(network, words) <= most
 
-    def test_a_text_s_scores_do_not_depend_on_its_neighbours(self) -> None:
-        texts = torch.tensor([3, 3, 3, 3, 0, 0, 0, 5])
-        network = WordNetwork(3, 4, WITH_MARKS).requires_grad_(False).eval()
-        for weight in network.around:
-            weight.normal_()
-        x = torch.randn(len(texts), 3)
-        together = network(x, shift_in(texts))
-        for text in (3, 0, 5):
-            alone = network(x[text == texts], shift_in(torch.zeros(int((text == texts).sum()))))
-            torch.testing.assert_close(together[text == texts], alone)
-
-    def test_weights_decide_between_texts_that_disagree(self) -> None:
+    def test_weights_decide_between_texts_that_disagree(self):
         targets = torch.cat([torch.ones(100), torch.zeros(100)])
         weights = torch.cat([torch.full((100,), 1.8), torch.full((100,), 0.2)])
         words = TrainingWords(torch.zeros(200, 2), torch.zeros(200, dtype=torch.long), targets, weights)
@@ -107,8 +68,8 @@ class TestNetwork:
 
 
 class TestInDomain:
-    def test_it_takes_the_marks_of_the_texts_predicted_right(self) -> None:
-        of = tiny.classifier("bert")
+    def test_it_takes_the_marks_of_the_texts_predicted_right(self):
+        of = tiny.classifier()
         wrong = next(label for label in of.labels if label != of.predict(["a dog"])[0])
         labelled = [("the fox", of.predict(["the fox"])[0]), ("a dog", wrong)]
         mine = ListedTask(of, labelled, gold={"train-1": (False, True), "train-2": (True, False)}, name="toy")
@@ -122,27 +83,28 @@ class TestInDomain:
         ("mark", "said"),
         [(None, "no text has both a rationale"), (False, "no word is marked"), (True, "every word is")],
     )
-    def test_marks_that_teach_nothing(self, mark: bool | None, said: str) -> None:
+    def test_marks_that_teach_nothing(self, mark, said):
         gold = {} if mark is None else {f"train-{number}": (mark,) * 5 for number in range(1, 9)}
         with pytest.raises(DataError, match=f"task 'mine', split 'train': {said}"):
             Marker(protocol="in_domain").learn(task(gold=gold, name="mine"))
 
-    def test_it_reads_the_layers_that_the_task_has(self) -> None:
+    def test_it_reads_the_layers_that_the_task_has(self):
         marker = Marker(protocol="in_domain", epochs=1).learn(task(layers=[0, -1]))
         assert marker.layers == [0, 2]
-        assert len(marker.explain(tiny.classifier("bert"), tiny.TEXTS)) == len(tiny.TEXTS)
+        assert len(marker.explain(tiny.classifier(), tiny.TEXTS)) == len(tiny.TEXTS)
 
 
 class TestUniversal:
-    def test_no_mark_of_the_task_plays_a_part(self) -> None:
+    def test_no_mark_of_the_task_plays_a_part(self):
         others = [task(name="one"), task(14, name="other"), task(gold={}, name="bare")]
         without = Marker(epochs=2).learn(task(gold={}, name="mine", others=others))
         with_marks = Marker(epochs=2).learn(task(name="mine", others=others))
         assert without.trained_on == with_marks.trained_on == ["one", "other"]
         assert without.losses == with_marks.losses
 
-    def test_targets_are_the_consensus_on_training_and_validation_texts(self) -> None:
-        other, of = task(name="other"), tiny.classifier("bert")
+    def test_targets_are_the_consensus_on_training_and_validation_texts(self):
+        other = task(name="other")
+        of = tiny.classifier()
         pair = ("the fox", of.predict(["the fox"])[0])
         mine = ListedTask(of, [pair], [pair], others=[other])
         curriculum = curriculum_for(mine, MarkerParams())
@@ -154,27 +116,17 @@ class TestUniversal:
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
         assert curriculum.calibration == pytest.approx(model.calibration, abs=1e-4)
 
-    def test_alone_it_learns_from_the_consensus_that_comes_with_the_package(self) -> None:
-        mine, consensus = task(gold={}, name="mine"), Consensus()
+    def test_alone_it_learns_from_the_consensus_that_comes_with_the_package(self):
+        mine = task(gold={}, name="mine")
+        consensus = Consensus()
         curriculum = curriculum_for(mine, MarkerParams())
         assert curriculum.trained_on == consensus.trained_on
         for row in signals_of(mine, "train"):
             expected = 1 / (1 + np.exp(-consensus.model.logits(consensus.model.features(row))))
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
 
-    def test_targets_that_are_all_high_still_tell_words_apart(self) -> None:
-        mine = task(gold={}, name="mine")
-        source, rows = mine.features("train")
-        rows = list(rows)
-        words = {row.example_id: max(row.word_ids) + 1 for row in rows}
-        high = {key: WordTargets(np.linspace(0.9, 0.99, count)) for key, count in words.items()}
-        assert Marker(epochs=2).fit_curriculum(Curriculum(high, ["other"]), rows, source).losses
-        same = {key: WordTargets(np.full(count, 0.9)) for key, count in words.items()}
-        with pytest.raises(DataError, match="training words have the same target"):
-            Marker().fit_curriculum(Curriculum(same, ["other"]), rows, source)
-
     @pytest.mark.parametrize("protocol", ["universal", "few_shot"])
-    def test_no_other_task_has_marks(self, protocol: Any) -> None:
+    def test_no_other_task_has_marks(self, protocol):
         message = f"{protocol} learns from marked texts of other tasks than 'mine'"
         with pytest.raises(ParamsError, match=message):
             Marker(protocol=protocol, marks=3).learn(task(name="mine", others=[task(gold={}, name="bare")]))
@@ -183,14 +135,14 @@ class TestUniversal:
 class TestFewShot:
     OPTIONS = MarkerParams(protocol="few_shot", marks=3)
 
-    def mine(self) -> ListedTask:
+    def mine(self):
         return task(marked=8, name="mine", others=[task(name="other")])
 
     @staticmethod
-    def by_people(curriculum: Curriculum) -> set[str]:
+    def by_people(curriculum):
         return {key for key, text in curriculum.texts.items() if set(text.targets.tolist()) == {0.0, 1.0}}
 
-    def test_marks_of_some_texts_and_the_consensus_on_the_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_marks_of_some_texts_and_the_consensus_on_the_others(self, monkeypatch):
         monkeypatch.setattr(targets_module, "CONSENSUS_TEXTS", 1.0)
         curriculum = curriculum_for(self.mine(), self.OPTIONS)
         marked = self.by_people(curriculum)
@@ -200,9 +152,10 @@ class TestFewShot:
         assert sum(curriculum.texts[key].weight for key in marked) == pytest.approx(0.75)
         assert sum(text.weight for text in curriculum.texts.values()) == pytest.approx(1.0)
 
-    def test_the_seed_draws_the_texts_and_sources_read_before_change_nothing(self) -> None:
+    def test_the_seed_draws_the_texts_and_sources_read_before_change_nothing(self):
         mine = self.mine()
-        sources, drawn = read_sources(mine, "few_shot"), set()
+        sources = read_sources(mine, "few_shot")
+        drawn = set()
         for seed in range(4):
             options = self.OPTIONS.model_copy(update={"seed": seed})
             curriculum = curriculum_for(mine, options, sources)
@@ -212,7 +165,7 @@ class TestFewShot:
         for key, text in again.texts.items():
             np.testing.assert_array_equal(text.targets, curriculum.texts[key].targets)
 
-    def test_with_all_marks_it_is_in_domain(self) -> None:
+    def test_with_all_marks_it_is_in_domain(self):
         few = Marker(protocol="few_shot", marks=8, epochs=2).learn(self.mine())
         own = Marker(protocol="in_domain", epochs=2).learn(self.mine())
         assert few.losses == own.losses and few.trained_on == own.trained_on == ["mine"]
@@ -220,11 +173,10 @@ class TestFewShot:
 
 class TestExplaining:
     @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-    def test_scores_are_the_network_s_output_on_the_word(self, kind: str) -> None:
+    def test_scores_are_the_network_s_output_on_the_word(self, kind):
         of = tiny.classifier(kind)
         marker = trained(of)
         marker.calibration = (0.7, -0.4)
-        assert marker.network is not None
         texts = [*tiny.TEXTS, *tiny.PAIRS]
         for attribution, text in zip(marker.explain(of, texts), texts, strict=True):
             (encoding,) = of.encode([text])
@@ -238,9 +190,10 @@ class TestExplaining:
             for word in set(shown[shown >= 0].tolist()):
                 np.testing.assert_array_equal(attribution.token_scores[shown == word], attribution.scores[word])
 
-    def test_stored_features_give_the_scores_of_explain(self, tmp_path: Path) -> None:
-        of = tiny.classifier("bert")
-        marker, examples = trained(of), task(of=of).examples("train")
+    def test_stored_features_give_the_scores_of_explain(self, tmp_path):
+        of = tiny.classifier()
+        marker = trained(of)
+        examples = task(of=of).examples("train")
         write_features(tmp_path / "them.parquet", of, examples)
         rows = read_features(tmp_path / "them.parquet")
         for row, attribution in zip(rows, marker.explain(of, examples), strict=True):
@@ -251,7 +204,7 @@ class TestExplaining:
         unread = np.isnan(marker.score_features(features("cut", [0, 2]), 4))
         assert unread.tolist() == [False, True, False, True]
 
-    def test_the_class_plays_no_part(self) -> None:
+    def test_the_class_plays_no_part(self):
         of = tiny.classifier("bert", 3)
         marker = trained(of)
         one, other = (marker.explain(of, tiny.TEXTS, [target] * len(tiny.TEXTS)) for target in ("bad", "good"))
@@ -261,7 +214,7 @@ class TestExplaining:
 
 
 class TestFiles:
-    def test_a_configuration_that_does_not_fit(self, tmp_path: Path) -> None:
+    def test_a_configuration_that_does_not_fit(self, tmp_path):
         trained().save_pretrained(tmp_path / "it")
         path = tmp_path / "it" / "config.json"
         written = json.loads(path.read_text())
@@ -276,11 +229,3 @@ class TestFiles:
             path.write_text(json.dumps({**written, **change}))
             with pytest.raises(ModelError, match="not a trained marker"):
                 Marker.from_pretrained(tmp_path / "it")
-
-    def test_a_bug_of_ours_while_it_is_read_is_no_fault_of_the_files(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        trained().save_pretrained(tmp_path / "it")
-        monkeypatch.setattr(Marker, "_restore", lambda self, state, folder: state.no_such_attribute)
-        with pytest.raises(AttributeError, match="no_such_attribute"):
-            Marker.from_pretrained(tmp_path / "it")

@@ -1,10 +1,5 @@
 """Learned methods on decoders and on encoders that are not built as BERT is."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
@@ -12,14 +7,14 @@ import torch
 from aml_cases import encoder
 from learned_cases import all_trained, short_task, trained_for_attention
 
-from explearn.lens.attention import Attention, capture_attention
+from explearn.lens.attention import capture_attention
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 
 KINDS = ("deberta-v2", "mpnet", "modernbert", *tiny.DECODERS)
 
 
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert", "gemma"])
-def test_every_method_on_each_kind_of_attention(kind: str, tmp_path: Path) -> None:
+def test_every_method_on_each_kind_of_attention(kind, tmp_path):
     """pAML with an encoder of another tokenizer; the other kinds differ in nothing that training sees."""
     task = short_task(tiny.make_classifier(kind))
     methods = all_trained(task, tmp_path / "paml", backbone=encoder(tmp_path / "encoder"))
@@ -33,7 +28,7 @@ def test_every_method_on_each_kind_of_attention(kind: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ("eurobert", *tiny.MORE_DECODERS))
-def test_marker_and_the_reader_of_hidden_states(kind: str) -> None:
+def test_marker_and_the_reader_of_hidden_states(kind):
     task = short_task(tiny.make_classifier(kind))
     for method in trained_for_attention(task):
         for attribution in method.explain(task.classifier, tiny.TEXTS[:2]):
@@ -41,7 +36,7 @@ def test_marker_and_the_reader_of_hidden_states(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pooled_products_by_loops(kind: str) -> None:
+def test_pooled_products_by_loops(kind):
     """IvRA's equations and Attention-SMaT's in loops, from what the model itself computes."""
     of = tiny.make_classifier(kind)
     (encoding,) = of.encode([tiny.TEXTS[0]])
@@ -49,9 +44,9 @@ def test_pooled_products_by_loops(kind: str) -> None:
     seen = [a[0, 0] > 0 for a in tiny.eager_attentions(of, batch)]
     for made in (HeadAttention(*size_of(of.model), norm="softmax"), InterpretableAttention(*size_of(of.model))):
         content = torch.tensor([[not special for special in encoding.special]])
-        layers: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        layers = []
 
-        def record(attention: Attention, made: Any = made, layers: Any = layers, content: Any = content) -> None:
+        def record(attention, made=made, layers=layers, content=content):
             query, key = made.queries_and_keys(attention)
             part = made.layer(len(layers), attention, content)
             layers.append((query[0].transpose(0, 1), key[0].transpose(0, 1), part))
@@ -61,7 +56,8 @@ def test_pooled_products_by_loops(kind: str) -> None:
         for layer, (q, k, part) in enumerate(layers):
             size = q.shape[-1]
             if isinstance(made, InterpretableAttention):
-                q, k = q.softmax(-1), k.softmax(-1)
+                q = q.softmax(-1)
+                k = k.softmax(-1)
             values = []
             for j in range(q.shape[1]):
                 by_head = [

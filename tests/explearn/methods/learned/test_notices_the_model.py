@@ -1,7 +1,5 @@
 """Consensus and Marker notice the model: random weights and permuted labels change what they say, the words do not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -10,25 +8,22 @@ import pytest
 import tiny
 import torch
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.examples import Example
+from explearn import ComputeOptions, Example, TransformerPredictor, get_explainer
 from explearn.lens.features import feature_source
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.marker.network import TrainingWords, train_network
-from explearn.methods.registry import get_explainer
 from explearn.metrics.params import SanityParams
-from explearn.metrics.sanity import SanityResult, check_methods
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.metrics.sanity import check_methods
 
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "the", "old")
 TELLING = "fox"
 """The word that makes a text a `yes`."""
 
 
-def texts(count: int, seed: int = 0) -> list[Example]:
+def texts(count, seed=0):
     generator = np.random.default_rng(seed)
     rows = [tuple(generator.choice(WORDS, size=7).tolist()) for _ in range(count)]
     return [
@@ -38,15 +33,16 @@ def texts(count: int, seed: int = 0) -> list[Example]:
 
 
 @cache
-def trained_on(permuted: bool) -> TransformerPredictor:
+def trained_on(permuted):
     """A tiny BERT that has learned true labels, or the same dealt out at random."""
     examples = texts(48, seed=1)
     if permuted:
         order = np.random.default_rng(2).permutation(len(examples))
         examples = [replace(e, label=examples[i].label) for e, i in zip(examples, order, strict=True)]
-    made = tiny.make_classifier("bert")
+    made = tiny.make_classifier()
     encodings, labels = made.encode_labelled(examples)
-    batch, wanted = made.batch(encodings), torch.tensor(labels)
+    batch = made.batch(encodings)
+    wanted = torch.tensor(labels)
     made.model.requires_grad_(True)
     steps = torch.optim.AdamW(made.model.parameters(), lr=3e-3)
     with torch.enable_grad():
@@ -59,7 +55,7 @@ def trained_on(permuted: bool) -> TransformerPredictor:
 
 
 @cache
-def checked() -> dict[str, SanityResult]:
+def checked():
     """The checks of the stage judge; `embeddings` is the part with which all weights are new."""
     methods = {
         "consensus": get_explainer("consensus"),
@@ -75,7 +71,7 @@ def checked() -> dict[str, SanityResult]:
     )
 
 
-def words_alone() -> Consensus:
+def words_alone():
     """A consensus without a signal, which has learned that long words are marked."""
     examples = texts(12, seed=3)
     actual = [
@@ -85,18 +81,20 @@ def words_alone() -> Consensus:
     return Consensus(signals=[]).fit_tasks({"t": actual})
 
 
-def marker() -> Marker:
+def marker():
     """A network whose weights come from noise: what it scores, it reads from the attention."""
-    made, source = Marker(epochs=3), feature_source(trained_on(False))
+    made = Marker(epochs=3)
+    source = feature_source(trained_on(False))
     width = 2 * source["layers"] * source["heads"]
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(64, width)).astype(np.float32))
     words = TrainingWords(x, torch.zeros(64), (x[:, 0] > 0).float(), torch.ones(64))
     made.network, _ = train_network(words, made.options, made.regime, torch.device("cpu"))
-    made.layers, made.trained_classifier = source["attended"], source["classifier"]
+    made.layers = source["attended"]
+    made.trained_classifier = source["classifier"]
     return made
 
 
-def kept(name: str, check: str) -> float:
+def kept(name, check):
     """Mean rank correlation of a method's scores before and after."""
     result = checked()[name]
     assert not result.skipped
@@ -105,7 +103,7 @@ def kept(name: str, check: str) -> float:
     return similarity.spearman
 
 
-def test_the_classifiers_have_learned_what_they_were_taught() -> None:
+def test_the_classifiers_have_learned_what_they_were_taught():
     examples = texts(48, seed=1)
     told = [
         np.mean([a == e.label for a, e in zip(trained_on(permuted).predict(examples), examples, strict=True)])
@@ -117,8 +115,8 @@ def test_the_classifiers_have_learned_what_they_were_taught() -> None:
 @pytest.mark.parametrize("check", ["random weights", "permuted labels"])
 class TestAnotherModel:
     @pytest.mark.parametrize("name", ["consensus", "signals alone", "marker"])
-    def test_the_scores_change(self, name: str, check: str) -> None:
+    def test_the_scores_change(self, name, check):
         assert kept(name, check) < 0.8
 
-    def test_words_alone_stay_as_they_are(self, check: str) -> None:
+    def test_words_alone_stay_as_they_are(self, check):
         assert kept("words alone", check) == pytest.approx(1)

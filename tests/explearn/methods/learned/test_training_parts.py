@@ -1,29 +1,13 @@
 """The training loop of the learned explainers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
 
-from explearn.methods.base.training import BestWeights, Score, seeded, train_epochs
+from explearn.methods.base.training import train_epochs
 
 
-def test_the_best_weights_come_back_and_what_is_frozen_stays() -> None:
-    learning, frozen = nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)
-    best = BestWeights(learning, frozen)
-    before = learning.weight.detach().clone()
-    best.offer(0, 1.0)
-    with torch.no_grad():
-        learning.weight.zero_()
-        frozen.weight.zero_()
-    best.offer(1, 0.5)
-    best.restore()
-    assert torch.equal(learning.weight, before)
-    assert not frozen.weight.any()
-
-
-def descent(scores: list[Score], patience: int | None = None) -> tuple[float, int, list[float]]:
+def descent(scores, patience=None):
     """Train w from 0 on the loss w with steps of 1; return w, the best epoch and the losses."""
     module = nn.Linear(1, 1, bias=False)
     nn.init.zeros_(module.weight)
@@ -51,16 +35,7 @@ def descent(scores: list[Score], patience: int | None = None) -> tuple[float, in
         ([(1.0, 0.5), (0.0, 0.9), (1.0, 0.6)], None, 2, 2),
     ],
 )
-def test_training_ends_at_the_best_epoch(scores: list[Score], patience: int | None, best: int, epochs: int) -> None:
+def test_training_ends_at_the_best_epoch(scores, patience, best, epochs):
     # Two steps of 1 an epoch; losses of epoch n: -2 (n - 1), three texts, and -2 (n - 1) - 1, one text.
     expected = [-2 * epoch - 0.25 for epoch in range(epochs)]
     assert descent(scores, patience) == (-2.0 * best, best, expected)
-
-
-def test_the_global_generator_is_left_as_it_was() -> None:
-    state = torch.get_rng_state()
-    with seeded(3, torch.device("cpu")):
-        first = torch.rand(2)
-    assert torch.equal(state, torch.get_rng_state())
-    with seeded(3, torch.device("cpu")):
-        assert torch.equal(first, torch.rand(2))
