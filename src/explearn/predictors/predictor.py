@@ -479,3 +479,11 @@ class ChangedOutputs(HeldPredictor):
 
     def logits(self, batch: Batch) -> Tensor:
         return changed_logits(self.held.logits(batch), self._change)
+
+    @torch.inference_mode()
+    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
+        # What is held may do without a batch.
+        logits = torch.from_numpy(self.held.predict_logits(encodings, description))
+        values: Array = changed_logits(logits, self._change).numpy()
+        check_logits(values, self.name)
+        return values

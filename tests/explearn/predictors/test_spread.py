@@ -81,8 +81,8 @@ def check_same(name, kind, spread, devices):
             return
         actual = scores(name, spread)
     for one, other in zip(expected, actual, strict=True):
-        # Scores are differences of logits and probabilities, which are rounded at a scale of 1 and more.
-        np.testing.assert_allclose(other, one, rtol=0, atol=tolerance(max(1.0, float(np.abs(one).max()))))
+        # Scores are differences of values that are rounded at a scale of 1 and more; relevance divides by small sums.
+        np.testing.assert_allclose(other, one, rtol=0, atol=10 * tolerance(max(1.0, float(np.abs(one).max()))))
 
 
 class TestOverTwoDevices:
