@@ -82,8 +82,8 @@ class FunctionCopy(NamedTuple):
     input: str | tuple[str, str]
 
     @property
-    def key(self) -> str | tuple[str, str]:
-        return self.input
+    def key(self) -> tuple[object, ...]:
+        return (self.input,)
 
 
 @dataclass(frozen=True, slots=True)
