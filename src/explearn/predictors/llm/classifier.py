@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
@@ -184,6 +184,24 @@ class LLMClassifier(FunctionPredictor):
                 rows.append([(p, p) for p in row])
         return np.array(rows).reshape(-1, len(self.labels), 2)
 
+    def answered(self, texts: Iterable[Text]) -> NDArray[np.bool_]:
+        """Return for each text whether its answer is kept already, so that it costs nothing, (n,).
+
+        Args:
+            texts: the texts, or encodings of them.
+
+        Raises:
+            DataError: a text or the file of answers cannot be used.
+        """
+        inputs = [cast(FunctionEncoding, encoding).input for encoding in self.encoded(texts)]
+        with open_store(self.answers) as store:
+            sampled = self._without_logprobs in store
+            kept = []
+            for text in inputs:
+                questions = self._questions(self._prompt(text), sampled)
+                kept.append(all(question.key in store for question in questions))
+        return np.array(kept, dtype=bool)
+
     def _predict(self, texts: Sequence[str | tuple[str, str]]) -> NDArray[np.float64]:
         """Return the probabilities of n texts, (n, C)."""
         sampled, values = self._answered(texts)
@@ -217,22 +235,19 @@ class LLMClassifier(FunctionPredictor):
     async def _gather(self, prompts: Sequence[str], stopped: Event) -> tuple[bool, NDArray[np.float64]]:
         with open_store(self.answers) as store:
             if self._without_logprobs not in store:
-                await self._ask_unknown(store, [self._question(prompt) for prompt in dict.fromkeys(prompts)], stopped)
+                await self._ask_unknown(store, prompts, False, stopped)
             sampled = self._without_logprobs in store
+            if sampled:
+                await self._ask_unknown(store, prompts, True, stopped)
             values = np.zeros((len(prompts), len(self.labels)))
-            if not sampled:
-                for row, prompt in zip(values, prompts, strict=True):
-                    row[:] = store[self._question(prompt).key] or 0
-                return False, values
-            numbers = range(self.params.samples)
-            samples = {prompt: [self._question(prompt, number) for number in numbers] for prompt in prompts}
-            await self._ask_unknown(store, list(chain.from_iterable(samples.values())), stopped)
             for row, prompt in zip(values, prompts, strict=True):
-                for question in samples[prompt]:
-                    label = store[question.key]
-                    if label is not None:
-                        row[label] += 1
-            return True, values
+                for question in self._questions(prompt, sampled):
+                    answer = store[question.key]
+                    if not sampled:
+                        row[:] = answer or 0
+                    elif answer is not None:
+                        row[answer] += 1
+            return sampled, values
 
     def _prompt(self, text: str | tuple[str, str]) -> str:
         """Return the prompt around a text; the blank before it goes where all its words are left out."""
@@ -252,12 +267,16 @@ class LLMClassifier(FunctionPredictor):
         """Key in the store for: the server gives no log-probabilities."""
         return self._key("without log-probabilities")
 
-    def _question(self, prompt: str, sample: int | None = None) -> _Question:
-        return _Question(self._key(prompt, sample), prompt, sample is not None)
+    def _questions(self, prompt: str, sampled: bool) -> list[_Question]:
+        """Return what is asked about a prompt: for log-probabilities once, else for each sample."""
+        numbers: Sequence[int | None] = range(self.params.samples) if sampled else [None]
+        return [_Question(self._key(prompt, number), prompt, sampled) for number in numbers]
 
-    async def _ask_unknown(self, store: AnswerStore, questions: Sequence[_Question], stopped: Event) -> None:
-        """Ask the questions that the store has no answer to, until `stopped`; running ones are kept where one fails."""
-        unknown = [question for question in questions if question.key not in store]
+    async def _ask_unknown(self, store: AnswerStore, prompts: Sequence[str], sampled: bool, stopped: Event) -> None:
+        """Ask what the store has no answer to, until `stopped`; answers on their way are kept where one fails."""
+        unknown = []
+        for prompt in dict.fromkeys(prompts):
+            unknown += [question for question in self._questions(prompt, sampled) if question.key not in store]
         if not unknown:
             return
         from explearn.predictors.llm.server.client import ChatClient  # needs an extra
