@@ -211,6 +211,10 @@ class Predictor(Labelled, ABC):
         return self.encode(examples), [self.label_index(example.label) for example in examples]
 
     @torch.inference_mode()
+    def answered(self, texts: Sequence[Encoding]) -> NDArray[np.bool_]:
+        """Return for each text whether its answer is kept already, so that it costs nothing, (n,)."""
+        return np.zeros(len(texts), dtype=bool)
+
     def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
         """Return logits, float64, (n, C).
 

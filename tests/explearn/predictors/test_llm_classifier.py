@@ -292,6 +292,7 @@ def test_pairs_need_a_place_in_the_template(serve, answers):
 
 def test_keys_and_texts_are_in_no_log_and_no_file(serve, answers, caplog):
     caplog.set_level(logging.DEBUG)
+    logging.getLogger("openai").setLevel(logging.DEBUG)
     serve(
         lambda request: Reply(status=401, error=f"wrong key {KEY}") if "poor" in reviewed(request) else honest(request)
     )
@@ -299,7 +300,11 @@ def test_keys_and_texts_are_in_no_log_and_no_file(serve, answers, caplog):
     classifier.predict([TEXT])
     with pytest.raises(explearn.ExplearnError) as caught:
         classifier.predict(["a poor film"])
-    written = caplog.text + str(caught.value) + repr(classifier) + answers.read_bytes().decode("latin-1")
+    written = caplog.text + str(caught.value) + repr(classifier)
+    files = list(answers.parent.glob("answers*"))
+    assert answers in files
+    for file in files:
+        written += file.read_bytes().decode("latin-1")
     assert KEY not in written and "film" not in written
 
 
@@ -386,11 +391,18 @@ def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplo
 
 
 def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
-    serve()
+    server = serve()
+    classifier = LLMClassifier(prompt_file)
+    texts = table.read_text(encoding="utf-8").splitlines()
+    explearn.explain(classifier, texts, "occlusion")
+    occluded = server.served
+    assert classifier.answered(["0 film is", "0 film was"]).tolist() == [True, False]
     folder = tmp_path / "reader"
-    options = [f"--option={option}" for option in ("epochs=1", "samples=4", "width=8")]
+    options = [f"--option={option}" for option in ("epochs=1", "samples=8", "width=8")]
     run("train", "reader", "--llm", prompt_file, "--texts", table, "--out", folder, *options)
-    assert explearn.explain(LLMClassifier(prompt_file), TEXT, explearn.load(folder)).method == "reader"
+    # Of 8 answers a text, those to the whole text and to the 4 without one word are there.
+    assert server.served - occluded <= 3 * len(texts)
+    assert explearn.explain(classifier, TEXT, explearn.load(folder)).method == "reader"
 
 
 def test_a_prompt_and_a_classifier_at_once_are_refused(prompt_file):

@@ -24,7 +24,7 @@ from scipy.stats import binomtest
 from explearn.core.documents import read_yaml
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
 from explearn.core.validation import PositiveInt, check
-from explearn.predictors.encoding import Text
+from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.function import FunctionEncoding, FunctionPredictor
 from explearn.predictors.llm.budget import PRICES, parse_prices
 from explearn.predictors.llm.endpoint import MODEL, Endpoint
@@ -184,7 +184,7 @@ class LLMClassifier(FunctionPredictor):
                 rows.append([(p, p) for p in row])
         return np.array(rows).reshape(-1, len(self.labels), 2)
 
-    def answered(self, texts: Iterable[Text]) -> NDArray[np.bool_]:
+    def answered(self, texts: Iterable[Encoding] | Iterable[Text]) -> NDArray[np.bool_]:
         """Return for each text whether its answer is kept already, so that it costs nothing, (n,).
 
         Args:
