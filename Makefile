@@ -90,8 +90,9 @@ wheel: ## build the wheel, install it into an empty environment, explain with it
 tutorials: ## run each tutorial in an empty environment (ARGS="auditor --newest --folder DIR" for one)
 	$(PYTHON) scripts/try_tutorials.py $(ARGS)
 
-faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less)
+faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less), and a prompt, 300 times
 	python scripts/faults $(ARGS)
+	python scripts/faults/prompts.py
 
 lint: install ## check style, format, types, the direction of imports, and that what is generated is up to date
 	ruff check .

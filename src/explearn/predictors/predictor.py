@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from explearn.core.arguments import each_text
-from explearn.core.arrays import Array
+from explearn.core.arrays import Array, Mask
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.examples import Example, label_problem
 from explearn.predictors.batching import run_batches
@@ -211,6 +211,10 @@ class Predictor(Labelled, ABC):
             UnknownNameError: a label is none of the predictor's.
         """
         return self.encode(examples), [self.label_index(example.label) for example in examples]
+
+    def answered(self, texts: Sequence[Encoding]) -> Mask:
+        """Return for each text whether its answer is kept already, so that it costs nothing, (n,)."""
+        return np.zeros(len(texts), dtype=bool)
 
     @torch.inference_mode()
     def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:

@@ -214,3 +214,16 @@ def test_units_are_left_out_whole() -> None:
     # By hand, for two players.
     expected = [(whole - first + second - none) / 2, (whole - second + first - none) / 2]
     np.testing.assert_allclose(actual.scores, expected, atol=1e-5)
+
+
+def test_kernel_shap_asks_for_sets_in_pairs() -> None:
+    asked: set[frozenset[str]] = set()
+
+    def predict_proba(texts: Sequence[str]) -> list[list[float]]:
+        asked.update(frozenset(text.split()) for text in texts)
+        return [[0.5, 0.5]] * len(texts)
+
+    words = frozenset(f"word{number}" for number in range(31))
+    function = explearn.FunctionPredictor(predict_proba, ["no", "yes"])
+    explearn.explain(function, " ".join(sorted(words)), "kernel_shap", samples=50)
+    assert len(asked) == 52 and all(words - kept in asked for kept in asked)

@@ -54,12 +54,20 @@ def random_words(words: int, count: int, rng: np.random.Generator) -> NDArray[np
     return kept
 
 
+def without_one_word(text: PerturbedText, classifier: Predictor) -> NDArray[np.bool_]:
+    """Return the sets of all words but one that the classifier need not be asked about again, bool, (sets, w)."""
+    kept = ~np.eye(len(text), dtype=bool)
+    return kept[classifier.answered(text.perturbed(kept, "delete"))]
+
+
 def ask(
     classifier: Predictor,
     encodings: Sequence[Encoding],
     counts: Sequence[int],
     seed: int,
     description: str | None = None,
+    *,
+    reuse: bool = False,
 ) -> list[Answered]:
     """Let the classifier answer each text with random words left out.
 
@@ -69,6 +77,7 @@ def ask(
         counts: number of answers to each text, at least 2.
         seed: seed of the sets; each text draws its own.
         description: text of a progress bar. None: no bar.
+        reuse: for up to half of the answers, take sets that the classifier was asked about before, by other methods.
 
     Raises:
         ModelError: an answer is not finite.
@@ -82,7 +91,11 @@ def ask(
             copies = []
             for index in range(start, min(start + TEXTS_TOGETHER, len(encodings))):
                 text = PerturbedText(encodings[index], stand_in(classifier))
-                kept = random_words(len(text), counts[index], np.random.default_rng(text_seed(seed, text.encoding)))
+                draw = np.random.default_rng(text_seed(seed, text.encoding))
+                kept = random_words(len(text), counts[index], draw)
+                if reuse:
+                    known = draw.permutation(without_one_word(text, classifier))[: len(kept) // 2]
+                    kept[len(kept) - len(known) :] = known
                 texts.append(text)
                 sets.append(kept)
                 copies += text.perturbed(kept, "delete")

@@ -24,7 +24,8 @@ class KernelShap(PerturbationExplainer):
     The players are the words with sub-tokens; a coalition's worth is f of the text with its words alone, and the base
     is f of the text without any. Signed; all sub-tokens of a word get its value. Values of words add up to f(text) -
     base; `completeness_error` is the difference that remains. Values are exact Shapley values if all sets of a text's
-    words are within the samples (up to eight words by default).
+    words are within the samples (up to eight words by default). Sets come in pairs of a set and its complement (Covert
+    and Lee, 2021, section 3.2).
 
     Computed by shap's KernelExplainer on vectors of ones (present) with one background vector of zeros (missing). It
     draws from numpy's global generator, which starts at the seed for each text.

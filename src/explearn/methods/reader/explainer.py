@@ -225,7 +225,7 @@ class Reader(BoundExplainer, BatchExplainer):
         """Return texts with the classifier's answers to random sets of their words."""
         encodings = classifier.encode(examples)
         counts = [self.options.samples] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.seed, description)
+        answered = ask(classifier, encodings, counts, self.options.seed, description, reuse=classifier.costs_money)
         texts = []
         for states, answer in zip(text_states(classifier, encodings, self.layers), answered, strict=True):
             # From words to sub-tokens, (K, tokens); special tokens, which have the last entry, are in no set.

@@ -24,7 +24,7 @@ from scipy.stats import binomtest
 from explearn.core.documents import read_yaml
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
 from explearn.core.validation import PositiveInt, check
-from explearn.predictors.encoding import Text
+from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.function import FunctionEncoding, FunctionPredictor
 from explearn.predictors.llm.budget import PRICES, parse_prices
 from explearn.predictors.llm.endpoint import MODEL, Endpoint
@@ -211,6 +211,24 @@ class LLMClassifier(FunctionPredictor):
                 rows.append([(p, p) for p in row])
         return np.array(rows).reshape(-1, len(self.labels), 2)
 
+    def answered(self, texts: Iterable[Encoding] | Iterable[Text]) -> NDArray[np.bool_]:
+        """Return for each text whether its answer is kept already, so that it costs nothing, (n,).
+
+        Args:
+            texts: the texts, or encodings of them.
+
+        Raises:
+            DataError: a text or the file of answers cannot be used.
+        """
+        inputs = [cast(FunctionEncoding, encoding).input for encoding in self.encoded(texts)]
+        with open_store(self.answers) as store:
+            sampled = self._without_logprobs in store
+            kept = []
+            for text in inputs:
+                questions = self._questions(self.prompt(text), sampled)
+                kept.append(all(question.key in store for question in questions))
+        return np.array(kept, dtype=bool)
+
     def _predict(self, texts: Sequence[str | tuple[str, str]]) -> NDArray[np.float64]:
         """Return the probabilities of n texts, (n, C)."""
         sampled, values = self._answered(texts)
@@ -249,7 +267,7 @@ class LLMClassifier(FunctionPredictor):
 
         async def gather(stopped: Event) -> list[Any]:
             with open_store(self.answers) as store:
-                await self._ask_unknown(store, list({question.key: question for question in keyed}.values()), stopped)
+                await self._ask_unknown(store, keyed, stopped)
                 return [store[question.key] for question in keyed]
 
         return _run(gather)
@@ -257,22 +275,20 @@ class LLMClassifier(FunctionPredictor):
     async def _gather(self, prompts: Sequence[str], stopped: Event) -> tuple[bool, NDArray[np.float64]]:
         with open_store(self.answers) as store:
             if self._without_logprobs not in store:
-                await self._ask_unknown(store, [self._question(prompt) for prompt in dict.fromkeys(prompts)], stopped)
+                await self._ask_unknown(store, [self._questions(prompt, False)[0] for prompt in prompts], stopped)
             sampled = self._without_logprobs in store
+            if sampled:
+                samples = [self._questions(prompt, True) for prompt in prompts]
+                await self._ask_unknown(store, chain.from_iterable(samples), stopped)
             values = np.zeros((len(prompts), len(self.labels)))
-            if not sampled:
-                for row, prompt in zip(values, prompts, strict=True):
-                    row[:] = store[self._question(prompt).key] or 0
-                return False, values
-            numbers = range(self.params.samples)
-            samples = {prompt: [self._question(prompt, number) for number in numbers] for prompt in prompts}
-            await self._ask_unknown(store, list(chain.from_iterable(samples.values())), stopped)
             for row, prompt in zip(values, prompts, strict=True):
-                for question in samples[prompt]:
-                    label = store[question.key]
-                    if label is not None:
-                        row[label] += 1
-            return True, values
+                for question in self._questions(prompt, sampled):
+                    answer = store[question.key]
+                    if not sampled:
+                        row[:] = answer or 0
+                    elif answer is not None:
+                        row[answer] += 1
+            return sampled, values
 
     def prompt(self, text: str | tuple[str, str]) -> str:
         """Return the prompt around a text; the blank before it goes where all its words are left out."""
@@ -292,12 +308,14 @@ class LLMClassifier(FunctionPredictor):
         """Key in the store for: the server gives no log-probabilities."""
         return self._key("without log-probabilities")
 
-    def _question(self, prompt: str, sample: int | None = None) -> _Question:
-        return _Question(self._key(prompt, sample), prompt, sample is not None)
+    def _questions(self, prompt: str, sampled: bool) -> list[_Question]:
+        """Return what is asked about a prompt: for log-probabilities once, else for each sample."""
+        numbers: Sequence[int | None] = range(self.params.samples) if sampled else [None]
+        return [_Question(self._key(prompt, number), prompt, sampled) for number in numbers]
 
-    async def _ask_unknown(self, store: AnswerStore, questions: Sequence[_Question], stopped: Event) -> None:
-        """Ask the questions that the store has no answer to, until `stopped`; running ones are kept where one fails."""
-        unknown = [question for question in questions if question.key not in store]
+    async def _ask_unknown(self, store: AnswerStore, questions: Iterable[_Question], stopped: Event) -> None:
+        """Ask what the store has no answer to, until `stopped`; answers on their way are kept where one fails."""
+        unknown = list({question.key: question for question in questions if question.key not in store}.values())
         if not unknown:
             return
         from explearn.predictors.llm.server.client import ChatClient  # needs an extra
