@@ -15,6 +15,8 @@ from transformers.models.bert.modeling_bert import BertModel, BertPooler
 
 import explearn
 from explearn.core.compute import ComputeOptions
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.marker.explainer import Marker
 from explearn.predictors.transformer import TransformerPredictor
 
 STARTS_AT_CLS = ("raw_attention", "attention_mean", "rollout", "attention_flow", "gae", "mgae", "grad_cam")
@@ -64,6 +66,10 @@ def test_a_head_that_reads_the_mean() -> None:
     for name in (*STARTS_AT_CLS, *TAKES_APART):
         complaint(lambda name=name: scores(classifier, name), f"{name}: own has a head of its own")
     assert all(np.isfinite(scores(classifier, name)).all() for name in ANY_HEAD)
+    labelled = list(zip(tiny.TEXTS, classifier.predict(tiny.TEXTS), strict=True))
+    marks = [[True] + [False] * (len(text.split()) - 1) for text in tiny.TEXTS]
+    for learned in (Marker(), ExpNet(protocol="in_domain")):
+        complaint(lambda learned=learned: learned.fit(classifier, labelled, marks), "own has a head of its own")
 
 
 def without_pooling(model: Any) -> None:

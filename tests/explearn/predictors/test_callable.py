@@ -6,7 +6,9 @@ from itertools import permutations
 from math import factorial
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from saying import complaint
 
 import explearn
@@ -178,6 +180,12 @@ class TestBadInput:
         with pytest.raises(ModelError, match=f"^service: {words}"):
             explain("occlusion", of(lambda texts: [row] * len(texts), name="service"), [TEXT])
 
+    def test_answers_that_numpy_cannot_read_or_that_have_other_columns(self):
+        with pytest.raises(ModelError, match="gave Tensor for 1 texts; expected an array"):
+            of(lambda texts: torch.full((1, 2), 0.5, requires_grad=True)).predict([TEXT])
+        with pytest.raises(ModelError, match="gave a table of pos, neg; expected neg, pos"):
+            of(lambda texts: pd.DataFrame({"pos": [0.2], "neg": [0.8]})).predict([TEXT])
+
     def test_of_the_function_s_failure_one_sentence(self):
         with pytest.raises(ModelError, match=r"^service: failed on 1 texts \(ZeroDivisionError: division by zero\)$"):
             of(lambda texts: 1 / 0, name="service").predict([TEXT])
@@ -190,6 +198,7 @@ class TestBadInput:
         ("options", "words"),
         [
             ({"labels": ["a", "a"]}, "labels: got the label 'a' twice"),
+            ({"labels": {"a", "b"}}, "labels: got set; expected a list of names"),
             ({"mask": "two words"}, "mask: got 'two words'; expected one word"),
             ({"kind": "ranking"}, "kind: got 'ranking'; expected"),
             ({"predict_proba": 3}, "predict_proba: got 3; expected a function"),
