@@ -64,12 +64,15 @@ def test_labels_by_number_are_those_of_the_classifier() -> None:
     complaint(lambda: given_texts(["A film."], ["1"]).of_classes("model", ["bad", "good"]), "the texts' labels are 1")
 
 
-def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(tmp_path: Path) -> None:
+def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def labels(*numbers: int) -> list[str]:
         lines = [f"A film.,{number}" for number in numbers]
         (tmp_path / "t.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
         texts = read_texts(tmp_path / "t.csv", TextColumns(label="label")).of_classes("model", ["bad", "fair", "good"])
         assert "0 is bad, 1 is fair, 2 is good" in texts.hint
+        assert texts.hint in caplog.text
         return [example.label for example in texts.examples]
 
     assert labels(2, 0, 2) == ["good", "bad", "good"]
