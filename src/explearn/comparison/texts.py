@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
     from explearn.predictors.predictor import Predictor
+
+logger = logging.getLogger(__name__)
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
@@ -135,7 +138,9 @@ class UserTexts:
         if set(self.labels) <= set(classes) or not (self.numbered or set(names) >= set(self.labels) >= {"0"}):
             names = {}
         elif not self.numbered:
-            hint = f"{hint} Labels are read as the classes' numbers: {_listed(names)}.".strip()
+            note = f"Labels are read as the classes' numbers: {_listed(names)}."
+            logger.warning("%s", note)
+            hint = f"{hint} {note}".strip()
         examples = [replace(example, label=names.get(example.label, example.label)) for example in self.examples]
         texts = replace(self, examples=examples, labels=_labels(examples), hint=hint)
         check_labels(name, classes, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")

@@ -40,7 +40,7 @@ def path_of(what: str, path: Any) -> str:
 
 
 def check_listed(what: str, values: object, of: str = "") -> None:
-    """Raise ParamsError for anything but a list, such as a single string, a mapping or a table.
+    """Raise ParamsError for anything but a list, such as a single string, a set, which has no order, or a table.
 
     Args:
         what: name of the parameter.
@@ -54,6 +54,6 @@ def check_listed(what: str, values: object, of: str = "") -> None:
     if isinstance(values, str):
         raise ParamsError(f"{what}: got one string; {expected}")
     # An array or a tensor without dimensions also has __iter__.
-    single = isinstance(values, bytes | Mapping) or getattr(values, "ndim", 1) == 0
+    single = isinstance(values, bytes | Mapping | set | frozenset) or getattr(values, "ndim", 1) == 0
     if single or not isinstance(values, Iterable):
         raise ParamsError(f"{what}: got {kind_of(values)}; {expected}")

@@ -16,6 +16,7 @@ from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.lens.hooks import Hooks
+from explearn.lens.listed_head import check_reads
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch
 from explearn.predictors.labelled import check_logits
@@ -69,9 +70,10 @@ def batch_features(
         hidden: whether to return the last layer's hidden states.
 
     Raises:
-        UnsupportedError: as `resolve_layers`.
+        UnsupportedError: as `resolve_layers`, or the head reads other tokens than those whose attention is taken.
         ParamsError: as `resolve_layers`.
     """
+    check_reads(classifier)
     indices = resolve_layers(classifier.model, layers)
     with classifier.gathered(), Hooks() as hooks:
         encoder = hooks.record(classifier.model.base_model)

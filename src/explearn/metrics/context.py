@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.errors import DataError, UnsupportedError, kind_of, shown
 from explearn.core.examples import Example, Rationale
 from explearn.core.words import segments_of, words_of
 from explearn.metrics.params import EvaluateParams
@@ -327,7 +327,7 @@ def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
         examples: the texts.
 
     Raises:
-        DataError: a mask does not have one entry for each word of its text.
+        DataError: a mask does not have 0 or 1 for each word of its text.
     """
     if rationales is None:
         rationales = {}
@@ -345,8 +345,10 @@ def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
         mask = rationales.get(example.id)
         if mask is None:
             mask = np.zeros(words)
-        mask = np.asarray(mask, dtype=np.bool_)
+        mask = np.asarray(mask)
         if mask.shape != (words,):
             raise DataError(f"rationale of example {example.id!r}: {mask.size} entries; expected {words}")
-        masks.append(mask)
+        if not np.isin(mask, (0, 1)).all():
+            raise DataError(f"rationale of example {example.id!r}: got {shown(mask.tolist())}; expected 0 or 1 a word")
+        masks.append(mask.astype(np.bool_))
     return masks

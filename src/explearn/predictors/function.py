@@ -363,11 +363,14 @@ class FunctionPredictor(Predictor):
             if any(not segment for text in texts for segment in _segments(text)):
                 hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
             raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)}){hint}") from error
+        columns = [str(name) for name in getattr(answer, "columns", ())]
+        if set(columns) == set(self.labels) and columns != self.labels:
+            raise ModelError(f"{self.name}: gave a table of {', '.join(columns)}; expected {', '.join(self.labels)}")
         gave = kind_of(answer)
         try:
             rows = np.asarray(answer, dtype=np.float64)
             gave = f"an array of shape {rows.shape}"
-        except (TypeError, ValueError, ArithmeticError):
+        except (TypeError, ValueError, ArithmeticError, RuntimeError):  # torch: of a tensor with a gradient
             rows = np.zeros(0)
         if rows.shape != shape:
             raise ModelError(

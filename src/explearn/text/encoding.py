@@ -86,7 +86,7 @@ class Encoding:
         return len(self.input_ids)
 
     @property
-    def key(self) -> tuple[object, ...]:
+    def key(self) -> object:
         """The predictor's input: two encodings with the same key get the same prediction."""
         marks = [getattr(self, name) for name in POSITION_MARKS]
         return self.input_ids, self.token_type_ids, *filter(None, marks)

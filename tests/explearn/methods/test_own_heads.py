@@ -1,5 +1,7 @@
 """Heads of a user's own on an encoder that is known: explained right, or refused by name."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tiny
@@ -11,6 +13,10 @@ from transformers.models.bert.modeling_bert import BertModel, BertPooler
 
 import explearn
 from explearn import ComputeOptions, TransformerPredictor
+from explearn.core.compute import ComputeOptions
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.marker.explainer import Marker
+from explearn.predictors.transformer import TransformerPredictor
 
 STARTS_AT_CLS = ("raw_attention", "attention_mean", "rollout", "attention_flow", "gae", "mgae", "grad_cam")
 TAKES_APART = ("cam", "lrp", "full_lrp", "transformer_attribution", "decompx", "alti", "globenc")
@@ -20,13 +26,13 @@ ANY_HEAD = ("attn_lrp", "attcat", "input_x_gradient", "occlusion")
 class MeanPooled(BertPreTrainedModel):
     """BERT with one linear map on the mean of all tokens."""
 
-    def __init__(self, config):
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.bert = BertModel(config)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
-    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, **_):
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, token_type_ids: Any = None, **_: Any) -> Any:
         states = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)[0]
         real = attention_mask[..., None].to(states.dtype)
         return type("Output", (), {"logits": self.classifier((states * real).sum(1) / real.sum(1))})
@@ -35,47 +41,51 @@ class MeanPooled(BertPreTrainedModel):
 class NoPooling(BertPooler):
     """The first token's state as it is."""
 
-    def forward(self, hidden_states):
+    def forward(self, hidden_states: Any) -> Any:
         return hidden_states[:, 0]
 
 
-def of(model):
+def of(model: Any) -> TransformerPredictor:
     return TransformerPredictor(model.eval(), tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "own")
 
 
-def changed(change):
-    model = tiny.model("bert", 3)
+def changed(change: Any) -> TransformerPredictor:
+    model: Any = tiny.model("bert", 3)
     change(model)
     return of(model)
 
 
-def scores(classifier, name):
+def scores(classifier: TransformerPredictor, name: str) -> Any:
     return np.concatenate([a.scores for a in explearn.get_explainer(name).explain(classifier, tiny.TEXTS[:2], [1, 2])])
 
 
-def test_a_head_that_reads_the_mean():
+def test_a_head_that_reads_the_mean() -> None:
     config = tiny.model("bert", 3).config
     classifier = of(MeanPooled(config))
     for name in (*STARTS_AT_CLS, *TAKES_APART):
         complaint(lambda name=name: scores(classifier, name), f"{name}: own has a head of its own")
     assert all(np.isfinite(scores(classifier, name)).all() for name in ANY_HEAD)
+    labelled = list(zip(tiny.TEXTS, classifier.predict(tiny.TEXTS), strict=True))
+    marks = [[True] + [False] * (len(text.split()) - 1) for text in tiny.TEXTS]
+    for learned in (Marker(), ExpNet(protocol="in_domain")):
+        complaint(lambda learned=learned: learned.fit(classifier, labelled, marks), "own has a head of its own")
 
 
-def without_pooling(model):
+def without_pooling(model: Any) -> None:
     model.bert.pooler = NoPooling(model.config)
 
 
-def without_dense(model):
+def without_dense(model: Any) -> None:
     model.bert.pooler.dense = nn.Identity()
 
 
-def with_two_layers(model):
+def with_two_layers(model: Any) -> None:
     width = model.config.hidden_size
     model.classifier = nn.Sequential(nn.Linear(width, 8), nn.Tanh(), nn.Linear(8, 3))
 
 
 @pytest.mark.parametrize("change", [without_pooling, without_dense, with_two_layers])
-def test_a_head_on_the_first_token_is_another_for_methods_that_take_it_apart(change):
+def test_a_head_on_the_first_token_is_another_for_methods_that_take_it_apart(change: Any) -> None:
     classifier = changed(change)
     for name in STARTS_AT_CLS:
         assert np.isfinite(scores(classifier, name)).all()
@@ -83,8 +93,8 @@ def test_a_head_on_the_first_token_is_another_for_methods_that_take_it_apart(cha
         complaint(lambda name=name: scores(classifier, name), name)
 
 
-def test_a_head_without_biases():
-    def change(model):
+def test_a_head_without_biases() -> None:
+    def change(model: Any) -> None:
         model.bert.pooler.dense = nn.Linear(tiny.HIDDEN, tiny.HIDDEN, bias=False)
         model.classifier = nn.Linear(tiny.HIDDEN, 3, bias=False)
 
@@ -96,6 +106,6 @@ def test_a_head_without_biases():
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float64))
-def test_other_precisions_of_the_head_that_is_listed(dtype):
+def test_other_precisions_of_the_head_that_is_listed(dtype: torch.dtype) -> None:
     classifier = changed(lambda model: model.to(dtype))
     assert all(np.isfinite(scores(classifier, name)).all() for name in ("gae", "cam"))

@@ -78,6 +78,9 @@ def test_marks_are_taken_as_masks_by_id_or_as_rationales():
     assert listed.figures["one"]["plausibility_texts"] == 2
     with pytest.raises(DataError, match="rationale of example 't1': 2 entries; expected 4"):
         explearn.evaluate(classifier, texts, {"t1": [True, False]}, ["f1_topk"])
+    for marks in ([0, 2, 0], [0, float("nan"), 1]):
+        with pytest.raises(DataError, match=r"rationale of example 't0': got .*; expected 0 or 1 a word"):
+            explearn.evaluate(classifier, texts, {"t0": marks}, ["f1_topk"])
 
 
 def test_what_cannot_be_measured_is_one_sentence():

@@ -1,8 +1,13 @@
 """Explaining and judging a function from texts to probabilities."""
 
+from itertools import permutations
+from math import factorial
+
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
+import torch
 from saying import complaint
 
 import explearn
@@ -93,6 +98,17 @@ class TestExplaining:
         if name in ("lime", "shap", "kernel_shap", "solvex"):
             complaint(lambda: explain(name, of(function), [TEXT], ["pos"]), "name a text for it, empty='...'")
 
+    def test_kernel_shap_of_all_sets_is_the_shapley_values(self):
+        (attribution,) = explain("kernel_shap", of(), ["good film bad"], ["pos"])
+        words = ["good", "film", "bad"]
+        values = np.zeros(3)
+        for order in permutations(range(3)):
+            for place, word in enumerate(order):
+                before, after = sorted(order[:place]), sorted(order[: place + 1])
+                values[word] += probability(" ".join(words[i] for i in after))
+                values[word] -= probability(" ".join(words[i] for i in before))
+        np.testing.assert_allclose(attribution.scores, values / factorial(3), atol=1e-6)
+
     def test_each_different_text_is_asked_about_once_and_in_batches(self):
         function = Counting()
         explain("lime", of(function, batch_size=7), [TEXT, TEXT], ["pos", "pos"])
@@ -160,6 +176,12 @@ class TestBadInput:
         with pytest.raises(ModelError, match=f"^service: {words}"):
             explain("occlusion", of(lambda texts: [row] * len(texts), name="service"), [TEXT])
 
+    def test_answers_that_numpy_cannot_read_or_that_have_other_columns(self):
+        with pytest.raises(ModelError, match="gave Tensor for 1 texts; expected an array"):
+            of(lambda texts: torch.full((1, 2), 0.5, requires_grad=True)).predict([TEXT])
+        with pytest.raises(ModelError, match="gave a table of pos, neg; expected neg, pos"):
+            of(lambda texts: pd.DataFrame({"pos": [0.2], "neg": [0.8]})).predict([TEXT])
+
     def test_of_the_function_s_failure_one_sentence(self):
         with pytest.raises(ModelError, match=r"^service: failed on 1 texts \(ZeroDivisionError: division by zero\)$"):
             of(lambda texts: 1 / 0, name="service").predict([TEXT])
@@ -172,6 +194,7 @@ class TestBadInput:
         ("options", "words"),
         [
             ({"labels": ["a", "a"]}, "labels: got the label 'a' twice"),
+            ({"labels": {"a", "b"}}, "labels: got set; expected a list of names"),
             ({"mask": "two words"}, "mask: got 'two words'; expected one word"),
             ({"kind": "ranking"}, "kind: got 'ranking'; expected"),
             ({"predict_proba": 3}, "predict_proba: got 3; expected a function"),
