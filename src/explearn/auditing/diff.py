@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,11 @@ from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Di
 from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, Verdict, corrected_tests
 from explearn.auditing.origin import Origin, Result, check_page
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.run import Checked
 from explearn.auditing.sentences import diff_sentences
 from explearn.auditing.tested import CONFIDENCE, Tested
 from explearn.auditing.texts import AuditText
 from explearn.auditing.work import Work
 from explearn.core.errors import ParamsError
-from explearn.core.validation import check_section
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.significance import mean_interval
 from explearn.show.blocks import Block, several
@@ -117,9 +115,8 @@ def diff(
         ['came']
     """
     options = options or AuditOptions()
-    checked = check_section(Checked, {"seed": options.seed, "out": out, "work": options.work})
-    if checked.out is not None:
-        check_page(checked.out)
+    if out is not None:
+        check_page(Path(out))
     new = read_subject(classifier, texts, None, None, method, options, "explearn.diff")
     old = read_subject(against, texts, None, None, new.explainer, options, "explearn.diff")
     if new.model.labels != old.model.labels:
@@ -127,10 +124,9 @@ def diff(
             f"against: got the classes {', '.join(old.model.labels)}; expected those of the new classifier, "
             f"{', '.join(new.model.labels)}, in this order (rename them with --label-name)"
         )
-    request = {**new.origin.request, "against": old.model.fingerprint}
-    origin = Origin("explearn.diff", classifier, new.model, new.origin.compute, [texts], request)
-    work = Work(checked.work, request)
-    searched, held_out = halves(new.user_texts.examples, checked.seed)
+    origin = replace(new.origin, request={**new.origin.request, "against": old.model.fingerprint})
+    work = Work(options.work, origin.request)
+    searched, held_out = halves(new.user_texts.examples, options.seed)
     every = range(len(new.user_texts.examples))
     with unread_words_known():
         read, _ = explain_texts(new, every, work, options.show_progress)
@@ -154,9 +150,9 @@ def diff(
         method=new.explainer.name,
         origin=origin,
     )
-    if checked.out is None:
+    if out is None:
         return result
-    return result.save(checked.out)
+    return result.save(out)
 
 
 def _changes(

@@ -98,7 +98,7 @@ def audit_blocks(audit: AuditFigures, made: Mapping[str, str]) -> list[Block]:
     return blocks
 
 
-def effects_picture(findings: Sequence[Finding], labels: Sequence[str], title: str = "") -> Picture | None:
+def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Picture | None:
     """Return a picture of the strongest findings of each class; None without any."""
     rows: list[Finding] = []
     for label in labels[:MOST_CLASSES]:
@@ -107,7 +107,7 @@ def effects_picture(findings: Sequence[Finding], labels: Sequence[str], title: s
         return None
     return Picture(
         "effects.svg",
-        title or "Strongest findings: mean change of the probability of the answer, with its 95 % interval",
+        "Strongest findings: mean change of the probability of the answer, with its 95 % interval",
         "A row a finding: mean change of the probability",
         (7.0, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
         partial(_draw, rows),

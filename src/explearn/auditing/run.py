@@ -16,16 +16,7 @@ from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_
 from explearn.auditing.result import Audit
 from explearn.auditing.tested import Tested, group_figures
 from explearn.auditing.work import Work
-from explearn.core.validation import Section, Seed, check_section
 from explearn.methods.base.explainer import Explainer, unread_words_known
-
-
-class Checked(Section):
-    """Arguments of an audit that are paths and numbers."""
-
-    seed: Seed
-    out: Path | None
-    work: Path | None
 
 
 def audit(
@@ -75,12 +66,11 @@ def audit(
         '‘moron’'
     """
     options = options or AuditOptions()
-    checked = check_section(Checked, {"seed": options.seed, "out": out, "work": options.work})
-    if checked.out is not None:
-        check_page(checked.out)
+    if out is not None:
+        check_page(Path(out))
     subject = read_subject(classifier, texts, labels, groups, method, options)
-    work = Work(checked.work, subject.origin.request)
-    searched, held_out = halves(subject.user_texts.examples, checked.seed)
+    work = Work(options.work, subject.origin.request)
+    searched, held_out = halves(subject.user_texts.examples, options.seed)
     with unread_words_known():
         read, unread = explain_texts(subject, searched, work, options.show_progress)
     known = Vocabulary.of(read)
@@ -106,9 +96,9 @@ def audit(
         examples=tested.examples(confirmed),
         origin=subject.origin,
     )
-    if checked.out is None:
+    if out is None:
         return result
-    return result.save(checked.out)
+    return result.save(out)
 
 
 def rank_of(finding: Finding) -> tuple[bool, float, str, str]:

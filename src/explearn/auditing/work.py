@@ -23,11 +23,11 @@ class Work:
         DataError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path | None, request: Mapping[str, Any]) -> None:
+    def __init__(self, folder: str | Path | None, request: Mapping[str, Any]) -> None:
         self._folder = None
         if folder is not None:
             digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
-            self._folder = folder / f"audit-{digest[:16]}"
+            self._folder = Path(folder) / f"audit-{digest[:16]}"
             check_place(self._folder / "request.json")
             write_json(self._folder / "request.json", dict(request))
 

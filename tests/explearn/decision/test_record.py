@@ -69,6 +69,7 @@ def test_what_a_record_says_is_what_the_classifier_answers(model: Path) -> None:
     record = explearn.record(model, TEXT, "occlusion", device="cpu")
     classifier = explearn.load_classifier(model, device="cpu")
     words = TEXT.split()
+    assert record.classifier.name == model.name
     assert record.answer.label == classifier.predict([TEXT])[0]
     assert record.text.sha256 == [hashlib.sha256(TEXT.encode()).hexdigest()]
     first = record.elements[0]
@@ -220,6 +221,8 @@ def test_what_is_wrong_is_said_in_a_sentence(folder: Path, model: Path, tmp_path
     assert not (tmp_path / "other.html").exists()
     write(folder, {**read(folder), "record": 9})
     saying.command_complaint("verify", str(folder / "record.json"), words=("version 9",))
+    write(folder, {**read(folder), "record": 1, "text": {**read(folder)["text"], "segments": []}})
+    saying.command_complaint("verify", str(folder / "record.json"), words=("text.segments",))
     write(folder, {"record": 1})
     saying.command_complaint("verify", str(folder / "record.json"), words=("text",))
 
