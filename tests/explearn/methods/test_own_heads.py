@@ -13,10 +13,8 @@ from transformers.models.bert.modeling_bert import BertModel, BertPooler
 
 import explearn
 from explearn import ComputeOptions, TransformerPredictor
-from explearn.core.compute import ComputeOptions
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.marker.explainer import Marker
-from explearn.predictors.transformer import TransformerPredictor
 
 STARTS_AT_CLS = ("raw_attention", "attention_mean", "rollout", "attention_flow", "gae", "mgae", "grad_cam")
 TAKES_APART = ("cam", "lrp", "full_lrp", "transformer_attribution", "decompx", "alti", "globenc")
