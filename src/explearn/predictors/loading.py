@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import safe_open
 
+from explearn.core.compute import check_weights
 from explearn.core.documents import check_regular, file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
 from explearn.core.examples import ANSWER_LABELS
 from explearn.core.extras import need
-from explearn.core.numeric_checks import check_weights
 
 if TYPE_CHECKING:
     import transformers

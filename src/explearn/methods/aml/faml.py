@@ -383,8 +383,6 @@ class FAML(RefiningExplainer, BatchExplainer):
             base="paml_states",
         )
     }
-    aggregation = "max"
-    signed = False
     problems = ONE_CLASS
     passes = 4
     Options = FAMLParams
