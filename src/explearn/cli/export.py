@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import command
+from explearn.cli.common import command, tell
 from explearn.cli.options import parse_options
-from explearn.core.escape import printable
 
 
 @command
@@ -58,4 +57,4 @@ def export(
         metrics=metrics,
         task=task,
     )
-    print(printable(str(folder)))
+    tell(folder)
