@@ -1,7 +1,6 @@
 """`explearn gate`: is a run within noise of another, or has a figure or the verdict become worse than a rule allows?"""
 
 import math
-import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, model_validator
 
 from explearn.core import validation
-from explearn.core.documents import parse_json, read_json, read_yaml
+from explearn.core.documents import PathLike, parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import Section
@@ -67,7 +66,7 @@ class FigureChange:
         return self.verdict in ("worse", "gone")
 
 
-def load_gate(path: str | os.PathLike[str]) -> Gate:
+def load_gate(path: PathLike) -> Gate:
     """Read a file of rules.
 
     Raises:
