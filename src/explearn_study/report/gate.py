@@ -15,7 +15,7 @@ from explearn.core import validation
 from explearn.core.documents import PathLike, parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable
-from explearn.core.validation import Section
+from explearn.core.validation import NonNegativeFloat, Section
 from explearn.metrics.base import Direction
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, table
@@ -33,7 +33,7 @@ class Rule(Section):
     """The keys that lead to a figure of reports/metrics.json, joined by dots; * stands for any characters."""
     direction: Direction
     """Which direction is better; may be left out if the last key is a metric of the catalogue."""
-    tolerance: Annotated[float, Field(ge=0)]
+    tolerance: NonNegativeFloat
     """Differences up to this are noise, in the figure's own unit or, if `relative`, as a share of its old value."""
     relative: bool = False
 
