@@ -128,6 +128,7 @@ def measure(
     if "cons" in criteria:
         states = aggregate_states(classifier, encodings)
         for method, consistent in consistency(states, scores).items():
+            assert consistent.values is not None
             by_text[method]["cons"] = consistent.values
             values[method]["cons"] = consistent.figure or 0.0
     return {method: Measured(values[method], by_text[method]) for method in found}

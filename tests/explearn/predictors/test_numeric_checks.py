@@ -7,8 +7,8 @@ import tiny
 import torch
 from trained_cases import keep
 
+from explearn.core.compute import check_weights
 from explearn.core.errors import ModelError
-from explearn.core.numeric_checks import check_weights
 from explearn.methods.registry import get_explainer
 from explearn.predictors.pretrained import load_classifier
 
