@@ -15,7 +15,7 @@ from explearn.bundle.manifest import is_bundle
 from explearn.core.arguments import is_pair, path_of
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder
+from explearn.core.documents import PathLike, is_folder
 from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
@@ -187,7 +187,7 @@ def _left_as_it_came(classifier: Any) -> Iterator[None]:
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: PathLike,
     method: str | None = None,
     *,
     device: str | ComputeOptions | None = None,

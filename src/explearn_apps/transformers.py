@@ -21,6 +21,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import PathLike
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.heads.completion import COMPLETION_FILE
@@ -73,7 +74,7 @@ class RationalePipeline(transformers.Pipeline):
         model: transformers.PreTrainedModel,
         tokenizer: transformers.PreTrainedTokenizerBase,
         *,
-        explainer: Explainer | str | os.PathLike[str] = "attn_lrp",
+        explainer: Explainer | PathLike = "attn_lrp",
         task: str = TASK,
         device: int | str | torch.device | None = None,
         batch_size: int | None = None,
@@ -176,7 +177,7 @@ class RationalePipeline(transformers.Pipeline):
             return rows
         return rows[0]
 
-    def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> NoReturn:
+    def save_pretrained(self, save_directory: PathLike, **_: Any) -> NoReturn:
         """Refuse to save: transformers would save code that readers have to trust.
 
         Raises:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import user_errors
-from explearn.core.escape import printable
+from explearn.cli.common import tell, user_errors
 from explearn_study.staging import run_alone
 
 
@@ -27,7 +26,7 @@ def report() -> None:
         with run_alone("report"):
             report_project(workspace, run, run.seed)
         for name in ("report.md", "report.html"):
-            print(printable(str(workspace.reports / name)))
+            tell(workspace.reports / name)
 
 
 def gate(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
+from explearn.core.documents import PathLike
 from explearn.core.errors import located
 from explearn.core.examples import Example, Rationale
 from explearn.core.parquet import make_schema, open_parquet, read_table, write_table
@@ -30,7 +30,7 @@ def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
     return rows
 
 
-def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
+def write_examples(target: PathLike, examples: Iterable[Example]) -> None:
     rows = list(examples)
     schema = _example_schema([name for name in EXTRA_FIELDS if any(map(attrgetter(name), rows))])
     write_table(target, _rows(rows, schema), schema)
@@ -40,7 +40,7 @@ def _example_schema(extra: Collection[str]) -> pa.Schema:
     return pa.schema([*EXAMPLE_SCHEMA, *(field for name, field in EXTRA_FIELDS.items() if name in extra)])
 
 
-def read_examples(path: str | os.PathLike[str]) -> list[Example]:
+def read_examples(path: PathLike) -> list[Example]:
     """Read examples.
 
     Raises:
@@ -56,11 +56,11 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     return examples
 
 
-def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Rationale]) -> None:
+def write_rationales(target: PathLike, rationales: Iterable[Rationale]) -> None:
     write_table(target, _rows(rationales, RATIONALE_SCHEMA), RATIONALE_SCHEMA)
 
 
-def read_rationales(path: str | os.PathLike[str]) -> list[Rationale]:
+def read_rationales(path: PathLike) -> list[Rationale]:
     """Read rationales.
 
     Raises:

@@ -5,7 +5,6 @@ They are written and read shard by shard, so that memory does not grow with the 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from explearn.core.documents import read_json
+from explearn.core.documents import PathLike, read_json
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
@@ -88,7 +87,7 @@ def _is_vectors(kind: pa.DataType) -> bool:
 
 
 def write_texts(
-    target: str | os.PathLike[str],
+    target: PathLike,
     schema: pa.Schema,
     source: Mapping[str, Any],
     examples: Sequence[Example],
@@ -111,7 +110,7 @@ def write_texts(
             writer.write_table(table_of(compute(shard, description=description), schema))
 
 
-def read_rows(path: str | os.PathLike[str], schema: pa.Schema) -> Iterator[dict[str, Any]]:
+def read_rows(path: PathLike, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     """Yield the texts of a file, column -> value, one row group in memory at a time; vectors as float32, (n, width).
 
     Raises:
@@ -156,7 +155,7 @@ def feature_schema(source: Mapping[str, Any], hidden: bool = False) -> pa.Schema
 
 
 def write_features(
-    target: str | os.PathLike[str],
+    target: PathLike,
     classifier: Predictor,
     examples: Sequence[Example],
     layers: Layers = "all",
@@ -169,7 +168,7 @@ def write_features(
     write_texts(target, feature_schema(source, hidden), source, examples, compute, description)
 
 
-def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterator[ExampleFeatures]:
+def read_features(path: PathLike, hidden: bool = False) -> Iterator[ExampleFeatures]:
     """Yield the features of each example, one row group in memory at a time.
 
     Raises:
@@ -212,7 +211,7 @@ SIGNAL_SCHEMA = make_schema(
 
 
 def write_signals(
-    target: str | os.PathLike[str],
+    target: PathLike,
     classifier: Predictor,
     examples: Sequence[Example],
     description: str | None = None,
@@ -226,7 +225,7 @@ def write_signals(
     write_texts(target, SIGNAL_SCHEMA, source, examples, partial(compute_signals, classifier), description)
 
 
-def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
+def read_signals(path: PathLike) -> Iterator[WordSignals]:
     """Yield the texts of a file, row group by row group.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from explearn.core.documents import read_yaml
+from explearn.core.documents import PathLike, read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, kind_of
 from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.methods.base.teachers import ANSWERS, members
@@ -372,7 +372,7 @@ class Params(Section):
         return encoder, revision.get(task) if isinstance(revision, dict) else revision
 
 
-def load_params(path: str | os.PathLike[str] | None = None) -> Params:
+def load_params(path: PathLike | None = None) -> Params:
     """Read and validate a params file.
 
     Args:

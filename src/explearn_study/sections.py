@@ -8,13 +8,14 @@ from pydantic import Field, model_validator
 
 from explearn.core.examples import RationaleKind, Split
 from explearn.core.validation import (
-    MOST,
     MOST_ROUNDS,
     Fraction,
     LayerIndex,
+    Percent,
     PositiveInt,
     Rounds,
     Section,
+    Whole,
 )
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.params import CompletionParams
@@ -112,7 +113,7 @@ class SignalsParams(Section):
 
     max_texts: PositiveInt | None = 400
     """Most texts per split; those with a rationale come first, then others by seed."""
-    unmarked_texts: Annotated[int, Field(ge=0, le=MOST)] = 2000
+    unmarked_texts: Whole = 2000
     """Most additional texts per split without a rationale, by seed: the consensus marks them for marker."""
 
 
@@ -137,7 +138,7 @@ class CurveParams(Section):
 
     tasks: list[str] | None = None
     """Tasks (default: all); each needs another task with marks."""
-    marks: Annotated[list[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = [0, 5, 10, 25, 50, 100, 200]
+    marks: Annotated[list[Whole], Field(min_length=1)] = [0, 5, 10, 25, 50, 100, 200]
     """Numbers of the task's marked texts to train with; all of them are always added at the end."""
     draws: PositiveInt = 5
     """Trainings with each number of texts, each with its own draw of texts and initial weights."""
@@ -151,7 +152,7 @@ class StudentsParams(Section):
     formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
     seeds: Rounds = 3
     """Students a teacher and formulation; the other options are those of the run's `l2e`."""
-    percent: Annotated[int, Field(ge=1, le=100)] = 30
+    percent: Percent = 30
     """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
     max_texts: PositiveInt | None = 100
     """Most test texts per task (the paper uses 100 for differences of log-odds and for times)."""

@@ -22,37 +22,37 @@ class Workspace:
     def examples(self, task: str) -> Path:
         """Folder: train.parquet, validation.parquet, test.parquet, native.parquet (the source's rationales),
         task.json."""
-        return self.root / "data" / "examples" / task
+        return self.root / f"data/examples/{task}"
 
     def annotations(self, task: str) -> Path:
         """Folder of what people and language models add (see `explearn_study.annotate.store`)."""
-        return self.root / "data" / "annotations" / task
+        return self.root / f"data/annotations/{task}"
 
     def rationales(self, task: str) -> Path:
-        return self.root / "data" / "rationales" / f"{task}.parquet"
+        return self.root / f"data/rationales/{task}.parquet"
 
     def agreement(self, task: str) -> Path:
         """JSON: all that `explearn.text.agreement.agreement_metrics` gives."""
-        return self.root / "data" / "rationales" / f"{task}.json"
+        return self.root / f"data/rationales/{task}.json"
 
     def classifier(self, task: str) -> Path:
-        return self.root / "data" / "classifiers" / task
+        return self.root / f"data/classifiers/{task}"
 
     def features(self, task: str) -> Path:
         """Folder: one Parquet file a split."""
-        return self.root / "data" / "features" / task
+        return self.root / f"data/features/{task}"
 
     def signals(self, task: str) -> Path:
         """Folder: train.parquet and validation.parquet; see `explearn_study.feature_files`."""
-        return self.root / "data" / "signals" / task
+        return self.root / f"data/signals/{task}"
 
     def teacher(self, task: str, name: str) -> Path:
         """Folder of what a method says of training and validation texts; see `explearn_study.teacher_files`."""
-        return self.root / "data" / "teachers" / task / name
+        return self.root / f"data/teachers/{task}/{name}"
 
     def explainer(self, task: str, name: str) -> Path:
         """Folder of a trained explainer."""
-        return self.root / "data" / "explainers" / task / name
+        return self.root / f"data/explainers/{task}/{name}"
 
     def explained(self, params: Params, task: str, method: str) -> Path:
         """The folder of the classifier that a method explains: its own, where it trained one, or else the task's."""
@@ -62,35 +62,35 @@ class Workspace:
 
     def attributions(self, task: str) -> Path:
         """Folder of METHOD.parquet files."""
-        return self.root / "data" / "attributions" / task
+        return self.root / f"data/attributions/{task}"
 
     def costs(self, task: str) -> Path:
         """JSON: method -> `runs.Cost`, as measured here. No output of a stage, for times never repeat."""
-        return self.root / "data" / "costs" / task / "methods.json"
+        return self.root / f"data/costs/{task}/methods.json"
 
     def training_cost(self, task: str, method: str) -> Path:
         """JSON: training_seconds, the processor time that a learned method took here. No output of a stage."""
-        return self.root / "data" / "costs" / task / f"training-{method}.json"
+        return self.root / f"data/costs/{task}/training-{method}.json"
 
     def student_costs(self, task: str, teacher: str) -> Path:
         """JSON: what teacher, students and classifier cost in the study `students`."""
-        return self.root / "data" / "costs" / task / f"students-{teacher}.json"
+        return self.root / f"data/costs/{task}/students-{teacher}.json"
 
     def code(self, name: str) -> Path:
         """Fingerprint of a stage's code, or methods/NAME of a method's; see `explearn_study.code`."""
-        return self.root / "data" / "code" / f"{name}.txt"
+        return self.root / f"data/code/{name}.txt"
 
     def classifier_figures(self, task: str) -> Path:
         """JSON: how good the classifier is on each split."""
-        return self.root / "data" / "classifiers" / f"{task}.json"
+        return self.root / f"data/classifiers/{task}.json"
 
     def metrics(self, kind: str, task: str) -> Path:
         """JSON of a kind: explanations, comparisons, sanity or twin."""
-        return self.root / "reports" / "metrics" / task / f"{kind}.json"
+        return self.root / f"reports/metrics/{task}/{kind}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:
         """Parquet of a kind: texts or mosaics (a metric's value on each) or pairs (of methods, in a metric)."""
-        return self.root / "reports" / "metrics" / task / f"{kind}.parquet"
+        return self.root / f"reports/metrics/{task}/{kind}.parquet"
 
     def study(self, study: str, *names: str) -> Path:
         """JSON of a study: marks_curve of a task, students of a task and a teacher."""

@@ -32,7 +32,7 @@ from explearn.bundle.manifest import (
     read_manifest,
 )
 from explearn.core.arguments import path_of
-from explearn.core.documents import is_folder, public_name, read_json
+from explearn.core.documents import PathLike, is_folder, public_name, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Figures, Shape, check, check_shape
@@ -48,14 +48,14 @@ from explearn.show.markdown import Markdown, escape_markdown, table
 
 
 def export(
-    out: str | os.PathLike[str],
+    out: PathLike,
     *,
     method: str | None = None,
-    explainer: str | os.PathLike[str] | None = None,
+    explainer: PathLike | None = None,
     options: Mapping[str, Any] | None = None,
-    classifier: str | os.PathLike[str] | None = None,
+    classifier: PathLike | None = None,
     with_classifier: bool = False,
-    metrics: str | os.PathLike[str] | None = None,
+    metrics: PathLike | None = None,
     task: str | None = None,
 ) -> Path:
     """Write a bundle, whole or not at all.

@@ -25,7 +25,7 @@ from explearn.bundle.manifest import (
 from explearn.core.arguments import path_of
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder, read_json
+from explearn.core.documents import PathLike, is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
@@ -165,7 +165,7 @@ class Bundle:
         return f"Bundle(method={self.manifest.method!r}, classifier={name!r}, folder={str(self.folder)!r})"
 
 
-def open_bundle(folder: str | os.PathLike[str]) -> Bundle:
+def open_bundle(folder: PathLike) -> Bundle:
     """Open a bundle, checking its manifest and files, without loading its classifier.
 
     Raises:
@@ -232,7 +232,7 @@ def fetch(name: str, revision: str | None = None) -> Path:
 # ---- explainers by any name ------------------------------------------------------------------------------------------
 
 
-def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Explainer, Bundle | None]:
+def find_explainer(source: PathLike, **options: Any) -> tuple[Explainer, Bundle | None]:
     """Return an explainer, and the bundle that it comes from, if any.
 
     Args:

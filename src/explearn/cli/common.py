@@ -41,6 +41,11 @@ def printed(text: str) -> str:
     return escape(printable(text))
 
 
+def tell(text: object) -> None:
+    """Print a line, with terminal commands in it escaped."""
+    print(printable(str(text)), flush=True)
+
+
 def plain_console() -> Console:
     """Return a console that neither highlights nor wraps text."""
     return Console(highlight=False, soft_wrap=True)

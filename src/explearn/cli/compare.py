@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from explearn.cli import options
-from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
 from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
-from explearn.core.escape import printable
 
 
 @command
@@ -63,7 +62,7 @@ def compare(
         seed=seed,
         completion=completion,
         compute=compute,
-        tell=lambda line: print(printable(line), flush=True),
+        tell=tell,
     )
     comparison = run(
         classifier,
@@ -76,6 +75,6 @@ def compare(
         options=settings,
     )
     for name, reason in comparison.left_out.items():
-        print(printable(f"left out: {name} ({reason})"))
-    print(printable(comparison.verdict))
-    print(printable(str(comparison.report)))
+        tell(f"left out: {name} ({reason})")
+    tell(comparison.verdict)
+    tell(comparison.report)

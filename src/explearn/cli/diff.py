@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from explearn.cli.audit import Method, Patterns, TrainedExplainer, WorkFolder, method_of
-from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
 from explearn.cli.tables import ClassifierToJudge, LabelledColumns, Table
-from explearn.core.escape import printable
 
 
 @command
@@ -48,7 +47,7 @@ def diff(
     result = run(classifier, against, texts, trained, out=out, options=settings)
     result.print()
     if result.page is not None:
-        print(printable(str(result.page)))
+        tell(result.page)
     if fail_above is not None and result.share > fail_above:
-        print(printable(f"{result.share:.3f} of the answers changed, more than {fail_above:g}"))
+        tell(f"{result.share:.3f} of the answers changed, more than {fail_above:g}")
         raise typer.Exit(1)

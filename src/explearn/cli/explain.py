@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from explearn.cli import options
-from explearn.cli.common import Compute, command, plain_console
+from explearn.cli.common import Compute, command, plain_console, tell
 from explearn.core.attribution import MOST_INTERACTING
 from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
@@ -182,7 +182,7 @@ def explain(
     if unnamed:
         print(f"{explainers[0].name}: the default method for this classifier; --method names another")
     for path in files:
-        print(printable(str(path)))
+        tell(path)
 
 
 def _view(classifier: Predictor, token: str | None, versus: str | None) -> Predictor:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import command
+from explearn.cli.common import command, tell
 from explearn.cli.options import parse_options
-from explearn.core.escape import printable
 
 
 @command
@@ -60,4 +59,4 @@ def export(
         metrics=metrics,
         task=task,
     )
-    print(printable(str(folder)))
+    tell(folder)

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
 from explearn.cli.options import parse_options
 from explearn.cli.tables import LabelledColumns, Table
-from explearn.core.escape import printable
 
 
 @command
@@ -43,4 +42,4 @@ def finetune(
         print(
             f"epoch {epoch.epoch}: loss {epoch.train_loss:.3f}; on the validation texts, accuracy {epoch.accuracy:.3f}"
         )
-    print(printable(str(out)))
+    tell(out)

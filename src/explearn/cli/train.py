@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
 from explearn.cli.options import Options, parse_options
 from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
-from explearn.core.escape import printable
 
 
 @command
@@ -53,5 +52,5 @@ def train(
         description=f"train {method}",
         **options,
     )
-    print(printable(f"{method}, trained in {time.perf_counter() - start:.0f} s"))
-    print(printable(str(out)))
+    tell(f"{method}, trained in {time.perf_counter() - start:.0f} s")
+    tell(out)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, computed_field
 
-from explearn.core.validation import Number, Shape, UnicodeText
+from explearn.core.validation import NonNegativeFloat, Number, Shape, UnicodeText
 
 COVERAGE = 0.9
 """Share of texts whose error is within the bound."""
@@ -42,7 +42,7 @@ class Certificate(Shape):
 
     words: Annotated[tuple[UnicodeText, ...], Field(strict=False)]
     effect: Number
-    bound: Annotated[float, Field(ge=0)]
+    bound: NonNegativeFloat
     familiar: bool
 
     @computed_field  # type: ignore[prop-decorator]

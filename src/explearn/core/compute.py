@@ -1,4 +1,4 @@
-"""Compute options: device, numeric precision and batch budget; and the peak of memory used.
+"""Compute options: device, numeric precision and batch budget; finite weights, and the peak of memory used.
 
 None of this is a pipeline parameter. Results may differ in their last digits between devices and precisions, but moving
 to a GPU must not make every cached stage stale, so these settings come from options and environment variables.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from explearn.core.errors import DeviceError, ParamsError, shown
+from explearn.core.errors import DeviceError, ModelError, ParamsError, shown
 from explearn.core.validation import MOST
 
 if TYPE_CHECKING:
@@ -172,6 +172,24 @@ def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
     import torch
 
     return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: str) -> None:
+    """Raise ModelError if a weight is NaN or infinite.
+
+    Args:
+        named: names and values, as returned by `named_parameters` or `state_dict().items()`.
+        what: owner of the weights, at the start of the message.
+        hint: what the reader can do, at its end.
+    """
+    for name, tensor in named:
+        # A sum takes a tenth of the time, and is finite only if all terms are.
+        if tensor.is_floating_point() and not (tensor.sum().isfinite() or tensor.isfinite().all()):
+            bad = int((~tensor.isfinite()).sum())
+            raise ModelError(
+                f"{what}: {bad:,} of the {tensor.numel():,} values of {name} are NaN or infinite; expected finite "
+                f"weights; {hint}"
+            )
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------

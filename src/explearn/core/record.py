@@ -19,7 +19,16 @@ from explearn.core.arrays import Array32, Mask
 from explearn.core.certificate import Certificate
 from explearn.core.errors import DataError, kind_of
 from explearn.core.examples import check_words
-from explearn.core.validation import MOST, Number, Shape, UnicodeText, check, shape_of
+from explearn.core.validation import (
+    NonNegativeFloat,
+    Number,
+    PositiveInt,
+    Shape,
+    UnicodeText,
+    Whole,
+    check,
+    shape_of,
+)
 from explearn.core.words import joined_words
 
 Aggregation = Literal["max", "sum"]
@@ -66,8 +75,7 @@ Scores = Annotated[Array32, GetPydanticSchema(_scores_schema)]
 """Scores as float32. NaN, which is null in JSON: no score."""
 
 Texts = Annotated[tuple[UnicodeText, ...], Field(strict=False)]
-Index = Annotated[int, Field(ge=0, le=MOST)]
-IndexPair = Annotated[tuple[Index, Index], Field(strict=False)]
+IndexPair = Annotated[tuple[Whole, Whole], Field(strict=False)]
 Probability = Annotated[
     float,
     Field(ge=0, le=1),
@@ -114,16 +122,16 @@ class Record:
     token_scores: Scores
     aggregation: Aggregation
     signed: bool
-    unaligned: Index = 0
-    seconds: Annotated[float, Field(ge=0)] = 0.0
+    unaligned: Whole = 0
+    seconds: NonNegativeFloat = 0.0
     completeness_error: Number | None = None
-    windows: Annotated[int, Field(ge=1, le=MOST)] = 1
+    windows: PositiveInt = 1
     spans: Annotated[tuple[IndexPair, ...], Field(strict=False)] = ()
     gaps: Texts = ()
-    pair_start: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    pair_start: PositiveInt | None = None
     certificate: Certificate | None = None
     unit: UnicodeText = "word"
-    token: Index | None = None
+    token: Whole | None = None
     interactions: Annotated[tuple[Interaction, ...], Field(strict=False)] = ()
 
     @property

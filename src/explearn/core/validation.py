@@ -34,9 +34,14 @@ LARGEST_SEED = 2**32 - 1
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
 PositiveInt = Annotated[int, Field(ge=1, le=MOST)]
+Whole = Annotated[int, Field(ge=0, le=MOST)]
+Percent = Annotated[int, Field(ge=1, le=100)]
 Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
 """Number of epochs, steps, samples and similar."""
+RoundsOrNone = Annotated[int, Field(ge=0, le=MOST_ROUNDS)]
 Units = Annotated[int, Field(ge=1, le=MOST_UNITS)]
 """Width, number of heads or layers, batch size and similar."""
 LayerIndex = Annotated[int, Field(ge=-MOST_UNITS, le=MOST_UNITS)]

@@ -99,11 +99,6 @@ def list_metrics() -> list[str]:
     return [name for name, metric in CATALOGUE.items() if metric.measure is not None]
 
 
-def compared_metrics() -> list[Metric]:
-    """Return the metrics by which methods are compared, with paired tests over the texts."""
-    return [metric for metric in CATALOGUE.values() if metric.compared]
-
-
 def get_metric(name: str) -> Metric:
     """Return a metric by name.
 

@@ -23,11 +23,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.compute import ComputeOptions
+from explearn.core.compute import ComputeOptions, check_weights
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.examples import ANSWER_LABELS, Example
 from explearn.core.extras import check_installed
-from explearn.core.numeric_checks import check_weights
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
 from explearn.predictors.architectures import max_length

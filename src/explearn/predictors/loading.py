@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import safe_open
 
+from explearn.core.compute import check_weights
 from explearn.core.documents import check_regular, file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
 from explearn.core.examples import ANSWER_LABELS
 from explearn.core.extras import need
-from explearn.core.numeric_checks import check_weights
 
 if TYPE_CHECKING:
     import transformers
@@ -67,7 +67,7 @@ def head_for(labels: Sequence[str]) -> str:
 # ---- where weights come from -----------------------------------------------------------------------------------------
 
 
-def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
+def embedded_encoder() -> Path:
     """Return the folder of the embedded encoder (BERT, 6 layers, 12 heads, width 384).
 
     Raises:
@@ -77,8 +77,8 @@ def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
     encoder = need(EMBEDDED_PACKAGE, extra="demo", what="the encoder 'embedded'")
     weights = Path(str(encoder.__file__)).parent / "model" / "model.safetensors"
     sha256 = file_digest(weights)
-    if sha256 != expected_sha256:
-        raise ModelError(f"{weights}: SHA-256 is {sha256}; expected {expected_sha256}; the weights are not loaded")
+    if sha256 != EMBEDDED_SHA256:
+        raise ModelError(f"{weights}: SHA-256 is {sha256}; expected {EMBEDDED_SHA256}; the weights are not loaded")
     return weights.parent
 
 

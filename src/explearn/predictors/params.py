@@ -10,7 +10,17 @@ from pydantic import Field, model_validator
 
 from explearn.core.errors import ParamsError
 from explearn.core.examples import label_problem
-from explearn.core.validation import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units, check_section
+from explearn.core.validation import (
+    MOST_ROUNDS,
+    MOST_UNITS,
+    Fraction,
+    NonNegativeFloat,
+    PositiveFloat,
+    Rounds,
+    Section,
+    Units,
+    check_section,
+)
 from explearn.text.encoding import Removal
 
 
@@ -45,8 +55,8 @@ class ScratchParams(Section):
 
 class FinetuneParams(Section):
     epochs: Rounds = 6
-    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    learning_rate: PositiveFloat = 5e-5
+    weight_decay: NonNegativeFloat = 0.01
     warmup: Fraction = 0.1
     """Share of steps in which the learning rate rises."""
     batch_size: Units = 32

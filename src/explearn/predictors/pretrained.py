@@ -13,7 +13,7 @@ from typing import Any
 
 from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder, read_json
+from explearn.core.documents import PathLike, is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
@@ -103,7 +103,7 @@ class Source:
 
 
 def load_classifier(
-    path: str | os.PathLike[str],
+    path: PathLike,
     compute: ComputeOptions | None = None,
     revision: str | None = None,
     completion: Prompt | None = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import Compute, command
+from explearn.cli.common import Compute, command, tell
 from explearn.cli.options import (
     ClassifierOption,
     Explainers,
@@ -23,8 +23,8 @@ from explearn.cli.options import (
     parse_options,
 )
 from explearn.core.errors import ParamsError
-from explearn.core.escape import printable
 from explearn.core.validation import MOST, whole_number
+from explearn.show.blocks import several
 from explearn.text.rows import check_readable
 
 SHARD_TEXTS = 10_000
@@ -93,11 +93,5 @@ def job(
         executor = RayExecutor(workers)
     done = run(whole, executor)
     rows = sum(part.rows for part in done.parts.values())
-    counts = (_counted(done.texts, "text"), _counted(rows, "row"), _counted(len(done.parts), "part"))
-    print(printable(f"{', '.join(counts)}: {out}"))
-
-
-def _counted(number: int, noun: str) -> str:
-    if number != 1:
-        noun += "s"
-    return f"{number:,} {noun}"
+    counts = (several(done.texts, "text"), several(rows, "row"), several(len(done.parts), "part"))
+    tell(f"{', '.join(counts)}: {out}")

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import command
-from explearn.core.escape import printable
+from explearn.cli.common import command, tell
 
 
 @command
@@ -28,4 +27,4 @@ def export_onnx(
     """
     from explearn_apps.onnx.writing import export_onnx as write  # brings torch
 
-    print(printable(str(write(out, explainer=explainer, classifier=classifier))))
+    tell(write(out, explainer=explainer, classifier=classifier))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from explearn.core.errors import UnsupportedError
@@ -40,7 +40,7 @@ class Graph(nn.Module):
         self.model = classifier.model
 
     def _classify(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None, **options: Any
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None, **options: Any
     ) -> Any:
         if token_type_ids is not None:
             options["token_type_ids"] = token_type_ids
@@ -61,9 +61,9 @@ class _Attending(Graph):
                 "whose attention an ONNX graph holds"
             )
 
-    def _attended(self, layers: list[int], *inputs: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _attended(self, layers: list[int], *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits, the last hidden states, and for each layer A[h, 0, j] then A[h, j, 0], (b, n, layers 2h)."""
-        states: list[torch.Tensor] = []
+        states: list[Tensor] = []
         encoder: Any = self.model.base_model
         handle = encoder.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
         try:
@@ -72,7 +72,7 @@ class _Attending(Graph):
             handle.remove()
         if len(output.attentions) != self.layers:
             raise UnsupportedError(f"a {self.model.config.model_type!r} model that does not give its attention")
-        parts: list[torch.Tensor] = []
+        parts: list[Tensor] = []
         for layer in layers:
             attention = output.attentions[layer]  # (b, h, n, n)
             parts += [attention[:, :, 0], attention[..., 0]]
@@ -93,11 +93,11 @@ class MarkerGraph(_Attending):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        token_type_ids: torch.Tensor | None = None,
-        word_ids: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        word_ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         assert word_ids is not None
         logits, _, values = self._attended(self.attended, input_ids, attention_mask, token_type_ids)
         ranks, words = word_ranks(word_ids)
@@ -111,7 +111,7 @@ class MarkerGraph(_Attending):
         return logits, functional.pad(scores, (0, 1)).gather(1, ranks)
 
 
-def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor:
+def _shifted(real: Tensor, numbers: Tensor, by: int) -> Tensor:
     """Shift word features by `by` words within each text, padding with 0, (b, n, ...).
 
     Args:
@@ -125,7 +125,7 @@ def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor
     return padded[:, sides + by : sides + by + tokens]
 
 
-def word_ranks(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def word_ranks(word_ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rank of each position's word among its text's words with a sub-token, and the number of these words.
 
     Args:
@@ -153,8 +153,8 @@ class ExpNetGraph(_Attending):
         self.network = explainer.network
 
     def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         layer = self.explainer.encoder["layer"]
         logits, hidden, attention = self._attended([layer], input_ids, attention_mask, token_type_ids)
         return logits, self.explainer.score(TokenFeatures(attention, hidden, logits))
@@ -181,13 +181,13 @@ class ReaderGraph(Graph):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        token_type_ids: torch.Tensor | None = None,
-        word_ids: torch.Tensor | None = None,
-        target: torch.Tensor | None = None,
-        aim: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, ...]:
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        word_ids: Tensor | None = None,
+        target: Tensor | None = None,
+        aim: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
         assert word_ids is not None and target is not None
         output = self._classify(input_ids, attention_mask, token_type_ids, output_hidden_states=True)
         logits = output.logits

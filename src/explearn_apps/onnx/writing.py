@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Sequence
 from importlib import metadata
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from explearn.bundle.loading import find_explainer
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import public_name
+from explearn.core.documents import PathLike, public_name
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
 from explearn.core.writing import atomic_path, check_own
@@ -52,10 +51,10 @@ TRIED: tuple[Text, ...] = ("slow", _SENTENCE, "a warm , funny film", (_SENTENCE,
 
 
 def export_onnx(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
-    explainer: str | os.PathLike[str] | Explainer,
-    classifier: str | os.PathLike[str] | Predictor | None = None,
+    explainer: PathLike | Explainer,
+    classifier: PathLike | Predictor | None = None,
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, computed_field
 
-from explearn.core.validation import Section
+from explearn.core.validation import NonNegativeFloat, Section
 
 CHAR_BYTES = 12
 """Most bytes of a character in a request: two escapes in JSON, \\ud83e\\udd8a, or %F0%9F%A6%8A in a form."""
@@ -16,7 +16,7 @@ MOST_SCORES = 1_000_000
 MOST_WAITING = 512
 
 Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(ge=0)]
+Seconds = NonNegativeFloat
 
 
 class Limits(Section):

@@ -21,6 +21,7 @@ from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.seeds import hash_order
 from explearn.core.writing import check_output, locked, write_json
 from explearn.metrics.runs import read_run
+from explearn.show.blocks import several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
@@ -285,9 +286,7 @@ def import_(
 def _print_added(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:
     if replaced:
         more += f", {replaced:,} replacing earlier ones"
-    if count != 1:
-        noun += "s"
-    plain_console().print(f"{printed(str(file))}: {count:,} {noun}{more}")
+    plain_console().print(f"{printed(str(file))}: {several(count, noun)}{more}")
 
 
 @app.command()

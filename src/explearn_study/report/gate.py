@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +14,10 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, model_validator
 
 from explearn.core import validation
-from explearn.core.documents import parse_json, read_json, read_yaml
+from explearn.core.documents import PathLike, parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable
-from explearn.core.validation import Section
+from explearn.core.validation import NonNegativeFloat, Section
 from explearn.metrics.base import Direction
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, table
@@ -36,7 +35,7 @@ class Rule(Section):
     """The keys that lead to a figure of reports/metrics.json, joined by dots; * stands for any characters."""
     direction: Direction
     """Which direction is better; may be left out if the last key is a metric of the catalogue."""
-    tolerance: Annotated[float, Field(ge=0)]
+    tolerance: NonNegativeFloat
     """Differences up to this are noise, in the figure's own unit or, if `relative`, as a share of its old value."""
     relative: bool = False
 
@@ -69,7 +68,7 @@ class FigureChange:
         return self.verdict in ("worse", "gone")
 
 
-def load_gate(path: str | os.PathLike[str]) -> Gate:
+def load_gate(path: PathLike) -> Gate:
     """Read a file of rules.
 
     Raises:

@@ -12,7 +12,7 @@ from explearn import DataError, EvaluateOptions, Example
 from explearn.evaluation import evaluate as evaluate_methods
 from explearn.lens import representations
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.registry import compared_metrics
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import MethodRun
 
 PARAMS = EvaluateParams()
@@ -60,7 +60,7 @@ def evaluate(methods, **named):
     return evaluation(methods, **named).figures
 
 
-EVALUATED = [metric for metric in compared_metrics() if metric.group != "known"]
+EVALUATED = [metric for metric in CATALOGUE.values() if metric.compared and metric.group != "known"]
 """Mosaics are texts of their own: `explearn.metrics.mosaics` explains them."""
 
 METHODS = {

@@ -6,7 +6,7 @@ import torch
 from trained_cases import keep
 
 from explearn import ModelError, get_explainer, load_classifier
-from explearn.core.numeric_checks import check_weights
+from explearn.core.compute import check_weights
 
 
 def spoiled(value=float("nan"), last=False):

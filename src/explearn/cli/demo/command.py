@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 from rich.console import Console
 
-from explearn.cli.common import DEFAULT_SEED, command
+from explearn.cli.common import DEFAULT_SEED, command, tell
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
-from explearn.core.escape import printable
 from explearn.core.writing import atomic_folder, check_own, is_page
 from explearn.methods.registry import get_info
 from explearn.show.display import embed_or_write, methods_html, rows
@@ -78,4 +77,4 @@ def demo(
     console.print(attributions)
     summaries = {method: get_info(method).summary for method in METHODS}
     body = "".join(map(rows, attributions.texts)) + methods_html(summaries)
-    print(printable(str(embed_or_write(body, out))))
+    tell(embed_or_write(body, out))

@@ -385,8 +385,6 @@ class FAML(RefiningExplainer, BatchExplainer):
             base="paml_states",
         )
     }
-    aggregation = "max"
-    signed = False
     problems = ONE_CLASS
     passes = 4
     Options = FAMLParams

@@ -279,8 +279,6 @@ class PAML(BoundExplainer, BatchExplainer):
             options={"backbone": STATES},
         )
     }
-    aggregation = "max"
-    signed = False
     problems = ONE_CLASS
     Options = PAMLParams
     options: PAMLParams

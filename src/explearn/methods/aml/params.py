@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from explearn.core.validation import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
+from explearn.core.validation import Fraction, PositiveFloat, PositiveInt, Rounds, RoundsOrNone, Seeded, Units
 
 ENCODER = "encoder"
 """The backbone that is the classifier's pretrained encoder."""
@@ -51,11 +49,11 @@ class PAMLParams(Seeded):
     """Passes over the training texts."""
     batch_size: Units = 8
     """Texts per step."""
-    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    learning_rate: PositiveFloat = 5e-5
     """Learning rate of an encoder's pretrained weights (AdamW)."""
-    head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    head_learning_rate: PositiveFloat = 1e-3
     """Learning rate of new weights."""
-    trials: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
+    trials: RoundsOrNone = 0
     """Trials of a search for the three weights on the validation split; 0: no search. A weight set to 0 stays 0."""
 
 
@@ -67,11 +65,11 @@ class FAMLParams(Seeded):
 
     metric: Metric | None = None
     """The metric of interest, by which each text's best map is kept (null: pAML's). It is computed as in pAML."""
-    steps: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 20
+    steps: RoundsOrNone = 20
     """Most steps per text."""
-    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    learning_rate: PositiveFloat = 5e-5
     """Learning rate of AdamW, constant, without weight decay. Where G reads the classifier's states, 5e-3 is a good
     value."""
-    samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
+    samples: RoundsOrNone = 0
     """Maps tried after each step in addition to G's: the best map so far with two words exchanged. If above 0, the
     best top words of all maps are also joined into one map. 0: only G's map, as in the paper."""

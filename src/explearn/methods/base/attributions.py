@@ -15,7 +15,6 @@ from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.certificate import certify
 from explearn.core.errors import MethodError
 from explearn.core.record import FLOAT32_MAX
-from explearn.methods.base.targets import joint_probabilities
 from explearn.predictors.labelled import Problem, check_logits
 from explearn.predictors.windows import Windowed
 from explearn.text.alignment import NO_WORD, aggregate
@@ -204,7 +203,7 @@ def answer_fields(classifier: Predictor, logits: Array, target: str) -> dict[str
     index = classifier.labels.index(target)
     if classifier.problem is Problem.REGRESSION:
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
-    probabilities = joint_probabilities(classifier.probabilities_of(logits))
+    probabilities = classifier.probabilities_of(logits).mean(axis=0)
     predicted = classifier.labels[int(probabilities.argmax())]
     if classifier.problem is Problem.MULTI_LABEL and index in classifier.default_targets(probabilities):
         predicted = target

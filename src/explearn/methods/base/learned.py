@@ -20,10 +20,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save, save_file
 
 from explearn.core.arguments import path_of
-from explearn.core.documents import check_regular, read_json
+from explearn.core.compute import check_weights
+from explearn.core.documents import PathLike, check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.examples import Example
-from explearn.core.numeric_checks import check_weights
 from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
@@ -212,7 +212,7 @@ class LearnedExplainer(Explainer):
     def _save_more(self, folder: Path) -> None:
         """Write files other than configuration and weights."""
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+    def save_pretrained(self, folder: PathLike) -> None:
         """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
 
         Args:
@@ -236,7 +236,7 @@ class LearnedExplainer(Explainer):
             write_json(partial / CONFIG, config)
 
     @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+    def from_pretrained(cls, folder: PathLike, **options: Any) -> Self:
         """Load an explainer saved by `save_pretrained`.
 
         Args:
@@ -308,7 +308,7 @@ class RefiningExplainer(Explainer):
 
     @classmethod
     @abstractmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+    def from_pretrained(cls, folder: PathLike, **options: Any) -> Self:
         """Make the method from the folder of the explainer that it starts from.
 
         Args:
@@ -334,7 +334,7 @@ def text_hashes(examples: Iterable[Example]) -> dict[str, str]:
     return hashes
 
 
-def check_explainer_place(folder: str | os.PathLike[str]) -> None:
+def check_explainer_place(folder: PathLike) -> None:
     """Check that a trained explainer can be written to a folder.
 
     Raises:

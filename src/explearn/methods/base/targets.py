@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from explearn.core.arguments import check_listed, each_text
-from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
 from explearn.predictors.labelled import Problem
@@ -172,8 +171,8 @@ def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tu
         rows = iter(classifier.predict_proba(windows))
     targets: list[tuple[int | None, ...]] = []
     for text in texts:
-        mean = joint_probabilities(np.array(list(islice(rows, len(text.windows)))))
-        targets.append(tuple(classifier.default_targets(mean)))
+        of_text = np.array(list(islice(rows, len(text.windows))))
+        targets.append(tuple(classifier.default_targets(of_text.mean(axis=0))))
     return targets
 
 
@@ -186,11 +185,6 @@ def judged_targets(classifier: Predictor, texts: Sequence[Example]) -> list[str]
         return None
     best = classifier.predict_proba(classifier.encode(texts)).argmax(axis=1)
     return [classifier.labels[label] for label in best]
-
-
-def joint_probabilities(by_window: Array) -> Array:
-    """Average the outputs for a text's windows, (windows, C) -> (C,)."""
-    return np.asarray(by_window.mean(axis=0))
 
 
 def windows_of(texts: Sequence[TargetedText], by_units: bool = False) -> tuple[list[Encoding], list[int] | None]:

@@ -30,8 +30,6 @@ FREQUENT = 0.05
 class WordScorer(LearnedExplainer, BatchExplainer):
     """Base of methods that learn from marks to score the words themselves, without the model or the class."""
 
-    aggregation = "max"
-    signed = False
     needs_model = False
 
     class Options(Seeded):

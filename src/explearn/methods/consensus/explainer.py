@@ -57,18 +57,14 @@ class Consensus(LearnedExplainer, BatchExplainer):
         ready=True,
         report="explearn.methods.consensus.report:report",
     )
-    aggregation = "max"
-    signed = False
     Options = ConsensusParams
     options: ConsensusParams
     weights_file = WEIGHTS_FILE
     passes = PASSES
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._model: WordModel | None = None
-        self._record: dict[str, Any] = {}
-        self._shipped = False
+    _model: WordModel | None = None
+    _record: Mapping[str, Any]
+    _shipped = False
 
     @property
     def model(self) -> WordModel:

@@ -94,8 +94,6 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         needs=frozenset({"attentions", "training_rationales"}),
         binarisation="threshold",
     )
-    aggregation = "max"
-    signed = False
     threshold = 0.5
     Options = ExpNetParams
     options: ExpNetParams

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from explearn.core.validation import Rounds, Seeded
+from explearn.core.validation import PositiveFloat, Rounds, Seeded
 
 
 class ExpNetParams(Seeded):
     features: Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"] = "full"
     """Variant of ExpNet's Table 4."""
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    learning_rate: PositiveFloat = 1e-3
     """Learning rate of Adam, without a schedule."""
     epochs: Rounds = 50
     """Passes over the training texts."""

@@ -18,9 +18,9 @@ import torch
 from pydantic import Field
 
 from explearn.core.attribution import Attribution
+from explearn.core.compute import check_weights
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
-from explearn.core.numeric_checks import check_weights
 from explearn.core.validation import Units
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.attributions import attribution_of
@@ -105,7 +105,6 @@ class IvRA(BoundExplainer, BatchExplainer):
     Options: ClassVar[type[SMaTParams]] = IvRAParams
     options: Any
     aggregation = "sum"
-    signed = False
     problems = ONE_CLASS
     weights_file = "attention.safetensors"
     kept: ClassVar = {**BoundExplainer.kept, "history": list[dict[str, Any]]}

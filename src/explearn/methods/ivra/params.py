@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.validation import Fraction, PositiveInt, Rounds, Section, Seeded, Units
+from explearn.core.validation import Fraction, PositiveFloat, PositiveInt, Rounds, Section, Seeded, Units
 
 Criterion = Literal["sim", "comp", "suff", "cons"]
 Norm = Literal["softmax", "sparsemax"]
@@ -25,9 +25,9 @@ class AttentionScheduleParams(Section):
     """Texts per step."""
     max_texts: PositiveInt | None = None
     """Most training texts per epoch, drawn anew in each; null: all."""
-    learning_rate: Annotated[float, Field(gt=0)] = 3e-5
+    learning_rate: PositiveFloat = 3e-5
     """Learning rate of the classifier (AdamW), except its word embeddings, which do not change."""
-    module_learning_rate: Annotated[float, Field(gt=0)] = 1e-2
+    module_learning_rate: PositiveFloat = 1e-2
     """Learning rate of the attention module's weights (AdamW, without weight decay)."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.866
     """Factor on both learning rates after each epoch; 0.866 twice is the paper's 0.75 every two epochs."""

@@ -13,14 +13,9 @@ from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.blocks import Block, Heading, Paragraph, Picture
 from explearn.show.display import AGAINST, FOR, hexadecimal
 
-DARK = 0.75
-"""Share of the largest value above which a cell's text is white."""
 
-
-def draw_heat_map(
-    axes: Any, values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", form: str = ""
-) -> None:
-    """Draw numbers onto matplotlib axes: blue below 0, orange above, a dash for NaN.
+def draw_heat_map(axes: Any, values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str) -> None:
+    """Draw numbers onto matplotlib axes: blue below 0, orange above.
 
     Args:
         axes: where to draw.
@@ -28,7 +23,6 @@ def draw_heat_map(
         rows: names of the rows.
         columns: names of the columns.
         title: title of the drawing.
-        form: format of the numbers in the cells, such as "+.2f"; empty for no numbers.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -40,16 +34,6 @@ def draw_heat_map(
     axes.set_xticks(range(len(columns)), labels=columns, fontsize=8)
     axes.set_yticks(range(len(rows)), labels=rows, fontsize=8)
     axes.tick_params(length=0)
-    if not form:
-        return
-    for (row, column), value in np.ndenumerate(cells):
-        text = format(value, form)
-        colour = "black"
-        if np.isnan(value):
-            text = "–"
-        if abs(value) > DARK * largest:
-            colour = "white"
-        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
 
 
 # In inches.

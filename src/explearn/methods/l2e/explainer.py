@@ -65,7 +65,6 @@ class L2E(BoundExplainer, BatchExplainer):
         needs=frozenset({"teacher"}),
         uncounted=True,
     )
-    aggregation = "max"
     Options = L2EParams
     options: L2EParams
     weights_file = "student.safetensors"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.validation import MOST_UNITS, PositiveInt, Rounds, Seeded
+from explearn.core.validation import MOST_UNITS, PositiveFloat, PositiveInt, Rounds, Seeded
 
 HEADS = 4
 """Attention heads of a block (L2E section 4.3)."""
@@ -29,7 +29,7 @@ class L2EParams(Seeded):
     """Start from the classifier's word embeddings (principal components), or at random as in the paper."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """The paper's is sgd, with a learning rate of 1e-4."""
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    learning_rate: PositiveFloat = 1e-3
     """Of the optimizer, without a schedule."""
     epochs: Rounds = 20
     """Most passes over the training texts."""

@@ -65,8 +65,6 @@ class Marker(BoundExplainer, BatchExplainer):
         needs=frozenset({"attentions", "training_rationales"}),
         binarisation="expected_f1",
     )
-    aggregation = "max"
-    signed = False
     Options = MarkerParams
     options: MarkerParams
     variants = {  # noqa: RUF012

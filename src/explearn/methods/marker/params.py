@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
+from explearn.core.validation import PositiveFloat, PositiveInt, Rounds, Seeded, Units
 
-from explearn.core.validation import PositiveInt, Rounds, Seeded, Units
-
-LearningRate = Annotated[float, Field(gt=0)]
 Protocol = Literal["universal", "few_shot", "in_domain"]
 
 
@@ -20,7 +17,7 @@ class MarkerParams(Seeded):
     """few_shot: number of marked texts of the task, drawn by seed. If all are used, it equals in_domain."""
     hidden: Units = 32
     """Units of a network's hidden layer."""
-    learning_rate: LearningRate = 2e-3
+    learning_rate: PositiveFloat = 2e-3
     """Learning rate of AdamW, without a schedule."""
     epochs: Rounds = 60
     """Most passes over the training words."""

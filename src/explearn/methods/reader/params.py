@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.validation import PositiveInt, Rounds, Seeded, Units
+from explearn.core.validation import Fraction, PositiveFloat, PositiveInt, Rounds, Seeded, Units
 from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.l2e.params import Width
 from explearn.methods.marker.params import Protocol
@@ -24,7 +24,7 @@ class ReaderParams(Seeded):
     """Layers whose hidden states are read, evenly spaced from the embeddings to the last."""
     width: Width = 192
     """Of the network's hidden states."""
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    learning_rate: PositiveFloat = 1e-3
     """The highest, of one cycle."""
     epochs: Rounds = 25
     """Passes over the training texts."""
@@ -32,7 +32,7 @@ class ReaderParams(Seeded):
     """Further passes an average text, more where the scores are less certain, that make its scores more faithful."""
     marked: Protocol | None = None
     """Learn besides which words are marked, from Marker's targets under this `protocol`; null: no."""
-    aim: Annotated[float, Field(ge=0, le=1)] = 1.0
+    aim: Fraction = 1.0
     """Scores say what the classifier uses (1), which words are marked (0, needs `marked`), or both in this
     proportion."""
 

@@ -27,7 +27,6 @@ class CAT(BatchExplainer):
         cost="one forward and one backward pass",
         needs=frozenset({"gradients"}),
     )
-    aggregation = "max"
     signed = True
     passes = 4
     """On long texts the graph's attention matrices and their gradients take more memory than all other activations; on

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from explearn.core.documents import read_json, read_yaml
+from explearn.core.documents import PathLike, read_json, read_yaml
 from explearn.core.errors import DataError, ModelError, ParamsError, first_line, kind_of
 from explearn.core.validation import check
 from explearn.core.words import Segment, Span
@@ -184,7 +184,7 @@ class Completion:
         params = self.params.model_copy(update={"label_words": words, "shots": shots})
         return Completion(params, self.tokenizer, self.name)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: PathLike) -> None:
         """Write the prompt into the model's folder."""
         write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
 

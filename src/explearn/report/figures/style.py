@@ -83,14 +83,12 @@ def svg(picture: Picture) -> str:
     return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, themed)
 
 
-def draw_legend(
-    figure: Figure, infos: Mapping[str, MethodInfo], methods: Iterable[str], most_columns: int = 99
-) -> None:
-    """Draw a legend of method families above the figure, in as many columns as fit, at most `most_columns`."""
+def draw_legend(figure: Figure, infos: Mapping[str, MethodInfo], methods: Iterable[str]) -> None:
+    """Draw a legend of method families above the figure, in as many columns as fit."""
     families = {infos[method].family for method in methods}
     shown = [family for family in STYLES if family in families]
     handles = [Line2D([], [], color=STYLES[f][0], marker=STYLES[f][1], linestyle="none", label=f) for f in shown]
-    for columns in range(min(len(shown), most_columns), 0, -1):
+    for columns in range(len(shown), 0, -1):
         legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return

@@ -17,7 +17,7 @@ from typing import Annotated
 import filelock
 from pydantic import ConfigDict, Field
 
-from explearn.core.documents import check_regular, parse_json
+from explearn.core.documents import PathLike, check_regular, parse_json
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.validation import Count, Shape, check
@@ -59,7 +59,7 @@ class CachedAnswer(Shape):
     output_tokens: Count
 
 
-def read_answers(path: str | os.PathLike[str]) -> Iterator[CachedAnswer]:
+def read_answers(path: PathLike) -> Iterator[CachedAnswer]:
     """Yield the answers of a file in order, none if there is no file; a torn last line is skipped.
 
     The first of two answers with the same key counts.
@@ -95,7 +95,7 @@ class AnswerCache:
         DataError: another process has the file open, or a line other than the last is damaged.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
 
     def __enter__(self) -> AnswerCache:
