@@ -247,9 +247,11 @@ def _measure(name: str) -> Measure:
 
 def _agreement(explanations: Explanations) -> Array | None:
     classifier = _prompt_of(explanations)
-    if classifier is None:
+    context = explanations.context
+    # Quotes are put on words.
+    if classifier is None or any(example.unit != "word" for example in context.examples):
         return None
-    return reason_agreement(classifier, explanations.attributions, list(explanations.context.encodings.values()))
+    return reason_agreement(classifier, explanations.attributions, list(context.encodings.values()))
 
 
 def _empty(explanations: Explanations) -> Array | None:

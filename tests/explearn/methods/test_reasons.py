@@ -16,6 +16,7 @@ from explearn.cli.app import app
 from explearn.core.errors import UnsupportedError
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.reasons import judge_reasons, judge_trust
+from explearn.predictors.llm.budget import BudgetError
 from explearn.testing import make_classifier
 
 TEXT = "a splendid film but slow"
@@ -41,6 +42,12 @@ def test_quoted_words_score_and_nothing_is_asked_twice(server, tmp_path):
         assert found.words[found.scores.argmax()] == "splendid" and found.scores.sum() == 1
     assert len(server.requests) == 2
     assert b"splendid" not in (tmp_path / "answers").read_bytes()
+
+
+def test_a_reason_counts_in_the_budget(server, tmp_path):
+    with pytest.raises(BudgetError):
+        explearn.explain(LLMClassifier({**PROMPT, "max_requests": 1}, tmp_path / "answers"), TEXT, "llm_rationale")
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -110,6 +117,15 @@ def test_compare_says_whether_to_trust_them(tmp_path):
     assert "The model's own reasons can be trusted on these texts: without the words" in comparison.verdict
     assert {"llm_rationale", "llm_ranking"} < comparison.methods.keys()
     assert "Agreement over paraphrases" in page.read_text()
+
+
+def test_reasons_are_judged_by_whole_sentences_too(tmp_path):
+    texts = [" . ".join(reviews(2, seed)) for seed in range(3)]
+    options = explearn.CompareOptions(unit="sentence")
+    model = InProcess(PROMPT, tmp_path / "answers")
+    comparison = explearn.compare(model, texts, ["llm_rationale"], out=tmp_path / "page.html", options=options)
+    assert "without the sentences that they name" in comparison.verdict
+    assert "Agreement over paraphrases" not in (tmp_path / "page.html").read_text()
 
 
 def test_the_command_says_when_texts_are_too_few(server, tmp_path):

@@ -85,7 +85,7 @@ class LLMRationale(OwnReason):
     about = About(
         name="llm_rationale",
         family="reason",
-        cost="one request more",
+        cost="one request",
         binarisation="threshold",
         uncounted=True,
         report="explearn.methods.reasons.report:report",
@@ -112,7 +112,7 @@ class LLMRanking(OwnReason):
     about = About(
         name="llm_ranking",
         family="reason",
-        cost="one request more",
+        cost="one request",
         uncounted=True,
     )
     question = RANKING

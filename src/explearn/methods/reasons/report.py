@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explearn.methods.results import RunFacts, TaskReport
+from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.base import Array
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.reasons import METHOD, METRICS, judge_trust
@@ -50,12 +51,14 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
         return []
     rows = []
     for metric in METRICS:
-        array = values[metric.name]
+        array = values.get(metric.name)
+        if array is None:
+            continue
         p_value = "–"
         if metric.lowest == -1:
             p_value = f"{signed_rank_test(array[None])[0]:.2g}"
         meaning = metric.summary.format(unit=run.unit)
-        rows.append([metric.title, meaning, figure(float(np.nanmean(array))), _interval(array, run.evaluate), p_value])
+        rows.append([metric.title, meaning, figure(mean_where_defined(array)), _interval(array, run.evaluate), p_value])
     heads = columns(["Measure", "Meaning"], ["Mean", f"{100 * run.evaluate.confidence:g} % interval", "p"])
     return [
         Heading("The model's own reasons"),
@@ -69,7 +72,7 @@ def _by_metric(tasks: Sequence[TaskReport]) -> dict[str, Array]:
     judged = [task.by_text for task in tasks if METHOD in task.by_text.get(METRICS[0].by_text, {})]
     values = {}
     for metric in METRICS:
-        arrays = [by_text[metric.by_text][METHOD] for by_text in judged]
+        arrays = [by_text[metric.by_text][METHOD] for by_text in judged if metric.by_text in by_text]
         if arrays:
             values[metric.name] = np.concatenate(arrays)
     return values
