@@ -7,7 +7,7 @@ import tokenizers
 import torch
 import transformers
 
-from explearn import ComputeOptions, TransformerPredictor, get_explainer, get_info, list_explainers
+from explearn import ComputeOptions, TransformerPredictor, get_explainer
 from explearn.lens.anatomy import TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
@@ -94,9 +94,6 @@ QUICK = {
     "solvex": {"beam": 1},
 }
 """Options that make costly methods quick."""
-UNTRAINED = [name for name in list_explainers() if not get_info(name).learned]
-"""Methods that need no training."""
-
 UNTRAINED = [info.name for info in known_infos() if not info.learned and info.family != "reason"]
 """Methods that need no training, and are not for language models alone."""
 
