@@ -22,12 +22,13 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 # The server that the tests use, too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "cases"))
 
 import openai._base_client
-from chat_server import ChatServer, Reply, Request
+from chat_server import ChatServer, Reply, Request  # type: ignore[import-not-found]
 
 from explearn import LLMClassifier
 from explearn.core.errors import ExplearnError
@@ -90,8 +91,8 @@ def predict(url: str, budget: int, answers: Path, texts: Sequence[str]) -> None:
     """Predict texts, in a process of its own; errors that a user may see end it quietly."""
     os.environ[BASE_URL] = url
     logging.disable()
-    openai._base_client.INITIAL_RETRY_DELAY = 0.01
-    with contextlib.suppress(ExplearnError):
+    short = patch.object(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
+    with short, contextlib.suppress(ExplearnError):
         LLMClassifier({**PROMPT, "max_requests": budget}, answers).predict(texts)
 
 

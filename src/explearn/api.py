@@ -45,7 +45,7 @@ def default_explainer(classifier: Predictor) -> Explainer:
     Raises:
         UnsupportedError: none can.
     """
-    names: tuple[str, ...] = AT_ONCE
+    names: Sequence[str] = AT_ONCE
     if classifier.costs_money:
         names = (THRIFTY,)
     for name in names:
