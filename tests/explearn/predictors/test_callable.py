@@ -161,6 +161,20 @@ def test_faithfulness_asks_the_function():
     assert result.values["sufficiency"][0] == pytest.approx(probability("bad") - probability(TEXT), abs=1e-9)
 
 
+@pytest.mark.parametrize("mask", ["", "[UNK]"])
+@pytest.mark.parametrize("text", [" a good\tfilm\n", ("a  good film", " not\nbad ")])
+def test_copies_made_at_once_are_those_made_one_by_one(text, mask):
+    classifier = of(mask=mask)
+    (encoding,) = classifier.encode([text])
+    stays = np.ones((2, len(encoding)), dtype=bool)
+    stays[:, [2, -1]] = False
+    gone = [encoding.word_ids[2], encoding.word_ids[-1]]
+    masked, _ = encoding.copies(stays, classifier.mask_token_id)
+    assert masked.input == encoding.mask(gone, classifier.mask_token_id).input
+    deleted, _ = encoding.copies(stays)
+    assert deleted.input == encoding.delete(gone).input
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("row", "words"),
