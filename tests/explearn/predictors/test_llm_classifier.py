@@ -187,7 +187,7 @@ def decoder(tmp_path):
     tokenizer = tiny.tokenizer("gpt2", 64)
     words = tokenizer.convert_tokens_to_ids(["7", "9"])
     with torch.no_grad():
-        model.lm_head.weight /= model.lm_head.weight.std()
+        model.lm_head.weight /= 4 * model.lm_head.weight.std()
         model.transformer.ln_f.bias[0] = 25.0
         model.lm_head.weight[:, 0] = 0.0
         model.lm_head.weight[words, 0] = 1.0
