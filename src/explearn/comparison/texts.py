@@ -133,11 +133,14 @@ class UserTexts:
         Raises:
             ModelError: a label is not a class.
         """
-        names = {str(number): label for number, label in enumerate(classes)}
+        labels = set(self.labels)
+        by_number = {str(number): label for number, label in enumerate(classes)}
+        certain = "0" in labels and labels <= set(by_number)
+        names: dict[str, str] = {}
+        if not labels <= set(classes) and (self.numbered or certain):
+            names = by_number
         hint = self.hint
-        if set(self.labels) <= set(classes) or not (self.numbered or set(names) >= set(self.labels) >= {"0"}):
-            names = {}
-        elif not self.numbered:
+        if names and not self.numbered:
             note = f"Labels are read as the classes' numbers: {_listed(names)}."
             logger.warning("%s", note)
             hint = f"{hint} {note}".strip()
