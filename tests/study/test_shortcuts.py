@@ -36,8 +36,8 @@ def films(count: int) -> SourceDataset:
 
 
 def measure(plant: str, encoder: str, folder):
-    recipe = {"epochs": 12, "patience": 12, "learning_rate": 3e-3, "batch_size": 16}
-    return measure_shortcut(films(160), plant, 1, folder, encoder, ComputeOptions(), **recipe)
+    recipe = {"epochs": 8, "patience": 8, "learning_rate": 3e-3, "batch_size": 16}
+    return measure_shortcut(films(120), plant, 1, folder, encoder, ComputeOptions(), **recipe)
 
 
 def test_a_planted_word_is_among_the_first_findings(encoder, tmp_path, monkeypatch):
