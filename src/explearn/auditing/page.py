@@ -8,7 +8,7 @@ from typing import Any
 
 from explearn.auditing.candidates import ATTRIBUTIONS, MOST_CANDIDATES, PREDICTION
 from explearn.auditing.findings import AuditFigures, DiffFigures, Finding
-from explearn.auditing.intervene import LEAST_EFFECT, MOST_TEXTS
+from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, MOST_TEXTS
 from explearn.auditing.sentences import diff_sentences, percent, sentences
 from explearn.report.figures.style import FAINT, INK, STYLES, say
 from explearn.show.blocks import (
@@ -250,7 +250,7 @@ def _explanation(audit: AuditFigures) -> list[Block]:
             f"Each claim was tested on at most {MOST_TEXTS} texts of the other half that have it and {MOST_TEXTS} "
             "that do not. The effect of a phrase is that beyond its highest-scoring word; of two words together, that "
             "beyond the sum of both; of an order, that against the other order; of a place, that against the other "
-            "end; of a length, that of the half of the words that score least. Confirmed: p at most 0.05 in "
+            f"end; of a length, that of the half of the words that score least. Confirmed: p at most {LEVEL:g} in "
             "Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, a mean effect of "
             f"at least {LEAST_EFFECT:g}, and neither taking out nor putting in contradicts."
         ),

@@ -15,8 +15,8 @@ from explearn.auditing.candidates import Candidate, excess, occurrences
 from explearn.auditing.elements import Element, Vocabulary, positions, without
 from explearn.auditing.findings import ErrorCause, Finding, GroupDifference, GroupFigures
 from explearn.auditing.intervene import (
+    DIFFERENCE_LEVEL,
     FEWEST_VALUES,
-    LEVEL,
     Array,
     Effects,
     Trials,
@@ -210,7 +210,7 @@ class Tested:
         corrected = false_discovery_control([row.corrected for row in found]).tolist()
         rows = []
         for row, p_value in zip(found, corrected, strict=True):
-            rows.append(replace(row, corrected=p_value, differs=p_value <= LEVEL))
+            rows.append(replace(row, corrected=p_value, differs=p_value <= DIFFERENCE_LEVEL))
         return sorted(rows, key=lambda row: (row.corrected, row.group, row.element))
 
     def _by_group(self, element: Element, groups: Sequence[str]) -> dict[str, Array]:
