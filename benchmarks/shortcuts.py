@@ -7,7 +7,8 @@
 For each plant, task (a source in the parameters) and seed: trains the first `--layers` layers of the embedded encoder
 on one half of at most `--texts` texts, cut to `--words` words, with their planted copies; checks on the other half that
 the classifier follows the plant; audits it on that half, of which 5 % is planted for either class. `random labels`
-among the plants trains on shuffled labels instead, without a plant: what an audit should confirm there is little.
+among the plants trains on shuffled labels instead, without a plant. After few epochs such a classifier answers all
+texts alike, and is not audited; after many it leans on the words that it learned.
 
 Prints a Markdown table, one row a classifier: accuracy without the plant, texts that follow the plant, its effect, its
 place among the findings and among those of word counts, what was confirmed, seconds of the audit. Then the share of the
