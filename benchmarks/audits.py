@@ -7,7 +7,7 @@
 
 change: the smallest change against exhaustive search over one and two words. records, verify: records that are made,
 and confirmed elsewhere; altered ones (text, score, hash, classifier, signature; each without the help of the others)
-that are refused. again: findings confirmed on the first `count` texts that are confirmed on as many others.
+that are refused. again: findings confirmed on the first `count` texts that hold on as many others (p at most 0.05).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import explearn
 from explearn.api import default_explainer
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.intervene import FEWEST_VALUES
+from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested
 from explearn.auditing.work import Work
@@ -41,6 +41,9 @@ from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import as_segments
 
 NOT_KEPT = Work(None, {})
+
+HOLDS_AT = 0.05
+"""Level at which a finding that was confirmed holds again."""
 
 
 def read_texts(path: Path, longest: int) -> list[str]:
@@ -157,7 +160,11 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     answers = np.array([text.probabilities for text in read])
     second = Tested(others, read, answers, known, [], range(len(read)), confirmed).run(NOT_KEPT, False)
     tested = [verdict for verdict in second if len(verdict.values) >= FEWEST_VALUES]
-    holds = sum(verdict.confirmed for verdict in second)
+    holds = 0
+    for verdict in tested:
+        contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (verdict.taken_out, verdict.put_in))
+        large = verdict.effect is not None and verdict.effect >= LEAST_EFFECT
+        holds += verdict.corrected <= HOLDS_AT and large and not contradicted
     print(f"{len(candidates)} claims, {len(confirmed)} confirmed; on other texts {holds} of {len(tested)} tested again")
 
 

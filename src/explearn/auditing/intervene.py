@@ -28,7 +28,7 @@ LEAST_EFFECT = 0.01
 """Smallest mean change of a probability that counts."""
 
 LEVEL = 0.01
-"""Level of the corrected test that confirms a claim: at 0.05 fewer than eight of ten held again on other texts."""
+"""Level of the corrected test that confirms a claim: at 0.05 fewer held again on other texts."""
 
 DIFFERENCE_LEVEL = 0.05
 """Level of the corrected tests of differences: between groups, and between two classifiers."""
