@@ -29,7 +29,7 @@ import explearn
 from explearn.api import default_explainer
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT
+from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT, LEVEL
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested
 from explearn.auditing.work import Work
@@ -41,9 +41,6 @@ from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import as_segments
 
 NOT_KEPT = Work(None, {})
-
-HOLDS_AT = 0.05
-"""Level at which a finding that was confirmed holds again."""
 
 
 def read_texts(path: Path, longest: int) -> list[str]:
@@ -164,7 +161,7 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     for verdict in tested:
         contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (verdict.taken_out, verdict.put_in))
         large = verdict.effect is not None and verdict.effect >= LEAST_EFFECT
-        holds += verdict.corrected <= HOLDS_AT and large and not contradicted
+        holds += verdict.corrected <= LEVEL and large and not contradicted
     print(f"{len(candidates)} claims, {len(confirmed)} confirmed; on other texts {holds} of {len(tested)} tested again")
 
 

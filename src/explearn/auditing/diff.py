@@ -12,11 +12,11 @@ import numpy as np
 from explearn.auditing.candidates import Candidate, find_candidates
 from explearn.auditing.elements import Element, Vocabulary
 from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, DiffFigures
-from explearn.auditing.intervene import DIFFERENCE_LEVEL, LEAST_EFFECT, Verdict, corrected_tests
+from explearn.auditing.intervene import CONFIDENCE, LEAST_EFFECT, LEVEL, Verdict, corrected_tests
 from explearn.auditing.origin import Origin, Result, check_page
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.sentences import diff_sentences
-from explearn.auditing.tested import CONFIDENCE, Tested
+from explearn.auditing.tested import Tested
 from explearn.auditing.texts import AuditText
 from explearn.auditing.work import Work
 from explearn.core.errors import ParamsError
@@ -168,7 +168,7 @@ def _changes(
         difference = float(values.mean())
         low, high = mean_interval(values, CONFIDENCE, -2, 2)
         status = "the same"
-        if p_value <= DIFFERENCE_LEVEL and abs(difference) >= LEAST_EFFECT:
+        if p_value <= LEVEL and abs(difference) >= LEAST_EFFECT:
             status = _status(before[i].confirmed, after[i].confirmed, difference)
         effects = float(before[i].values.mean()), float(after[i].values.mean())
         change = Change(str(element), element.kind, labels[target], status, *effects, difference, low, high, p_value)

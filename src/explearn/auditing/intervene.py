@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from explearn.auditing.elements import AS_IT_IS, Element, Intervention, Vocabulary, lacks, put_in, take_out
 from explearn.auditing.texts import AuditText
-from explearn.metrics.significance import signed_rank_test
+from explearn.metrics.significance import mean_interval, signed_rank_test
 from explearn.predictors.predictor import Predictor
 from explearn.text.rewriting import Rewritten
 
@@ -27,11 +27,11 @@ FEWEST_VALUES = 8
 LEAST_EFFECT = 0.01
 """Smallest mean change of a probability that counts."""
 
-LEVEL = 0.01
-"""Level of the corrected test that confirms a claim: at 0.05 fewer held again on other texts."""
+LEVEL = 0.05
+"""Level of the corrected tests."""
 
-DIFFERENCE_LEVEL = 0.05
-"""Level of the corrected tests of differences: between groups, and between two classifiers."""
+CONFIDENCE = 0.95
+"""Level of all intervals."""
 
 Array = NDArray[np.float64]
 Trials = list[tuple[int, list[tuple[int, Rewritten]]]]
@@ -66,8 +66,8 @@ class Verdict:
         put_in: mean effect of putting it in; None if it was put into no text.
         p_value: of Wilcoxon's signed-rank test.
         corrected: the same, corrected over all claims.
-        confirmed: whether the claim stands: `corrected` at most LEVEL, the mean effect at least LEAST_EFFECT, and
-            neither way of testing it contradicts.
+        confirmed: whether the claim stands: `corrected` at most LEVEL, the interval of the mean effect above
+            LEAST_EFFECT, and neither way of testing it contradicts. With the mean alone, fewer held on other texts.
     """
 
     values: Array
@@ -180,7 +180,8 @@ def judge(claims: Sequence[tuple[Element, int]], effects: Mapping[Element, Effec
         effect = _mean(values[number])
         taken_out = _mean(effects[element].out[:, target])
         put = _mean(effects[element].put[:, target])
-        large = effect is not None and effect >= LEAST_EFFECT
+        low, _ = mean_interval(values[number], CONFIDENCE, -1, 1)
+        large = low is not None and low >= LEAST_EFFECT
         contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (taken_out, put))
         confirmed = bool(corrected[number] <= LEVEL and large and not contradicted)
         p_value = float(p_values[number])

@@ -251,8 +251,8 @@ def _explanation(audit: AuditFigures) -> list[Block]:
             "that do not. The effect of a phrase is that beyond its highest-scoring word; of two words together, that "
             "beyond the sum of both; of an order, that against the other order; of a place, that against the other "
             f"end; of a length, that of the half of the words that score least. Confirmed: p at most {LEVEL:g} in "
-            "Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, a mean effect of "
-            f"at least {LEAST_EFFECT:g}, and neither taking out nor putting in contradicts."
+            "Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, the whole interval "
+            f"of the effect above {LEAST_EFFECT:g}, and neither taking out nor putting in contradicts."
         ),
     ]
 

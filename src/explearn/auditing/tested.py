@@ -15,8 +15,9 @@ from explearn.auditing.candidates import Candidate, excess, occurrences
 from explearn.auditing.elements import Element, Vocabulary, positions, without
 from explearn.auditing.findings import ErrorCause, Finding, GroupDifference, GroupFigures
 from explearn.auditing.intervene import (
-    DIFFERENCE_LEVEL,
+    CONFIDENCE,
     FEWEST_VALUES,
+    LEVEL,
     Array,
     Effects,
     Trials,
@@ -38,7 +39,6 @@ CHUNK_ELEMENTS = 10
 MOST_ERRORS = 200
 """Most texts that are looked at for a cause of errors."""
 
-CONFIDENCE = 0.95
 
 EXPLAINED = 3
 """Findings of a class that are shown in example texts, the strongest."""
@@ -210,7 +210,7 @@ class Tested:
         corrected = false_discovery_control([row.corrected for row in found]).tolist()
         rows = []
         for row, p_value in zip(found, corrected, strict=True):
-            rows.append(replace(row, corrected=p_value, differs=p_value <= DIFFERENCE_LEVEL))
+            rows.append(replace(row, corrected=p_value, differs=p_value <= LEVEL))
         return sorted(rows, key=lambda row: (row.corrected, row.group, row.element))
 
     def _by_group(self, element: Element, groups: Sequence[str]) -> dict[str, Array]:
