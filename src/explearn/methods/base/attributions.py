@@ -98,7 +98,10 @@ def check_scores(what: str, values: Any, expected: tuple[int, ...]) -> None:
 
 
 def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], classes: int) -> None:
-    """Raise MethodError unless each text has finite scores of its words' sub-tokens, and logits for each class."""
+    """Raise MethodError unless each text has finite scores of its words' sub-tokens, and logits for each class.
+
+    Scores that are not finite pass where the logits are not either: that is the classifier's fault.
+    """
     if len(scored) != len(encodings):
         raise MethodError(f"gave scores of {len(scored)} texts; expected {len(encodings)}")
     for text, encoding in zip(scored, encodings, strict=True):
@@ -106,7 +109,7 @@ def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], cla
         check_scores("scores", scores, (len(encoding),))
         of_words = np.array(encoding.word_ids) != NO_WORD
         finite = np.abs(scores[: len(encoding)]) <= FLOAT32_MAX
-        if not finite[of_words].all():
+        if np.isfinite(text.logits).all() and not finite[of_words].all():
             raise MethodError(
                 "gave a score that is not finite; the method is wrong, or the classifier's logits or gradients "
                 "overflow in this precision"
