@@ -158,8 +158,8 @@ class DecisionRecord(Shape):
         answer: its answer.
         method: the method of explanation.
         scores: a score for each word, for the class of the answer; None for a word that was not read.
-        elements: the words with the highest scores, highest first.
-        without_elements: the answer to the text without all of them; None if no other word is left.
+        elements: the words with the highest scores above 0, highest first.
+        without_elements: the answer to the text without all of them; None if there are none, or no other word is left.
         change: the smallest change found.
         certificate: how sure the method is of its scores; None if it does not say.
         population: how good the method is on texts of this kind; None without a comparison.

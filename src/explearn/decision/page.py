@@ -61,10 +61,13 @@ def _p(answer: Answer, label: str) -> str:
 
 def _about_elements(record: DecisionRecord, target: str) -> Iterator[str]:
     if not record.elements:
-        yield f"{record.method.name} gives no word a score."
+        yield f"{record.method.name} gives no word a score above 0."
         return
     words = [f"“{element.word}”" for element in record.elements]
-    yield f"By {record.method.name}, these words count most for it: {', '.join(map(bold, words))}."
+    counts = "these words count"
+    if len(words) == 1:
+        counts = "this word counts"
+    yield f"By {record.method.name}, {counts} most for it: {', '.join(map(bold, words))}."
     for word, element in zip(words, record.elements, strict=True):
         if element.without is not None:
             yield f"Without {word} the probability of {target} is {_answered(record, element.without, target)}."

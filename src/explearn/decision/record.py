@@ -231,9 +231,12 @@ def observe(
     change = _change(decision, scores, attribution.words, words, exchange)
     elements = []
     for position in np.argsort(-scores, kind="stable")[:TOP_WORDS].tolist():
-        if not np.isnan(scores[position]):
+        if scores[position] > 0:
             without = _answer(decision, {position: None})
             elements.append(Element(position=position, word=words[position], without=without))
+    without_elements = None
+    if elements:
+        without_elements = _answer(decision, dict.fromkeys(element.position for element in elements))
     certificate = attribution.certificate
     if certificate is not None:
         certificate = certify((certificate.bound, float(certificate.familiar)), words, attribution.scores)
@@ -253,7 +256,7 @@ def observe(
         method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=_method_sha256(explainer)),
         scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
         elements=elements,
-        without_elements=_answer(decision, dict.fromkeys(element.position for element in elements)),
+        without_elements=without_elements,
         change=change,
         certificate=certificate,
         population=None,

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import explearn
 from explearn.cli.app import app
 from explearn.core.writing import is_page
+from explearn.decision.page import sentences
 
 TEXT = "unbelievably slow delivery and no refund , whatsoever"
 
@@ -80,6 +81,18 @@ def test_what_a_record_says_is_what_the_classifier_answers(model: Path) -> None:
     left = [word for position, word in enumerate(words) if position not in {e.position for e in record.change.edits}]
     assert record.change.answer is not None
     assert classifier.predict([" ".join(left)]) == [record.change.answer.label] != [record.answer.label]
+
+
+def test_only_words_that_count_for_the_answer_are_named() -> None:
+    of = explearn.FunctionPredictor(
+        lambda texts: [[0.9, 0.1] if "good" in text else [0.3, 0.7] for text in texts], ["a", "b"]
+    )
+    record = explearn.record(of, "a good film", "occlusion")
+    assert [element.word for element in record.elements] == ["good"]
+    assert record.without_elements is not None and record.without_elements.label == "b"
+    record = explearn.record(of, "a film", "occlusion")
+    assert record.elements == [] and record.without_elements is None
+    assert "gives no word a score above 0" in " ".join(sentences(record))
 
 
 def test_a_record_holds_when_it_is_computed_again(folder: Path, model: Path) -> None:
