@@ -101,8 +101,8 @@ def record(
         >>> import explearn
         >>> from explearn.testing import make_classifier
         >>> record = explearn.record(make_classifier(), "a warm funny sequel", "occlusion")
-        >>> record.answer.label, len(record.scores), len(record.elements)
-        ('no', 4, 3)
+        >>> record.answer.label, len(record.scores)
+        ('no', 4)
     """
     if hash_only and exchange is not None:
         raise ParamsError("hash only: got words to exchange, too, which say something of the text; leave them out")
