@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explearn.auditing.elements import AS_IT_IS, Element, Intervention, Vocabulary, lacks, put_in, take_out
 from explearn.auditing.texts import AuditText
+from explearn.core.arrays import Array
 from explearn.metrics.significance import mean_interval, signed_rank_test
 from explearn.predictors.predictor import Predictor
 from explearn.text.rewriting import Rewritten
@@ -33,7 +33,6 @@ LEVEL = 0.05
 CONFIDENCE = 0.95
 """Level of all intervals."""
 
-Array = NDArray[np.float64]
 Trials = list[tuple[int, list[tuple[int, Rewritten]]]]
 """Numbers of texts, each with an intervention on it of which all versions have words."""
 
@@ -62,6 +61,8 @@ class Verdict:
     Attributes:
         values: effects on the class, by text.
         effect: their mean; None without any.
+        low: lower end of the mean's interval; None for fewer than two.
+        high: its upper end.
         taken_out: mean effect of taking the element out; None if no text has it.
         put_in: mean effect of putting it in; None if it was put into no text.
         p_value: of Wilcoxon's signed-rank test.
@@ -72,6 +73,8 @@ class Verdict:
 
     values: Array
     effect: float | None
+    low: float | None
+    high: float | None
     taken_out: float | None
     put_in: float | None
     p_value: float
@@ -180,12 +183,22 @@ def judge(claims: Sequence[tuple[Element, int]], effects: Mapping[Element, Effec
         effect = _mean(values[number])
         taken_out = _mean(effects[element].out[:, target])
         put = _mean(effects[element].put[:, target])
-        low, _ = mean_interval(values[number], CONFIDENCE, -1, 1)
+        low, high = mean_interval(values[number], CONFIDENCE, -1, 1)
         large = low is not None and low >= LEAST_EFFECT
         contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (taken_out, put))
         confirmed = bool(corrected[number] <= LEVEL and large and not contradicted)
-        p_value = float(p_values[number])
-        verdicts.append(Verdict(values[number], effect, taken_out, put, p_value, float(corrected[number]), confirmed))
+        verdict = Verdict(
+            values=values[number],
+            effect=effect,
+            low=low,
+            high=high,
+            taken_out=taken_out,
+            put_in=put,
+            p_value=float(p_values[number]),
+            corrected=float(corrected[number]),
+            confirmed=confirmed,
+        )
+        verdicts.append(verdict)
     return verdicts
 
 

@@ -1,9 +1,10 @@
-"""Where the result of an audit comes from, and how it prints and saves itself."""
+"""Origin of an audit's result, and the base class that prints and saves results."""
 
 from __future__ import annotations
 
 import csv
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -48,12 +49,12 @@ def check_page(path: Path) -> None:
     check_manifest_place(path)
 
 
-class Result:
-    """A result that prints and saves itself; a dataclass made of it has `findings`, and the fields below.
+class Result(ABC):
+    """Base of results, dataclasses with `findings`, that print and save themselves.
 
     Attributes:
         row: class of a finding.
-        origin: from what it was made.
+        origin: where it comes from.
         page: path of the page; None if none was written.
     """
 
@@ -62,11 +63,13 @@ class Result:
     origin: Origin
     page: Path | None
 
+    @abstractmethod
     def _sentences(self) -> Sequence[str]:
-        raise NotImplementedError
+        """Return the result in sentences, with marks for bold words."""
 
+    @abstractmethod
     def _blocks(self, made: Mapping[str, str]) -> Sequence[Block]:
-        raise NotImplementedError
+        """Return the blocks of the page, from the facts about how it was made."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"

@@ -9,6 +9,7 @@ from typing import Any
 from explearn.auditing.candidates import ATTRIBUTIONS, MOST_CANDIDATES, PREDICTION
 from explearn.auditing.findings import AuditFigures, DiffFigures, Finding
 from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, MOST_TEXTS
+from explearn.auditing.reading import MOST_SEARCHED
 from explearn.auditing.sentences import diff_sentences, percent, sentences
 from explearn.report.figures.style import FAINT, INK, STYLES, say
 from explearn.show.blocks import (
@@ -241,10 +242,11 @@ def _difference_block(audit: AuditFigures) -> Block:
 def _explanation(audit: AuditFigures) -> list[Block]:
     return [
         Paragraph(
-            f"One half of the texts was explained by {audit.method}. For each answer, the words, phrases, "
-            "pairs, places and marks with the largest sum of scores beyond those of average words became claims (about "
-            f"{MOST_CANDIDATES} in all), besides classes of words, lengths and given patterns; and, as the row without "
-            "explanations, the words that go with the answer (log-odds with a prior, Monroe et al. 2008)."
+            f"One half of the texts, at most {MOST_SEARCHED:,}, was explained by {audit.method}. For each answer, the "
+            "words, phrases, pairs, places and marks with the largest sum of scores beyond those of average words "
+            f"became claims (about {MOST_CANDIDATES} in all), besides classes of words, lengths and given patterns; "
+            "and, as the row without explanations, the words that go with the answer (log-odds with a prior, Monroe et "
+            "al. 2008)."
         ),
         Paragraph(
             f"Each claim was tested on at most {MOST_TEXTS} texts of the other half that have it and {MOST_TEXTS} "
@@ -282,9 +284,9 @@ def diff_blocks(diff: DiffFigures, made: Mapping[str, str]) -> list[Block]:
         Heading("How this was done"),
         Paragraph(
             f"Both classifiers were audited on the same texts, explained by {diff.method}; the claims of both were "
-            "tested on both, by the same changes of the same texts. A change counts if p is at most 0.05 in Wilcoxon's "
-            "signed-rank test of the two effects over the changed texts, after Benjamini and Hochberg's correction, "
-            f"and the difference is at least {LEAST_EFFECT:g}."
+            f"tested on both, by the same changes of the same texts. A change counts if p is at most {LEVEL:g} in "
+            "Wilcoxon's signed-rank test of the two effects over the changed texts, after Benjamini and Hochberg's "
+            f"correction, and the difference is at least {LEAST_EFFECT:g}."
         ),
         Table(columns(["", ""]), list(made.items())),
     ]

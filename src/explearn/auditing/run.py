@@ -33,9 +33,10 @@ def audit(
 
     Words, phrases, pairs and their order, places, classes of words, punctuation, patterns and lengths that score high
     in one half of the texts are claims. In texts of the other half, each is taken out where it occurs, and put in where
-    it does not. A claim is confirmed if the probability of its class changes by 0.01 or more on average, and
-    Wilcoxon's test, corrected over all claims (Benjamini and Hochberg), does not hold the change for chance. The words
-    that go with the prediction, without any explanation, are tested in the same way.
+    it does not. A claim is confirmed if the 95 % interval of the change of its class's probability lies above 0.01,
+    Wilcoxon's test, corrected over all claims (Benjamini and Hochberg), does not hold the change for chance, and
+    neither taking out nor putting in contradicts. The words that go with the prediction, without any explanation, are
+    tested in the same way.
 
     Args:
         classifier: as for `explearn.explain`; it must have classes.

@@ -18,7 +18,6 @@ from explearn.auditing.intervene import (
     CONFIDENCE,
     FEWEST_VALUES,
     LEVEL,
-    Array,
     Effects,
     Trials,
     Verdict,
@@ -29,6 +28,7 @@ from explearn.auditing.intervene import (
 from explearn.auditing.reading import Subject
 from explearn.auditing.texts import AuditText
 from explearn.auditing.work import Work
+from explearn.core.arrays import Array
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval
 from explearn.predictors.batching import progress
 from explearn.show.blocks import ExampleText, TextRow
@@ -38,7 +38,6 @@ CHUNK_ELEMENTS = 10
 
 MOST_ERRORS = 200
 """Most texts that are looked at for a cause of errors."""
-
 
 EXPLAINED = 3
 """Findings of a class that are shown in example texts, the strongest."""
@@ -126,7 +125,6 @@ class Tested:
         if scores:
             score = float(np.mean(scores))
         score_low, score_high = mean_interval(scores, CONFIDENCE, -1, 1)
-        low, high = mean_interval(verdict.values, CONFIDENCE, -1, 1)
         return Finding(
             element=str(element),
             kind=element.kind,
@@ -139,8 +137,8 @@ class Tested:
             taken_out=verdict.taken_out,
             put_in=verdict.put_in,
             effect=verdict.effect,
-            low=low,
-            high=high,
+            low=verdict.low,
+            high=verdict.high,
             changed=len(verdict.values),
             p_value=verdict.p_value,
             corrected=verdict.corrected,

@@ -1,1 +1,1 @@
-"""What a language model itself says about its answers, as methods."""
+"""Methods that ask a language model for its own reasons."""
