@@ -49,7 +49,7 @@ Trust = Literal["trusted", "not trusted", "undecided"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReasonResult:
-    """Margin and predicted answers of each text, (texts,).
+    """What the named words are worth, by text, (texts,).
 
     Attributes:
         margin: p of the answer without the other words, minus p without the named ones.
@@ -310,4 +310,4 @@ METRICS = (
         of_model=True,
     ),
 )
-"""Metrics of `llm_rationale` alone."""
+"""What the model's own reasons are worth, for `llm_rationale` alone."""

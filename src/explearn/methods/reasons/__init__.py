@@ -1,1 +1,1 @@
-"""Methods that ask a language model for its own reasons."""
+"""What a language model itself says about its answers, as methods."""

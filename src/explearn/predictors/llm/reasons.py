@@ -1,4 +1,4 @@
-"""Questions to a language model about its own answers, and to a second model that predicts them."""
+"""What a language model says about its own answers, and how far a second model can predict them from that."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHANGED = (
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A question to a simulator: which label does a classifier give a changed text?
+    """What a simulator knows about a classifier's answer to a changed text.
 
     Attributes:
         text: the text; both texts of a pair, a line each.
