@@ -16,7 +16,6 @@ from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.lens.hooks import Hooks
-from explearn.lens.listed_head import check_reads
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch
 from explearn.predictors.labelled import check_logits
@@ -63,6 +62,8 @@ def batch_features(
 ) -> TokenFeatures:
     """Compute the features of every position in one forward pass.
 
+    Whether the head reads the tokens whose attention is taken is for the caller to check (`listed_head.check_reads`).
+
     Args:
         classifier: the classifier.
         batch: the texts.
@@ -70,10 +71,9 @@ def batch_features(
         hidden: whether to return the last layer's hidden states.
 
     Raises:
-        UnsupportedError: as `resolve_layers`, or the head reads other tokens than those whose attention is taken.
+        UnsupportedError: as `resolve_layers`.
         ParamsError: as `resolve_layers`.
     """
-    check_reads(classifier)
     indices = resolve_layers(classifier.model, layers)
     with classifier.gathered(), Hooks() as hooks:
         encoder = hooks.record(classifier.model.base_model)

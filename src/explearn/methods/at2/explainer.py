@@ -15,6 +15,7 @@ import torch
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.lens.attention import Attention, reduced_attention
+from explearn.lens.listed_head import check_reads
 from explearn.methods.at2.params import AT2Params
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
@@ -77,10 +78,10 @@ class AT2(BoundExplainer, BatchExplainer):
         Raises:
             DataError: fewer than LEAST_TEXTS texts, or features of another classifier.
             ModelError: an answer of the classifier is not finite.
-            UnsupportedError: the model's attention cannot be captured.
+            UnsupportedError: the model's attention cannot be captured, or its head reads other tokens.
         """
         classifier = task.classifier
-        self.check_problem(classifier)
+        check_reads(self.check_problem(classifier))
         source, features = task.features("train")
         check_source(task, source, "train")
         heads = int(source["heads"])

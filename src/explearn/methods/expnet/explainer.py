@@ -19,6 +19,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, locat
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
+from explearn.lens.listed_head import check_reads
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
@@ -121,6 +122,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         Raises:
             DataError: a task has no text to learn from, or its features were computed with another classifier.
             ParamsError: there is no other task, or the tasks' features are of different architectures or layers.
+            UnsupportedError: a classifier's head reads other tokens than those whose attention is taken.
         """
         tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
         if not tasks:
@@ -130,6 +132,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         data = []
         first: dict[str, int] = {}
         for source_task in tasks:
+            check_reads(source_task.classifier.transformer)
             split = source_task.rationale_split
             source, features = source_task.features(split, self.needs_hidden)
             check_source(source_task, source, split)
@@ -232,6 +235,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     def check(self, classifier: TransformerPredictor) -> None:
         self._trained(self.network)
+        check_reads(classifier)
         config: Any = classifier.model.config
         shape = {
             "layers": layer_count(classifier.model),

@@ -18,8 +18,8 @@ import torch
 from explearn.core.arrays import Array32, Counts
 from explearn.core.errors import DataError
 from explearn.core.validation import Number
-from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
+from explearn.lens.listed_head import check_reads
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Variant, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
@@ -104,12 +104,12 @@ class Marker(BoundExplainer, BatchExplainer):
             description: text of a progress bar. None: no bar.
 
         Raises:
-            UnsupportedError: the architecture's attention cannot be captured.
+            UnsupportedError: the architecture's attention cannot be captured, or the head reads other tokens.
             ParamsError: there are other tasks, none of them with marks, under `universal` or `few_shot`.
             DataError: no text is marked where marks are needed; all words are marked, or none; the features were
                 computed with another classifier.
         """
-        layer_count(task.classifier.transformer.model)
+        check_reads(task.classifier.transformer)
         splits: Sequence[str] = PSEUDO_SPLITS
         if self.options.protocol == "in_domain":
             splits = (task.rationale_split,)
@@ -154,6 +154,10 @@ class Marker(BoundExplainer, BatchExplainer):
         return self
 
     # ---- explaining ----------------------------------------------------------------------------------------------
+
+    def check(self, classifier: TransformerPredictor) -> None:
+        super().check(classifier)
+        check_reads(classifier)
 
     @torch.inference_mode()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
