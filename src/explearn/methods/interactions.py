@@ -9,8 +9,7 @@ import numpy as np
 
 from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import check_mask_token, outputs, stand_in
+from explearn.methods.perturbation.method import PerturbedText, check_mask_token, outputs, stand_in
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal, Text, as_segments

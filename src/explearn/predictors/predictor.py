@@ -25,6 +25,9 @@ from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem, check_logits
 
+Output = Literal["logit", "probability", "log_probability"]
+"""A number of a class that methods explain."""
+
 OutputFunction = Callable[[Tensor], Tensor]
 """Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
@@ -300,6 +303,25 @@ class Predictor(Labelled, ABC):
         if self.problem is Problem.BINARY:
             return logits / 2
         return logits
+
+    def outputs(self, logits: Tensor, output: Output) -> Tensor:
+        """Return the explained numbers of all classes, (n, C).
+
+        A regression has no probabilities: `probability`, the default of most methods of perturbation, is its value, as
+        `logit` is.
+
+        Args:
+            logits: (n, C).
+            output: which number.
+
+        Raises:
+            UnsupportedError: the log-probability of a regression.
+        """
+        if output == "logit" or (output == "probability" and self.problem is Problem.REGRESSION):
+            return logits
+        if output == "probability":
+            return self.probabilities(logits)
+        return self.log_probabilities(logits)
 
     # ---- other names, other outputs --------------------------------------------------------------------------------
 

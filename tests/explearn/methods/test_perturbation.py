@@ -14,7 +14,7 @@ import torch
 import explearn
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.passes import count_passes
-from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.method import PerturbedText
 from explearn.predictors.cached import CachedPredictions
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]

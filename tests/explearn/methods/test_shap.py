@@ -15,7 +15,7 @@ import tiny
 
 import explearn
 from explearn.lens.passes import count_passes
-from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.method import PerturbedText
 from explearn.methods.perturbation.shap import segment_trees, segments, token_masker, word_tree
 
 LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"

@@ -11,7 +11,7 @@ import tiny
 import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.passes import count_passes
-from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.method import AskedText, PerturbedText
 from explearn.methods.perturbation.solvex import Solvex
 from explearn.predictors.cached import CachedPredictions
 
@@ -37,9 +37,9 @@ def worth(
 
 def search(of: explearn.TransformerPredictor, text: str, target: int, method: Solvex) -> tuple[list[int], float]:
     (encoding,) = of.encode([text])
-    order, value = method.search(
-        of, PerturbedText(encoding, of.mask_token_id), target, CachedPredictions(of, of.predict_logits)
-    )
+    perturbed = PerturbedText(encoding, of.mask_token_id)
+    ask = CachedPredictions(of, of.predict_logits)
+    order, value = method.search(AskedText(perturbed, of, ask, target, method.options.removal))
     return order.tolist(), value
 
 

@@ -13,8 +13,8 @@ from explearn.core.errors import UnsupportedError, first_line
 from explearn.core.validation import Section
 from explearn.lens.words import check_words, copy_word_layers
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
-from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
+from explearn.predictors.predictor import Output
 from explearn.predictors.problems import sharing_copy
 from explearn.predictors.transformer import TransformerPredictor
 

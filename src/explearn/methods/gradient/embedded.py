@@ -13,8 +13,8 @@ from explearn.core.compute import at_least_float32
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
-from explearn.methods.base.outputs import Output, outputs
 from explearn.predictors.encoding import Batch, text_seed
+from explearn.predictors.predictor import Output
 from explearn.predictors.transformer import TransformerPredictor
 
 
@@ -73,7 +73,7 @@ class EmbeddedClassifier(nn.Module):
         if not hasattr(self, "logits"):
             self.logits = logits[:texts].detach()
             self.targets = resolve_targets(self.logits, self._wanted)
-        values = outputs(self.classifier, logits, self.output)
+        values = self.classifier.outputs(logits, self.output)
         values = values.gather(-1, self.targets.repeat(copies)[:, None]).squeeze(-1)
         self.values = values.detach()
         return values

@@ -7,8 +7,8 @@ from torch import Tensor
 from explearn.core.validation import Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
-from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.predictors.predictor import Output
 from explearn.predictors.transformer import TransformerPredictor
 
 

@@ -11,9 +11,9 @@ import torch
 from explearn.core.validation import Rounds, Seeded
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import About, Explainer, TextScores
-from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.predictors.encoding import Encoding, text_seed
+from explearn.predictors.predictor import Output
 from explearn.predictors.transformer import TransformerPredictor
 
 

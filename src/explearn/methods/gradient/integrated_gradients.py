@@ -9,8 +9,8 @@ from torch import Tensor
 from explearn.core.validation import Rounds, Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
-from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings, baseline_vector
+from explearn.predictors.predictor import Output
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import outputs, stand_in
+from explearn.core.arrays import Array, Mask
+from explearn.methods.perturbation.method import PerturbedText, outputs, stand_in
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding, text_seed
 from explearn.predictors.predictor import Predictor
@@ -30,11 +30,11 @@ class Answered:
     """
 
     text: PerturbedText
-    kept: NDArray[np.bool_]
-    answers: NDArray[np.float64]
+    kept: Mask
+    answers: Array
 
 
-def random_words(words: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def random_words(words: int, count: int, rng: np.random.Generator) -> Mask:
     """Draw sets of words, bool, (count, words): all, none, then pairs of a random set and its complement.
 
     Sizes are drawn as Kernel SHAP weights them: k of w words with a probability proportional to 1 / (k (w - k))
@@ -54,7 +54,7 @@ def random_words(words: int, count: int, rng: np.random.Generator) -> NDArray[np
     return kept
 
 
-def without_one_word(text: PerturbedText, classifier: Predictor) -> NDArray[np.bool_]:
+def without_one_word(text: PerturbedText, classifier: Predictor) -> Mask:
     """Return the sets of all words but one that the classifier need not be asked about again, bool, (sets, w)."""
     kept = ~np.eye(len(text), dtype=bool)
     return kept[classifier.answered(text.perturbed(kept, "delete"))]
@@ -106,7 +106,7 @@ def ask(
     return answered
 
 
-def word_sums(scores: NDArray[np.floating], text: PerturbedText) -> NDArray[np.float64]:
+def word_sums(scores: NDArray[np.floating], text: PerturbedText) -> Array:
     """Add up the scores of each word's sub-tokens, (tokens, ...) -> (w, ...)."""
     sums = np.zeros((len(text) + 1, *scores.shape[1:]))
     np.add.at(sums, text.owners, scores[: len(text.owners)])

@@ -6,11 +6,11 @@ import torch
 
 from explearn.core.validation import Rounds, Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
 from explearn.methods.gradient.embedded import EmbeddedClassifier, reference_embeddings
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
+from explearn.predictors.predictor import Output
 from explearn.predictors.transformer import TransformerPredictor
 
 

@@ -7,17 +7,14 @@ from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.arrays import Array
 from explearn.core.validation import MOST_ROUNDS, Section
 from explearn.core.words import Span
-from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.predictors.cached import Ask
-from explearn.predictors.predictor import Predictor
+from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, PerturbedText, Scored
+from explearn.predictors.predictor import Output
 from explearn.text.encoding import Removal
 
 SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
@@ -51,11 +48,12 @@ class Hierarchical(PerturbationExplainer):
         output: Output = "probability"
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
 
-    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, asked: AskedText) -> Scored:
+        text = asked.text
         scores = np.zeros(len(text))
         left = self.options.passes - 1
         sentences = find_sentences(text, left)
-        drops = self.drops(classifier, text, sentences, target, ask)
+        drops = drops_without(sentences, asked)
         left -= len(sentences)
         runs: list[Span] = []
         for index in np.argsort(-drops, kind="stable"):
@@ -66,20 +64,18 @@ class Hierarchical(PerturbationExplainer):
                 bounds = np.linspace(start, end, parts + 1).round().astype(int).tolist()
                 runs += pairwise(bounds)
                 left -= parts
-        for (start, end), drop in zip(runs, self.drops(classifier, text, runs, target, ask), strict=True):
+        for (start, end), drop in zip(runs, drops_without(runs, asked), strict=True):
             scores[start:end] = drop / (end - start)
         return Scored(text.on_pieces(scores))
 
-    def drops(
-        self, classifier: Predictor, text: PerturbedText, groups: Sequence[Span], target: int, ask: Ask
-    ) -> NDArray[np.float64]:
-        """Return f(text) - f(text without the group) for each group of words, (groups,)."""
-        kept = np.ones((len(groups) + 1, len(text)), dtype=bool)
-        for row, (start, end) in zip(kept[1:], groups, strict=True):
-            row[start:end] = False
-        logits = ask(text.perturbed(kept, self.options.removal))
-        values = outputs(classifier, logits, self.options.output)[:, target]
-        return np.asarray(values[0] - values[1:])
+
+def drops_without(groups: Sequence[Span], asked: AskedText) -> Array:
+    """Return f(text) - f(text without the group) for each group of words, (groups,)."""
+    kept = np.ones((len(groups) + 1, len(asked.text)), dtype=bool)
+    for row, (start, end) in zip(kept[1:], groups, strict=True):
+        row[start:end] = False
+    values = asked.values(kept)
+    return np.asarray(values[0] - values[1:])
 
 
 def find_sentences(text: PerturbedText, most: int) -> list[Span]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.extras import check_installed
 from explearn.core.validation import Rounds, Seeded
-from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.predictors.cached import Ask
-from explearn.predictors.predictor import Predictor
+from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, Scored
+from explearn.predictors.predictor import Output, Predictor
 from explearn.text.encoding import Removal
 
 
@@ -53,14 +50,13 @@ class KernelShap(PerturbationExplainer):
         check_installed("shap", extra="baselines", what=self.name)
         super().check(classifier)
 
-    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, asked: AskedText) -> Scored:
         from shap import KernelExplainer
 
-        words = len(text)
+        words = len(asked.text)
 
-        def explained(present: NDArray[np.float64]) -> NDArray[np.float64]:
-            logits = ask(text.perturbed(present.astype(bool), self.options.removal))
-            return outputs(classifier, logits, self.options.output)[:, target]
+        def explained(present: Array) -> Array:
+            return asked.values(present.astype(bool))
 
         explainer = KernelExplainer(explained, np.zeros((1, words)))
         values = explainer.shap_values(
@@ -69,5 +65,5 @@ class KernelShap(PerturbationExplainer):
             l1_reg=False,
             silent=True,
         )
-        whole = outputs(classifier, ask([text.encoding]), self.options.output)[0, target]
-        return Scored(text.on_pieces(values), abs(float(values.sum() + explainer.expected_value - whole)))
+        error = abs(float(values.sum() + explainer.expected_value - asked.whole()))
+        return Scored(asked.text.on_pieces(values), error)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
-from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.predictors.cached import Ask
-from explearn.predictors.predictor import Predictor
+from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, Scored
+from explearn.predictors.predictor import Output, Predictor
 from explearn.text.encoding import Removal
 
 
@@ -56,29 +53,29 @@ class Lime(PerturbationExplainer):
         check_installed("lime", extra="baselines", what=self.name)
         super().check(classifier)
 
-    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, asked: AskedText) -> Scored:
         from lime.lime_base import LimeBase
 
         options = self.options
-        words = len(text)
+        words = len(asked.text)
         rng = np.random.RandomState(options.seed)
         present = draw_words(words, options.samples, rng)
-        values = outputs(classifier, ask(text.perturbed(present, options.removal)), options.output)
+        values = asked.values(present)
         distances = 100 * (1 - np.sqrt(present.mean(1)))  # cosine distance from the text, in hundredths
 
-        def kernel(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+        def kernel(distances: Array) -> Array:
             return np.asarray(np.exp(-((distances / options.kernel_width) ** 2) / 2))
 
         fitted = LimeBase(kernel, random_state=rng).explain_instance_with_data(
-            present.astype(np.float64), values[:, [target]], distances, 0, words, feature_selection="none"
+            present.astype(np.float64), values[:, None], distances, 0, words, feature_selection="none"
         )
         weights = np.zeros(words)
         for word, weight in fitted[1]:
             weights[word] = weight
-        return Scored(text.on_pieces(weights))
+        return Scored(asked.text.on_pieces(weights))
 
 
-def draw_words(words: int, samples: int, rng: np.random.RandomState) -> NDArray[np.bool_]:
+def draw_words(words: int, samples: int, rng: np.random.RandomState) -> Mask:
     """Return which words remain in each copy, (samples, words): all in the first, a random number in each other."""
     present = np.ones((samples, words), dtype=bool)
     missing = rng.randint(1, words + 1, samples - 1)

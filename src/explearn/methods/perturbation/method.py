@@ -1,27 +1,123 @@
-"""Base class of perturbation methods."""
+"""Copies of a text without some of its words, and the base class of the methods that ask the classifier about them."""
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import ModelError, UnsupportedError
-from explearn.core.seeds import numpy_seeded
-from explearn.methods.base import outputs as torch_outputs
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.methods.base.outputs import Output
-from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.predictors.cached import Ask, CachedPredictions
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Output, Predictor
+from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Removal
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def numpy_seeded(seed: int) -> Iterator[None]:
+    """Seed numpy's global generator within the block, one thread at a time, and restore its state afterwards."""
+    with _LOCK:
+        before = np.random.get_state(legacy=False)
+        np.random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(before)
+
+
+class PerturbedText:
+    """One text whose words can be left out.
+
+    Words without a sub-token (odd Unicode, or truncated) cannot be left out. Sub-tokens of no word always stay, as in
+    `Encoding.delete` and `Encoding.mask`. A word that is classified can be masked, but not deleted.
+
+    Args:
+        encoding: the text.
+        mask_token_id: id of the mask token.
+
+    Attributes:
+        encoding: the text.
+        words: indices of the w words that have sub-tokens, ascending, (w,).
+        owners: index in `words` of each position's word, w if it has none, (tokens,).
+    """
+
+    def __init__(self, encoding: Encoding, mask_token_id: int) -> None:
+        self.encoding = encoding
+        word_ids = np.array(encoding.word_ids, dtype=np.int64)
+        owned = word_ids != NO_WORD
+        words, indices = np.unique(word_ids[owned], return_inverse=True)
+        self.words = words
+        self.owners = np.full(len(word_ids), len(self.words))
+        self.owners[owned] = indices
+        self._mask_token_id = mask_token_id
+
+    def __len__(self) -> int:
+        """Return the number of words that can be left out."""
+        return len(self.words)
+
+    def perturbed(self, kept: Mask, removal: Removal) -> list[Encoding]:
+        """Return the text once for each row of `kept`, bool, (n, w), without the words that are False there."""
+        # A column for each word, and one for positions of no word.
+        stays = np.ones((len(kept), len(self) + 1), dtype=bool)
+        stays[:, :-1] = kept
+        mask: int | None = self._mask_token_id
+        if removal == "delete":
+            stays[:, :-1] |= np.isin(self.words, list(self.encoding.fixed_words))
+            mask = None
+        return self.encoding.copies(stays[:, self.owners], mask)
+
+    def on_pieces(self, scores: Array) -> Array:
+        """Give each sub-token its word's score, 0 if it has no word: (w,) -> (tokens,)."""
+        return np.asarray(np.append(scores, 0.0)[self.owners])
+
+    def pieces(self) -> Counts:
+        """Return the number of each word's sub-tokens, (w,)."""
+        return np.bincount(self.owners, minlength=len(self) + 1)[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedText:
+    """A text, and what a classifier answers to copies of it.
+
+    Attributes:
+        text: the text.
+        classifier: the classifier.
+        ask: its logits for copies, each distinct one asked once.
+        target: index of the explained class.
+        removal: whether missing words are deleted or masked.
+        output: the explained number f.
+    """
+
+    text: PerturbedText
+    classifier: Predictor
+    ask: Ask
+    target: int
+    removal: Removal = "mask"
+    output: Output = "probability"
+
+    def by_class(self, copies: Sequence[Encoding]) -> Array:
+        """Return f of all classes for n copies, (n, C)."""
+        return outputs(self.classifier, self.ask(copies), self.output)
+
+    def values(self, kept: Mask) -> Array:
+        """Return f of the target without the words that are False in each row of `kept`, bool, (n, w): (n,)."""
+        return self.by_class(self.text.perturbed(kept, self.removal))[:, self.target]
+
+    def whole(self) -> float:
+        """Return f of the target for the text itself."""
+        return float(self.by_class([self.text.encoding])[0, self.target])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +129,7 @@ class Scored:
         completeness_error: by how much the scores miss the number to which they should add up; None: there is none.
     """
 
-    scores: NDArray[np.float64]
+    scores: Array
     completeness_error: float | None = None
 
 
@@ -49,15 +145,18 @@ class PerturbationExplainer(Explainer):
     """Whether scores add up to f(text) - f(text without any word)."""
 
     @abstractmethod
-    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, asked: AskedText) -> Scored:
         """Score every sub-token of a text of at least one word."""
 
     def check_text(self, text: PerturbedText) -> None:
         """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
     def check(self, classifier: Predictor) -> None:
-        # A method without the option masks.
-        check_mask_token(classifier, getattr(self.options, "removal", "mask"))
+        check_mask_token(classifier, self._asks().get("removal", "mask"))
+
+    def _asks(self) -> dict[str, Any]:
+        """Return the options that say how the classifier is asked, of those that the method has."""
+        return self.options.model_dump(include={"removal", "output"})
 
     def score_texts(
         self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -66,8 +165,8 @@ class PerturbationExplainer(Explainer):
         texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
         for text in texts:
             self.check_text(text)
-        predict = CachedPredictions(classifier, classifier.predict_logits)
-        logits = predict(encodings)
+        ask = CachedPredictions(classifier, classifier.predict_logits)
+        logits = ask(encodings)
         chosen = targets
         if chosen is None:
             chosen = logits.argmax(-1).tolist()
@@ -82,7 +181,7 @@ class PerturbationExplainer(Explainer):
                 # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
                 # texts.
                 with numpy_seeded(getattr(self.options, "seed", 0)):
-                    scored = self.score_text(classifier, text, target, predict)
+                    scored = self.score_text(AskedText(text, classifier, ask, target, **self._asks()))
             seconds = classified + time.perf_counter() - start
             results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
         return results
@@ -105,10 +204,10 @@ def check_mask_token(classifier: Predictor, removal: Removal) -> None:
             raise UnsupportedError(f"{error}; use removal=delete") from error
 
 
-def outputs(classifier: Predictor, logits: NDArray[np.float64], output: Output) -> NDArray[np.float64]:
+def outputs(classifier: Predictor, logits: Array, output: Output) -> Array:
     """Return the explained numbers of all classes, (n, C), of logits (n, C).
 
     Raises:
         UnsupportedError: the log-probability of a regression.
     """
-    return torch_outputs.outputs(classifier, torch.from_numpy(logits), output).numpy()
+    return classifier.outputs(torch.from_numpy(logits), output).numpy()

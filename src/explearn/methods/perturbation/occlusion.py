@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from explearn.core.validation import Section
-from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.predictors.cached import Ask
-from explearn.predictors.predictor import Predictor
+from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, Scored
+from explearn.predictors.predictor import Output
 from explearn.text.encoding import Removal
 
 
@@ -37,9 +34,8 @@ class Occlusion(PerturbationExplainer):
         output: Output = "probability"
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
 
-    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        words = len(text)
+    def score_text(self, asked: AskedText) -> Scored:
+        words = len(asked.text)
         present = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
-        logits = ask(text.perturbed(present, self.options.removal))
-        values = outputs(classifier, logits, self.options.output)[:, target]
-        return Scored(text.on_pieces(values[0] - values[1:]))
+        values = asked.values(present)
+        return Scored(asked.text.on_pieces(values[0] - values[1:]))

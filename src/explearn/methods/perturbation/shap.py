@@ -9,20 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.arrays import Array, Mask
 from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import lay_out
-from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.predictors.cached import Ask
+from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, PerturbedText, Scored
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Output, Predictor
 
 Level = Literal["auto", "word"]
 
-Function = Callable[[NDArray[Any]], NDArray[np.float64]]
+Function = Callable[[NDArray[Any]], Array]
 """The explained numbers of n masked copies, strings (n,) or masks (n, w): (n, C)."""
 
 
@@ -76,8 +74,10 @@ class Shap(PerturbationExplainer):
         check_installed("shap", extra="baselines", what=self.name)
         super().check(classifier)
 
-    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, asked: AskedText) -> Scored:
         options = self.options
+        text = asked.text
+        classifier = asked.classifier
         masker: Any = None
         data: Any = None
         # The library has no hierarchy of a single token; it is a word, and goes as one.
@@ -89,16 +89,16 @@ class Shap(PerturbationExplainer):
             masker = WordMasker(segments(text))
             data = np.ones((1, len(text)))
 
-        def function(copies: NDArray[Any]) -> NDArray[np.float64]:
+        def function(copies: NDArray[Any]) -> Array:
             encodings = text.perturbed(copies, "mask") if by_words else read_strings(classifier, copies.tolist())
-            return outputs(classifier, ask(encodings), options.output)
+            return asked.by_class(encodings)
 
         explanation = run_library(function, masker, data, options.max_evals, options.seed)
-        scores = explanation.values[0][:, target]
+        scores = explanation.values[0][:, asked.target]
         if by_words:
             scores = text.on_pieces(scores / text.pieces())
-        whole = outputs(classifier, ask([text.encoding]), options.output)[0, target]
-        return Scored(scores, abs(float(scores.sum() + explanation.base_values[0][target] - whole)))
+        base = explanation.base_values[0][asked.target]
+        return Scored(scores, abs(float(scores.sum() + base - asked.whole())))
 
 
 def run_library(function: Function, masker: Any, data: Any, max_evals: int, seed: int) -> Any:
@@ -121,7 +121,7 @@ class WordMasker:
     def __init__(self, words: Sequence[Sequence[str]]) -> None:
         self.clustering = segment_trees(words)
 
-    def __call__(self, mask: NDArray[np.bool_], _words: object) -> tuple[NDArray[np.bool_]]:
+    def __call__(self, mask: Mask, _words: object) -> tuple[Mask]:
         return (mask[None].copy(),)
 
 
@@ -172,7 +172,7 @@ def segments(text: PerturbedText) -> list[list[str]]:
     return [list(words.values()) for words in words_by_segment]
 
 
-def segment_trees(words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+def segment_trees(words: Sequence[Sequence[str]]) -> Array:
     """Return the library's hierarchy for the words of each segment, the segments joined one after the other.
 
     Returns:
@@ -197,7 +197,7 @@ def segment_trees(words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64).reshape(total - 1, 4)
 
 
-def word_tree(words: Sequence[str]) -> NDArray[np.float64]:
+def word_tree(words: Sequence[str]) -> Array:
     """Return the library's hierarchy of neighbouring words, a linkage of (w - 1, 4)."""
     import shap
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Counts
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Rounds, Section, Units
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.predictors.cached import Ask
+from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, PerturbedText, Scored
 from explearn.predictors.labelled import CLASSES
-from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal
 
 Metric = Literal["comprehensiveness", "sufficiency", "both"]
@@ -67,17 +64,16 @@ class Solvex(PerturbationExplainer):
                 "wait, or use occlusion, which takes one a word"
             )
 
-    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        order, _ = self.search(classifier, text, target, ask)
-        ranks = np.empty(len(text))
-        ranks[order] = np.arange(len(text), 0, -1) / len(text)
-        return Scored(text.on_pieces(ranks))
+    def score_text(self, asked: AskedText) -> Scored:
+        order, _ = self.search(asked)
+        words = len(order)
+        ranks = np.empty(words)
+        ranks[order] = np.arange(words, 0, -1) / words
+        return Scored(asked.text.on_pieces(ranks))
 
-    def search(
-        self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask
-    ) -> tuple[NDArray[np.int64], float]:
+    def search(self, asked: AskedText) -> tuple[Counts, float]:
         """Return the best order found, most important word first, (w,), and its objective."""
-        words = len(text)
+        words = len(asked.text)
         metric = self.options.metric
         everything = np.ones((1, words), dtype=bool)
         chosen = np.zeros((1, words), dtype=bool)  # top words of each partial order in the beam
@@ -94,8 +90,7 @@ class Solvex(PerturbationExplainer):
             rows = np.array(list(first.values()))
             alone = everything if metric == "comprehensiveness" else sets[rows]
             without = everything if metric == "sufficiency" else ~sets[rows]
-            copies = text.perturbed(np.concatenate([alone, without]), self.options.removal)
-            p = outputs(classifier, ask(copies), "probability")[:, target]
+            p = asked.values(np.concatenate([alone, without]))
             totals = sums[parents[rows]] + p[: len(alone)] - p[len(alone) :]
             best = np.argsort(-totals, kind="stable")[: self.options.beam]
             rows = rows[best]
