@@ -20,6 +20,7 @@ from explearn.core.examples import Example
 from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
 from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
+from explearn.lens.listed_head import check_reads
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
 from explearn.predictors.predictor import Predictor
@@ -163,6 +164,7 @@ def write_features(
     description: str | None = None,
 ) -> None:
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
+    check_reads(classifier.transformer)
     source = feature_source(classifier.transformer, layers)
     compute = partial(compute_features, classifier.transformer, layers=layers, hidden=hidden)
     write_texts(target, feature_schema(source, hidden), source, examples, compute, description)

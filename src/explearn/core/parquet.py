@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from explearn.core.documents import PathLike, check_regular, parse_json
@@ -113,50 +112,24 @@ def read_table(path: PathLike, schema: pa.Schema) -> pa.Table:
     """Read the columns of a schema.
 
     Raises:
-        DataError: as `open_parquet`; also for a damaged page, and nulls in a column that must not have them.
+        DataError: as `open_parquet`; also for a damaged page.
     """
     with open_parquet(path, schema) as file, _read_errors(path):
         table = file.read(columns=schema.names)
-    return _checked(table, schema, path)
+        table.validate(full=True)  # finds bytes that are not UTF-8, and lists that overlap
+    return table.select(schema.names)
 
 
 def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: PathLike) -> pa.Table:
     """Read the columns of a schema from one row group, for files too large to be read at once.
 
     Raises:
-        DataError: a damaged group, or nulls in a column, or in its lists, that must not have them.
+        DataError: a damaged group.
     """
     with _read_errors(path):
         table = file.read_row_group(group, columns=schema.names)
-    return _checked(table, schema, path)
-
-
-def _checked(table: pa.Table, schema: pa.Schema, path: PathLike) -> pa.Table:
-    """Return a table's columns in the schema's order.
-
-    Raises:
-        DataError: a damaged page, or, naming row (from 1) and field, a null in a non-nullable column or a list in it.
-    """
-    with _read_errors(path):
-        table.validate(full=True)  # finds bytes that are not UTF-8, and lists that overlap
-    for field in schema:
-        column = table.column(field.name)
-        if not field.nullable and _count_nulls(column):
-            row = next(row for row, value in enumerate(column.to_pylist(), start=1) if _has_null(value))
-            raise DataError(f"{path}, row {row}, field {field.name!r}: got nothing; expected {field.type} without gaps")
+        table.validate(full=True)
     return table.select(schema.names)
-
-
-def _count_nulls(values: pa.ChunkedArray) -> int:
-    nulls: int = values.null_count
-    while pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type):
-        values = pc.list_flatten(values)
-        nulls += values.null_count
-    return nulls
-
-
-def _has_null(value: object) -> bool:
-    return value is None or (isinstance(value, list) and any(map(_has_null, value)))
 
 
 def iter_rows(path: PathLike, columns: Collection[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:

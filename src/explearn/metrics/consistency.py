@@ -16,12 +16,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
 from explearn.metrics.arrays import check_scores, correlation, ranks
 from explearn.metrics.base import Measurement, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.significance import pooled_interval
-
-Array = NDArray[np.float64]
 
 
 def padded(scores: Sequence[ArrayLike]) -> Array:

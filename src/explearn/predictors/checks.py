@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explearn.core.errors import DataError, ModelError, first_line
+from explearn.core.errors import ModelError, first_line
 from explearn.core.examples import label_problem
 from explearn.predictors.architectures import reads_last, word_table
-from explearn.predictors.encoding import Encoding
 
 if TYPE_CHECKING:
     import transformers
@@ -39,24 +38,8 @@ def check_config(config: Any, name: str) -> None:
         )
 
 
-def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
-    """Check that a model can run and be explained, with its tokenizer.
-
-    Args:
-        model: the model.
-        tokenizer: its tokenizer.
-        name: name for messages.
-
-    Raises:
-        ModelError: the model has no weights, its attention has no gradients on its device, or its table of words is too
-            small for the tokenizer's ids.
-    """
-    if model.device.type == "meta":
-        raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
-    if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
-        raise ModelError(
-            f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"
-        )
+def check_tokens(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
+    """Raise ModelError if a model's table of words is too small for its tokenizer's ids."""
     table: Any = word_table(model)
     last = max(tokenizer.get_vocab().values(), default=0)
     if isinstance(table, torch.nn.Embedding) and last >= table.num_embeddings:
@@ -64,30 +47,6 @@ def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name
             f"{name}: its tokenizer has token ids up to {last}, the model knows {table.num_embeddings} tokens; "
             "expected its own"
         )
-
-
-def check_ends(config: Any, encodings: Sequence[Encoding], first: int = 1) -> None:
-    """Check that no text contains the token by which the head of an encoder-decoder finds its end (BART, T5).
-
-    The head reads the last such token, and transformers requires the same number of them in all texts of a batch.
-
-    Args:
-        config: the model's configuration.
-        encodings: the texts.
-        first: number of the first text, for error messages.
-
-    Raises:
-        DataError: a text contains the token.
-    """
-    if not getattr(config, "is_encoder_decoder", False):
-        return
-    end = config.eos_token_id
-    for number, encoding in enumerate(encodings, start=first):
-        if any(encoding.input_ids[position] == end for position in encoding.positions):
-            raise DataError(
-                f"text {number}: holds the token by which the head of a {config.model_type!r} model finds the end of a "
-                "text; expected texts without it"
-            )
 
 
 @torch.inference_mode()

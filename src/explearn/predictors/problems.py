@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import ModelError
 from explearn.predictors.adapters import put_trained_parts
@@ -36,7 +36,7 @@ ONE_OUTPUT = "one_output"
 """Field in the configuration of a model whose head got its second class here; it is saved with the model."""
 
 
-def with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
+def with_values(model: Any, classes: int, change: OutputFunction, rows: Tensor | None) -> Any:
     """Make a model with changed outputs, in its head if that is one linear map; all weights are shared.
 
     Args:
@@ -46,12 +46,7 @@ def with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Te
         rows: the matrix, (values, classes), by which `change` multiplies. None: it does something else.
     """
     copied = sharing_copy(model)
-    base = f"{model.base_model_prefix}."
-    heads = [
-        (path, layer)
-        for path, layer in copied.named_modules()
-        if isinstance(layer, nn.Linear) and layer.out_features == classes and not path.startswith(base)
-    ]
+    heads = _output_layers(copied, classes)
     if rows is not None and len(heads) == 1 and not is_quantised(heads[0][1]):
         _change_head(copied, *heads[0], rows)
         return copied
@@ -73,7 +68,17 @@ def sharing_copy(model: Any) -> Any:
     return copy.deepcopy(model, {id(tensors): tensors for tensors in shared})
 
 
-def _change_head(model: Any, path: str, layer: nn.Linear, rows: torch.Tensor) -> None:
+def _output_layers(model: Any, outputs: int) -> list[tuple[str, nn.Linear]]:
+    """Return the linear maps to so many outputs, by path, outside the encoder, where adapters may have as many."""
+    layers = []
+    for path, layer in model.named_modules():
+        inside = path.startswith(f"{model.base_model_prefix}.")
+        if isinstance(layer, nn.Linear) and layer.out_features == outputs and not inside:
+            layers.append((path, layer))
+    return layers
+
+
+def _change_head(model: Any, path: str, layer: nn.Linear, rows: Tensor) -> None:
     """Replace a model's last linear map by one whose outputs are `rows`, (values, C), times the old outputs."""
     changed = nn.Linear(layer.in_features, len(rows), bias=layer.bias is not None, device="meta")
     for kind, value in layer.named_parameters():
@@ -127,12 +132,7 @@ def with_both_classes(model: transformers.PreTrainedModel, name: str) -> transfo
         return model
     copied = sharing_copy(model)
     put_trained_parts(copied)
-    base = f"{copied.base_model_prefix}."
-    layers = []
-    for path, layer in copied.named_modules():
-        # Within the encoder, adapters of rank 1 have one output, too.
-        if isinstance(layer, nn.Linear) and layer.out_features == 1 and not path.startswith(base):
-            layers.append((path, layer))
+    layers = _output_layers(copied, 1)
     if len(layers) != 1:
         raise ModelError(
             f"{name}: has one output, and {len(layers)} linear layers that could give it; expected "

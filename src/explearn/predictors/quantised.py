@@ -10,7 +10,7 @@ import logging
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
@@ -137,7 +137,7 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
         )
 
 
-def weight_of(linear: nn.Module) -> torch.Tensor:
+def weight_of(linear: nn.Module) -> Tensor:
     """Return a linear map's weights, (d_out, d_in), dequantised if they are quantised.
 
     Raises:
@@ -153,7 +153,7 @@ def weight_of(linear: nn.Module) -> torch.Tensor:
     from transformers.integrations.bitsandbytes import dequantize_bnb_weight
 
     weight: Any = linear.weight
-    return cast(torch.Tensor, dequantize_bnb_weight(weight, getattr(linear, "state", None))).float()
+    return cast(Tensor, dequantize_bnb_weight(weight, getattr(linear, "state", None))).float()
 
 
 def dequantised(model: Any) -> Any:

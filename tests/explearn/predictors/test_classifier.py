@@ -162,16 +162,6 @@ class TestFromPretrained:
         weights.unlink()
         assert "config.json, num_labels: got 1000000000; its weights" in complaint(tmp_path)
 
-    def test_weights_that_are_nowhere_and_attention_without_gradients(self):
-        empty = tiny.model("bert").to("meta")
-        with pytest.raises(ModelError, match="its weights are on the device 'meta'"):
-            TransformerPredictor(empty, tiny.tokenizer("bert"))
-        flexible = tiny.model("bert")
-        flexible.config._attn_implementation = "flex_attention"
-        if not torch.cuda.is_available():
-            with pytest.raises(ModelError, match="flex attention has no gradients on a CPU"):
-                TransformerPredictor(flexible, tiny.tokenizer("bert"))
-
     def test_an_unknown_argument(self, tmp_path):
         with pytest.raises(TypeError, match="unexpected keyword argument 'devise'"):
             load_classifier(tmp_path, devise="cpu")

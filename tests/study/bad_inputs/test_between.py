@@ -34,7 +34,6 @@ ROWS = [
     (read_rationales, RATIONALE, {"kind": "robot"}),
     (read_attributions, ATTRIBUTION, {"scores": [0.5, 1]}),
     (read_attributions, ATTRIBUTION, {"scores": [float("inf")]}),
-    (read_attributions, ATTRIBUTION, {"token_scores": None}),
 ]
 
 

@@ -17,7 +17,7 @@ import transformers
 from torch import Tensor, nn
 
 from explearn.core.arrays import Mask
-from explearn.core.errors import ModelError, first_line
+from explearn.core.errors import ModelError
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.reader.network import StateNetwork
 from explearn.predictors.architectures import architecture, max_length, position_offset, tells_segments_apart
@@ -231,19 +231,6 @@ class EncoderModel(AttributionModel):
             states = self.backbone(**self.backbone_inputs(inputs.source, predictions)).last_hidden_state
             scores: Tensor = self.output(torch.tanh(self.dense(states[:, :-1])))
         return inputs.to_target(scores.float().squeeze(-1))
-
-    @torch.no_grad()
-    def check_backbone(self, name: str, classifier: TransformerPredictor) -> None:
-        """Raise ModelError, naming the backbone, where it cannot be called with embeddings and positions."""
-        source = self.prepare(classifier, classifier.batch(classifier.encode(["one text"]))).source
-        inputs = self.backbone_inputs(source, self.prediction.new_zeros(1, len(self.prediction) - 1))
-        try:
-            self.backbone(**inputs)
-        except Exception as error:  # whatever an architecture that was not made for this raises
-            raise ModelError(
-                f"backbone {name!r}: a {self.config.model_type!r} model cannot be called with embeddings and positions "
-                f"({first_line(error)}); expected {ENCODERS}"
-            ) from error
 
 
 # ---- backbones -------------------------------------------------------------------------------------------------------

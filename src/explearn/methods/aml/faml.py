@@ -371,7 +371,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         family="learned",
         cost="forward and backward passes of the classifier and of its own model for each step, and "
         "forward passes for the metric of every map it tries",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
         costly=True,
         uncounted=True,
         watches_metric=True,

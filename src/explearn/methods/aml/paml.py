@@ -237,7 +237,6 @@ def initial_model(
             )
         shared = tokenizer.get_vocab() == classifier.tokenizer.get_vocab()
         model = EncoderModel(backbone, len(classifier.labels), None if shared else tokenizer).to(classifier.device)
-    model.check_backbone(name, classifier)
     longest = max_length(backbone.config, classifier.tokenizer)
     if shared and longest < classifier.max_length:
         raise ModelError(

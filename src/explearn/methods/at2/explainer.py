@@ -56,7 +56,7 @@ class AT2(BoundExplainer, BatchExplainer):
         name="at2",
         family="learned",
         cost="one forward pass",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
     )
     aggregation = "sum"
     signed = True

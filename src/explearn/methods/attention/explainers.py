@@ -37,7 +37,7 @@ class RawAttention(BatchExplainer):
         name="raw_attention",
         family="attention",
         cost="one forward pass",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
     )
 
     class Options(Section):
@@ -66,7 +66,7 @@ class AttentionMean(BatchExplainer):
         name="attention_mean",
         family="attention",
         cost="one forward pass",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
     )
 
     check = staticmethod(check_reads)
@@ -90,7 +90,7 @@ class Rollout(BatchExplainer):
         name="rollout",
         family="attention",
         cost="one forward pass",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
     )
 
     check = staticmethod(check_reads)
@@ -132,7 +132,7 @@ class AttentionFlow(BatchExplainer):
         name="attention_flow",
         family="attention",
         cost="one forward pass, and a max-flow problem for each sub-token",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
         costly=True,
         uncounted=True,
     )

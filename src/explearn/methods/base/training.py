@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 LARGEST_GRADIENT = 1.0
@@ -35,7 +35,7 @@ def train_epochs(
     modules: Sequence[nn.Module],
     optimizer: torch.optim.Optimizer,
     batches: Callable[[], Iterable[BatchT]],
-    batch_loss: Callable[[BatchT], torch.Tensor],
+    batch_loss: Callable[[BatchT], Tensor],
     epochs: int,
     *,
     clipped: Sequence[nn.Parameter] = (),
@@ -128,7 +128,7 @@ class BestWeights:
         self.epoch = 0
         self.score: Score = None
         self._modules = modules
-        self._copies: list[dict[str, torch.Tensor]] = []
+        self._copies: list[dict[str, Tensor]] = []
 
     def offer(self, epoch: int, score: Score) -> None:
         """Copy the current weights if `score` is above all before; until there is a score, copy the latest."""
@@ -143,5 +143,5 @@ class BestWeights:
             module.load_state_dict(weights, strict=False)
 
 
-def _trained_weights(module: nn.Module) -> dict[str, torch.Tensor]:
+def _trained_weights(module: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in module.named_parameters() if value.requires_grad}

@@ -80,7 +80,7 @@ class WordList(WordScorer):
         name="word_list",
         family="learned",
         cost="one forward pass",
-        needs=frozenset({"training_rationales"}),
+        needs={"training_rationales"},
         binarisation="expected_f1",
     )
     weights_file = "word_list.safetensors"
@@ -138,7 +138,7 @@ class WordFacts(WordScorer):
         name="word_facts",
         family="learned",
         cost="one forward pass",
-        needs=frozenset({"training_rationales"}),
+        needs={"training_rationales"},
         binarisation="expected_f1",
     )
     weights_file = "word_facts.safetensors"

@@ -52,7 +52,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         name="consensus",
         family="learned",
         cost="one forward and two backward passes",
-        needs=frozenset({"gradients", "training_rationales", "other_tasks"}),
+        needs={"gradients", "training_rationales", "other_tasks"},
         binarisation="expected_f1",
         ready=True,
         report="explearn.methods.consensus.report:report",

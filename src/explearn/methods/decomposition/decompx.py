@@ -57,7 +57,7 @@ class DecompX(BatchExplainer):
         name="decompx",
         family="decomposition",
         cost="one forward pass for each sub-token's vector",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
         costly=True,
         uncounted=True,
     )

@@ -161,7 +161,7 @@ class ALTI(LayerMixing):
         name="alti",
         family="decomposition",
         cost="one forward pass, and its parts token by token",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
         uncounted=True,
     )
 
@@ -201,7 +201,7 @@ class GlobEnc(LayerMixing):
         name="globenc",
         family="decomposition",
         cost="one forward pass, and its parts token by token",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
         uncounted=True,
     )
 

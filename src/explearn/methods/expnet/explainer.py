@@ -92,7 +92,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         name="expnet",
         family="learned",
         cost="one forward pass",
-        needs=frozenset({"attentions", "training_rationales"}),
+        needs={"attentions", "training_rationales"},
         binarisation="threshold",
     )
     threshold = 0.5

@@ -115,7 +115,7 @@ class DeepLift(BatchExplainer):
         name="deep_lift",
         family="gradient",
         cost="one forward and backward pass on twice the text",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
     )
     aggregation = "sum"
     signed = True

@@ -25,7 +25,7 @@ class Gradient(BatchExplainer):
         name="gradient",
         family="gradient",
         cost="one forward and one backward pass",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
     )
 
     class Options(Section):
@@ -54,7 +54,7 @@ class InputXGradient(BatchExplainer):
         name="input_x_gradient",
         family="gradient",
         cost="one forward and one backward pass",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
     )
     aggregation = "sum"
     signed = True

@@ -35,7 +35,7 @@ class GradientShap(Explainer):
         name="gradient_shap",
         family="gradient",
         cost="one forward and backward pass a sample (25 samples)",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
         costly=True,
     )
     aggregation = "sum"

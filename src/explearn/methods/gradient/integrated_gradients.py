@@ -31,7 +31,7 @@ class IntegratedGradients(BatchExplainer):
         name="integrated_gradients",
         family="gradient",
         cost="one forward and backward pass a step (50 steps)",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
         costly=True,
     )
     aggregation = "sum"
@@ -84,7 +84,7 @@ class SequentialIG(BatchExplainer):
         name="sequential_ig",
         family="gradient",
         cost="one forward and backward pass a step (10 steps) and word",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
         costly=True,
     )
     aggregation = "sum"

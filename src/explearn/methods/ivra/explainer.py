@@ -88,7 +88,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         name="ivra",
         family="learned",
         cost="one forward pass",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
         own_model=True,
         report="explearn.methods.ivra.report:report",
     )

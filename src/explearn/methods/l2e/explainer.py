@@ -62,7 +62,7 @@ class L2E(BoundExplainer, BatchExplainer):
         name="l2e",
         family="learned",
         cost="one forward pass, and one of its student, a smaller Transformer",
-        needs=frozenset({"teacher"}),
+        needs={"teacher"},
         uncounted=True,
     )
     Options = L2EParams

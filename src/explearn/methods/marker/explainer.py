@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from explearn.core.arrays import Array32, Counts
 from explearn.core.errors import DataError
@@ -62,7 +63,7 @@ class Marker(BoundExplainer, BatchExplainer):
         name="marker",
         family="learned",
         cost="one forward pass",
-        needs=frozenset({"attentions", "training_rationales"}),
+        needs={"attentions", "training_rationales"},
         binarisation="expected_f1",
     )
     Options = MarkerParams
@@ -160,7 +161,7 @@ class Marker(BoundExplainer, BatchExplainer):
         check_reads(classifier)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         features = batch_features(classifier, batch, self.layers)
         owners = batch.word_ids().cpu().numpy()
         # Words of different texts are different words.
@@ -172,13 +173,13 @@ class Marker(BoundExplainer, BatchExplainer):
         scores = with_zero[torch.from_numpy(pooled.rows).to(with_zero.device)]
         return BatchScores(scores.view(owners.shape), features.logits, resolve_targets(features.logits, targets))
 
-    def _probabilities(self, pooled: PooledWords, texts: Counts) -> torch.Tensor:
+    def _probabilities(self, pooled: PooledWords, texts: Counts) -> Tensor:
         """Return the probability that each word is evidence, (words,), for words of numbered `texts`, (words,)."""
         assert self.network is not None
         inputs = log_attention(pooled.values.float())
         self.network = self.network.to(inputs.device)
         slope, offset = self.calibration
-        logits: torch.Tensor = self.network(inputs, shift_in(torch.from_numpy(texts).to(inputs.device)))
+        logits: Tensor = self.network(inputs, shift_in(torch.from_numpy(texts).to(inputs.device)))
         return (slope * logits + offset).sigmoid()
 
     def score_features(self, features: ExampleFeatures, words: int) -> Array32:
@@ -216,7 +217,7 @@ def training_words(features: Iterable[ExampleFeatures], curriculum: Curriculum) 
     Raises:
         DataError: no text remains.
     """
-    inputs: list[torch.Tensor] = []
+    inputs: list[Tensor] = []
     texts = []
     targets = []
     weights = []

@@ -35,7 +35,7 @@ class DeepShap(BatchExplainer):
         name="deep_shap",
         family="perturbation",
         cost="one forward and backward pass a reference text, on twice the text",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
         costly=True,
     )
     aggregation = "sum"

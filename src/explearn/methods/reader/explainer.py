@@ -117,7 +117,7 @@ class Reader(BoundExplainer, BatchExplainer):
         family="learned",
         cost="one forward pass, and `budget` more",
         uncounted=True,
-        later=frozenset({"aim", "budget"}),
+        later={"aim", "budget"},
     )
     aggregation = "sum"
     signed = True

@@ -25,7 +25,7 @@ class CAT(BatchExplainer):
         name="cat",
         family="relevance",
         cost="one forward and one backward pass",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
     )
     signed = True
     passes = 4
@@ -81,7 +81,7 @@ class AttCAT(CAT):
         name="attcat",
         family="relevance",
         cost="one forward and one backward pass",
-        needs=frozenset({"attentions", "gradients"}),
+        needs={"attentions", "gradients"},
     )
 
     def weights(self, attention: Tensor, real: Tensor) -> Tensor:

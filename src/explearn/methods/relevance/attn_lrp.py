@@ -170,7 +170,7 @@ class AttnLRP(BatchExplainer):
         name="attn_lrp",
         family="relevance",
         cost="one forward and one backward pass",
-        needs=frozenset({"gradients"}),
+        needs={"gradients"},
     )
     aggregation = "sum"
     signed = True

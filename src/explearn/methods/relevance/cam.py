@@ -35,7 +35,7 @@ class CAM(BatchExplainer):
         name="cam",
         family="relevance",
         cost="one forward pass",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
     )
     signed = True
 
@@ -67,7 +67,7 @@ class GradCAM(BatchExplainer):
         name="grad_cam",
         family="relevance",
         cost="one forward and one backward pass through the last layer",
-        needs=frozenset({"attentions", "gradients"}),
+        needs={"attentions", "gradients"},
     )
 
     class Options(Section):

@@ -28,7 +28,7 @@ class GAE(BatchExplainer):
         name="gae",
         family="relevance",
         cost="one forward and one backward pass",
-        needs=frozenset({"attentions", "gradients"}),
+        needs={"attentions", "gradients"},
     )
     passes = 4
     """On long texts the graph's attention matrices and their gradients take more memory than all other activations; on
@@ -72,7 +72,7 @@ class MaskedGAE(GAE):
         name="mgae",
         family="relevance",
         cost="one forward and one backward pass",
-        needs=frozenset({"attentions", "gradients"}),
+        needs={"attentions", "gradients"},
     )
 
     class Options(Section):

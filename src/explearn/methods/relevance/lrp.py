@@ -282,7 +282,7 @@ class PartialLRP(LRP):
         name="lrp",
         family="relevance",
         cost="one forward pass, and relevance through the last layer, in float64",
-        needs=frozenset({"attentions"}),
+        needs={"attentions"},
         uncounted=True,
     )
     through_logits = False
@@ -345,7 +345,7 @@ class TransformerAttribution(LRP):
         name="transformer_attribution",
         family="relevance",
         cost="two forward passes, one backward and one of relevance, in float64",
-        needs=frozenset({"attentions", "gradients"}),
+        needs={"attentions", "gradients"},
         uncounted=True,
     )
 
