@@ -9,7 +9,7 @@ from explearn.methods.results import TaskReport
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
 from explearn.report.examples import draw_examples
-from explearn_study.metric_files import read_agreement, read_by_text
+from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params
 from explearn_study.report.costs import join_costs, read_costs
 from explearn_study.workspace import Workspace
@@ -47,7 +47,6 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         thresholds=thresholds,
         comparisons=compare_methods(methods, by_text, own, params.evaluate.significance),
         by_text=by_text,
-        method_agreement=read_agreement(workspace.metrics_table("pairs", task)),
         sanity=read_json(workspace.metrics("sanity", task)),
         texts=draw_examples(
             by_split["test"],

@@ -38,7 +38,6 @@ def whole_run(slower=1.0, names=("films", "a$b$<c>")):
     changes = {
         "texts": [shown(methods=methods), shown(HOSTILE, [1], methods, number=1)],
         "comparisons": {m: comparison(m, figures, {("marker", "random"): 0.01}) for m in ("f1", "f1_topk")},
-        "method_agreement": np.eye(3),
         "sanity": {"texts": 4, "methods": {"marker": check(), "rollout": check(0.9)}},
     }
     return [task(name, methods, **changes) for name in names]
@@ -115,17 +114,6 @@ class TestTables:
         (picture,) = against_each_other(run(), [first, second])
         drawn = svg(picture)
         assert ">marker  1.00 <" in drawn and ">2.00  rollout<" in drawn.replace("> 2", ">2") and "cam" not in drawn
-
-    def test_agreement_between_methods_is_a_mean_over_tasks_in_the_order_of_tables_and_percent(self):
-        methods = dict.fromkeys(("rollout", "marker", "cam"), metrics())
-        tasks = []
-        for rho in (0.4, 0.6):
-            matrix = np.array([[1, rho, -0.25], [rho, 1, np.nan], [-0.25, np.nan, 1]])
-            tasks.append(task(methods=methods, method_agreement=matrix))
-        (fold,) = against_each_other(run(), tasks)
-        (table,) = fold.blocks
-        assert texts_of(table) == [["marker", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""]]
-        assert table.rows[1][3].shade == -0.25
 
     def test_sanity_checks_have_a_column_for_each_part_and_say_why_a_method_was_skipped(self):
         checked = {
