@@ -27,13 +27,13 @@ from pathlib import Path
 
 from transformers import AutoModel, AutoTokenizer
 
+from _shortcuts import RANDOM_LABELS, ShortcutResult, measure_shortcut
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.seeds import hash_order
 from explearn.core.writing import write_json
 from explearn.predictors.loading import embedded_encoder
 from explearn_study.params import Params, load_params
-from explearn_study.shortcuts import RANDOM_LABELS, ShortcutResult, measure_shortcut
 from explearn_study.sources import SourceDataset, load_task
 from explearn_study.sources.planted import PLANTS
 

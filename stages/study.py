@@ -6,9 +6,11 @@ import typer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
+from explearn.core.writing import write_json
+from explearn_study.distil import compare_with_students
+from explearn_study.marks_curve import marks_curve
 from explearn_study.params import Params
 from explearn_study.staging import stage
-from explearn_study.studies import STUDIES
 from explearn_study.workspace import Workspace
 
 StudyOption = Annotated[str, typer.Option(help="A name under `studies`.", envvar="EXPLEARN_STUDY")]
@@ -22,10 +24,19 @@ def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) 
     writes reports/metrics/studies/marks_curve/TASK.json. students: students compared with their teachers, as in L2E's
     tables; writes reports/metrics/studies/students/TASK/TEACHER.json, and times to data/costs, outside DVC's outputs.
     """
-    studies = [name for name in STUDIES if getattr(params.studies, name) is not None]
+    studies = params.studies.model_dump(exclude_none=True)
     if study not in studies:
         raise UnknownNameError("study", study, studies)
-    STUDIES[study](Workspace(), params, compute, seed)
+    workspace = Workspace()
+    if study == "marks_curve":
+        for task in params.curve_tasks:
+            write_json(workspace.study(study, task), marks_curve(workspace, params, task, compute, seed))
+    else:
+        for task in params.plain_tasks:
+            for teacher in params.compared_teachers:
+                figures, costs = compare_with_students(workspace, params, task, teacher, compute, seed)
+                write_json(workspace.study(study, task, teacher), figures)
+                write_json(workspace.student_costs(task, teacher), costs)
 
 
 if __name__ == "__main__":

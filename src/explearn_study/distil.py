@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.arrays import Array, Mask
+from explearn.core.arrays import Mask
 from explearn.core.attribution import Attribution, filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
@@ -19,7 +19,6 @@ from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.explainer import L2E
 from explearn.metrics.arrays import levels, mean_where_defined
@@ -96,13 +95,18 @@ def compare_with_students(
     training = [example for example in workspace.read_examples(task) if example.split != "test"]
     gold = workspace.read_gold(task, params)
     drawn = texts_to_explain(workspace.read_examples(task, "test"), gold, study.max_texts, seed)
-    examples = _with_words(drawn, classifier)
+    examples = []
+    for example, encoding in zip(drawn, classifier.encode(drawn), strict=True):
+        if set(encoding.word_ids) - {NO_WORD}:
+            examples.append(example)
     if not examples:
         raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
 
     teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
     explained, teacher_seconds = _explain(teacher, classifier, examples, f"{task}: test texts")
-    weights = _teacher_weights(explained, lessons)
+    weights = []
+    for attributions in zip(*explained.values(), strict=True):
+        weights.append(combine_weights([attribution.filled() for attribution in attributions], lessons.signed))
     predicted = [attribution.predicted for attribution in next(iter(explained.values()))]
     texts = _compared_texts(workspace, params, task, classifier, examples, predicted)
 
@@ -113,7 +117,9 @@ def compare_with_students(
     training_seconds: list[float] = []
     times: dict[str, list[float]] = {"student": [], "student_classified": [], "classifier": []}
     for formulation in study.formulations:
-        teacher_side = _teacher_side(weights, lessons, formulation)
+        teacher_side = SideScores([np.abs(scores) for scores in weights])
+        if formulation == "labelling":
+            teacher_side = SideScores(weights, [levels(scores, lessons.signed) for scores in weights])
         by_seed = []
         for draw in range(seed, seed + study.seeds):
             student = L2E(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
@@ -159,12 +165,6 @@ def compare_with_students(
     return figures, {"seconds": {"teacher": teacher_seconds, **per_text}, "training": training_seconds}
 
 
-def _with_words(examples: Sequence[Example], classifier: Predictor) -> list[Example]:
-    """Return the texts with at least one word that the classifier reads."""
-    encodings = classifier.encode(examples)
-    return [e for e, encoding in zip(examples, encodings, strict=True) if set(encoding.word_ids) - {NO_WORD}]
-
-
 def _explain(
     teacher: Mapping[str, Explainer], classifier: Predictor, examples: Sequence[Example], description: str
 ) -> tuple[dict[str, list[Attribution]], float]:
@@ -177,14 +177,6 @@ def _explain(
     for member, method in teacher.items():
         explained[member] = list(method.explain(classifier, examples, targets, description=f"{description}, {member}"))
     return explained, (time.perf_counter() - start) / len(examples)
-
-
-def _teacher_weights(explained: Mapping[str, Sequence[Attribution]], lessons: Lessons) -> list[Array]:
-    """Return the word weights of a teacher on each text, combined over its members."""
-    weights = []
-    for attributions in zip(*explained.values(), strict=True):
-        weights.append(combine_weights([attribution.filled() for attribution in attributions], lessons.signed))
-    return weights
 
 
 def _compared_texts(
@@ -213,12 +205,6 @@ def _compared_texts(
         neighbours={"semantic": nearest(semantic, count), "lexical": nearest(lexical, count)},
         k=rationale_k(agreement["mean_length"]),
     )
-
-
-def _teacher_side(weights: Sequence[Array], lessons: Lessons, formulation: str) -> SideScores:
-    if formulation == "labelling":
-        return SideScores(weights, [levels(scores, lessons.signed) for scores in weights])
-    return SideScores([np.abs(scores) for scores in weights])
 
 
 def _student_side(student: L2E, classifier: Predictor, texts: ComparedTexts, formulation: str) -> SideScores:

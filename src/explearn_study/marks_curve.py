@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.attribution import filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
@@ -17,9 +19,10 @@ from explearn.lens.features import ExampleFeatures
 from explearn.methods.base.task import check_source
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.marker.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_targets, read_sources
-from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.arrays import float_or_none
+from explearn.metrics.plausibility import binarise, f1_of_texts, rationale_counts, rationale_k, select_top_k
+from explearn.metrics.significance import pooled_interval, resampled_areas
 from explearn.text.sampling import texts_to_explain
-from explearn_study.curve_figures import judge_draws
 from explearn_study.params import Params
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
@@ -68,7 +71,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
         seed: the run's seed.
 
     Returns:
-        A JSON document: task, texts, k, draws, and points (`explearn_study.curve_figures`), each with its protocol.
+        A JSON document: task, texts, k, draws, and points, each with marks, protocol and what `judge_draws` gives.
 
     Raises:
         ParamsError: no other task has marks.
@@ -120,3 +123,49 @@ def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed
     by_split = [task.features(split) for split in splits]
     features = chain.from_iterable(rows for _, rows in by_split)
     return explainer.fit_curriculum(curriculum, features, by_split[0][0], task.device)
+
+
+def judge_draws(
+    draws: Sequence[Sequence[ArrayLike]], marked: Sequence[ArrayLike], k: int, rule: str, confidence: float
+) -> dict[str, Any]:
+    """Average the draws of one number of marked texts, with intervals over texts (the jackknife) and draws.
+
+    Args:
+        draws: for each draw, scores of each text's words; NaN: the word was not read. Such words are never chosen and
+            come last, as in `explearn.metrics.evaluate`.
+        marked: masks of the same texts.
+        k: number of words chosen by the top-K rule.
+        rule: the explainer's own rule; one of `explearn.methods.info.Binarisation`.
+        confidence: coverage of the intervals.
+
+    Returns:
+        F1 with the top K words (f1_topk), AUROC (auroc) and F1 by the explainer's own rule (f1), each with NAME_low and
+        NAME_high, and by_draw, NAME -> the figure of each draw; None where a figure is undefined.
+    """
+    # All texts as they are, then all but each one.
+    counts = np.vstack([np.ones((1, len(marked)), np.int64), 1 - np.eye(len(marked), dtype=np.int64)])
+    by_draw: dict[str, list[NDArray[np.float64]]] = {"f1_topk": [], "auroc": [], "f1": []}
+    for scores in draws:
+        texts = [np.asarray(text, dtype=np.float32) for text in scores]
+        values = [filled(text) for text in texts]
+        by_rule = {
+            "f1_topk": [select_top_k(text, k) for text in values],
+            "f1": [binarise(text, rule, k=k, threshold=None, positive_rate=0.0) for text in values],
+        }
+        for name, masks in by_rule.items():
+            chosen = [mask & ~np.isnan(text) for mask, text in zip(masks, texts, strict=True)]
+            by_draw[name].append(f1_of_texts(counts @ rationale_counts(chosen, marked)))
+        by_draw["auroc"].append(resampled_areas(values, marked, counts)[0])
+    point: dict[str, Any] = {}
+    figures: dict[str, list[float | None]] = {}
+    for name, rows in by_draw.items():
+        whole = [row[0] for row in rows]
+        means = np.mean(rows, axis=0)
+        variance = 0.0
+        if len(rows) > 1:
+            variance = float(np.var(whole, ddof=1)) / len(rows)
+        low, high = pooled_interval(float(means[0]), means[1:], confidence, variance=variance)
+        point |= {name: float_or_none(means[0]), f"{name}_low": low, f"{name}_high": high}
+        figures[name] = [float_or_none(figure) for figure in whole]
+    point["by_draw"] = figures
+    return point

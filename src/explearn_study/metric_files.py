@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import product
-from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,10 +83,3 @@ def write_pairs(path: Path, evaluation: Evaluation) -> None:
         for metric, tests in evaluation.comparisons.items():
             write(metric, tests.methods, **{name: getattr(tests, name) for name in TESTED})
         write(AGREEMENT, evaluation.figures, value=evaluation.agreement)
-
-
-def read_agreement(path: Path) -> Array:
-    """Return the agreement of the methods, (methods, methods), as evaluated. Raises DataError for a damaged file."""
-    rows = read_table(path, PAIR_SCHEMA).to_pandas()
-    values: Array = rows[rows["metric"] == AGREEMENT]["value"].to_numpy()
-    return values.reshape(isqrt(len(values)), -1)

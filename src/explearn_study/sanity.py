@@ -20,9 +20,9 @@ from explearn.metrics.sanity import SanityResult, ScoreSimilarity, check_methods
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
+from explearn_study.evaluate import finetuned
 from explearn_study.explaining import make_method
 from explearn_study.params import Params
-from explearn_study.twin import finetuned
 from explearn_study.workspace import Workspace
 
 

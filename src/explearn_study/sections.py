@@ -184,8 +184,6 @@ class JudgeParams(EvaluateParams):
 class ReportParams(Section):
     examples: Annotated[int, Field(ge=0, le=500)] = 4
     """Number of example texts per task; the first with every method's words, the others with the best methods'."""
-    remarks: list[str] = Field(default_factory=list)
-    """Sentences about this run for the report's first page."""
     chance_margin: Fraction = 0.1
     """Warn if accuracy exceeds that of always predicting the most frequent class by less than this, unless half of
     that prediction's errors are avoided."""

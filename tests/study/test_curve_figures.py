@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explearn.metrics.significance import pooled_interval, resampled_areas
-from explearn_study.curve_figures import judge_draws
+from explearn_study.marks_curve import judge_draws
 
 MARKED = [np.array([True, False, False]), np.array([False, True, False, False])]
 RIGHT = [np.array([0.9, 0.1, 0.2]), np.array([0.1, 0.8, 0.2, 0.3])]

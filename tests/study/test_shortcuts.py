@@ -7,10 +7,10 @@ from random import Random
 import pytest
 import tiny
 
+import _shortcuts as shortcuts
+from _shortcuts import RANDOM_LABELS, measure_shortcut
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
-from explearn_study import shortcuts
-from explearn_study.shortcuts import RANDOM_LABELS, measure_shortcut
 from explearn_study.sources import SourceDataset
 
 NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")

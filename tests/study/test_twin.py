@@ -5,8 +5,8 @@ import tiny
 import transformers
 
 from explearn import ComputeOptions, EvaluateOptions, UnsupportedError, load_classifier
+from explearn_study.evaluate import judge_twin
 from explearn_study.params import Params
-from explearn_study.twin import judge_twin
 from explearn_study.workspace import Workspace
 
 

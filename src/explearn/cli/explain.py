@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,18 +22,17 @@ from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.validation import whole_number
-from explearn.core.writing import atomic_path, check_own, is_page
+from explearn.core.writing import check_own, is_page, write_text
 from explearn.methods.registry import get_info
-from explearn.show.display import PAGE_END, PAGE_START, block, methods_html, rows
+from explearn.show.display import block, embed_or_write, methods_html, rows
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
     from explearn.core.compute import ComputeOptions
     from explearn.predictors.predictor import Predictor
 
-Write = Callable[[Any, Sequence["Attribution"]], object]
-"""Writes the attributions of a text, one per method."""
-
+Texts = Sequence[Sequence["Attribution"]]
+"""Of each text and class, the attributions by method."""
 
 Versus = Annotated[
     str | None,
@@ -203,18 +202,18 @@ def _write(
     as_json: bool,
     interactions: int | None,
 ) -> None:
-    """Write each text's attributions to the files, or show them; `explained` has those of each method, text by text."""
-    with ExitStack() as stack:
-        # The files are moved into place when the block ends without an exception.
-        writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
-        if as_json or not writers:
-            writers.append(partial(_show, classifier, as_json))
-        for text, *by_method in zip(texts, *explained, strict=True):
-            for attributions in zip(*by_method, strict=True):  # those of one class
-                if interactions is not None:
-                    attributions = _with_interactions(classifier, text, attributions, interactions)
-                for write in writers:
-                    write(text, attributions)
+    """Show each text's attributions, or write all to the files; `explained` has those of each method, text by text."""
+    written: list[Sequence[Attribution]] = []
+    for text, *by_method in zip(texts, *explained, strict=True):
+        for attributions in zip(*by_method, strict=True):  # those of one class
+            if interactions is not None:
+                attributions = _with_interactions(classifier, text, attributions, interactions)
+            if as_json or not files:
+                _show(classifier, as_json, text, attributions)
+            if files:
+                written.append(attributions)
+    for path in files:
+        WRITERS[path.suffix](path, written)
 
 
 def _check_files(files: Sequence[Path]) -> None:
@@ -355,79 +354,43 @@ def _holds_scores(path: Path) -> bool:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _text_file(path: Path, newline: str | None = None) -> Iterator[TextIO]:
-    with atomic_path(path) as unfinished, unfinished.open("w", encoding="utf-8", newline=newline) as file:
-        yield file
-
-
-@contextmanager
-def _page(path: Path) -> Iterator[Write]:
+def _write_page(path: Path, texts: Texts) -> None:
     summaries: dict[str, str] = {}
-    with _text_file(path) as file:
-
-        def write(_text: Any, attributions: Sequence[Attribution]) -> None:
-            for attribution in attributions:
-                summaries.setdefault(attribution.method, get_info(attribution.method).summary)
-            if len(attributions) == 1:
-                file.write(block(attributions[0]))
-            else:
-                file.write(rows(attributions))
-
-        file.write(PAGE_START)
-        yield write
-        file.write(methods_html(summaries))
-        file.write(PAGE_END)
+    parts = []
+    for attributions in texts:
+        for attribution in attributions:
+            summaries.setdefault(attribution.method, get_info(attribution.method).summary)
+        parts.append(rows(attributions) if len(attributions) > 1 else block(attributions[0]))
+    embed_or_write("".join(parts) + methods_html(summaries), path)
 
 
-@contextmanager
-def _json_lines(path: Path) -> Iterator[Write]:
-    with _text_file(path) as file:
-
-        def write(_text: Any, attributions: Sequence[Attribution]) -> None:
-            for attribution in attributions:
-                file.write(f"{printable_json(attribution.to_dict())}\n")
-
-        yield write
+def _write_lines(path: Path, texts: Texts) -> None:
+    lines = [printable_json(attribution.to_dict()) for attribution in chain.from_iterable(texts)]
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-@contextmanager
-def _csv(path: Path) -> Iterator[Write]:
+def _write_table(path: Path, texts: Texts) -> None:
     # Arrow is loaded only for tables: `explearn explain` starts sooner without it.
-    from explearn.core.word_tables import WORD_SCHEMA, WordRows
-
-    words = WordRows()
-    with _text_file(path, newline="") as file:
-        writer = csv.DictWriter(file, WORD_SCHEMA.names)
-        writer.writeheader()
-
-        def write(_text: Any, attributions: Sequence[Attribution]) -> None:
-            for attribution in attributions:
-                writer.writerows(words.rows(attribution))
-
-        yield write
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[Write]:
-    """Yield a writer of rows of a table, written together at the end."""
     from explearn.core.parquet import write_table
     from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
     words = WordRows()
     table: list[dict[str, Any]] = []
+    for attribution in chain.from_iterable(texts):
+        table.extend(words.rows(attribution))
+    if path.suffix == ".parquet":
+        write_table(path, table, WORD_SCHEMA)
+        return
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, WORD_SCHEMA.names)
+    writer.writeheader()
+    writer.writerows(table)
+    write_text(path, file.getvalue())
 
-    def write(_text: Any, attributions: Sequence[Attribution]) -> None:
-        for attribution in attributions:
-            table.extend(words.rows(attribution))
 
-    yield write
-    write_table(path, table, WORD_SCHEMA)
-
-
-WRITERS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {
-    ".html": _page,
-    ".parquet": _parquet,
-    ".csv": _csv,
-    ".jsonl": _json_lines,
+WRITERS: dict[str, Callable[[Path, Texts], None]] = {
+    ".html": _write_page,
+    ".parquet": _write_table,
+    ".csv": _write_table,
+    ".jsonl": _write_lines,
 }

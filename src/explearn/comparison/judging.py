@@ -113,7 +113,6 @@ def judge(
         thresholds={m: of.threshold for m, of in run.runs.items() if of.threshold is not None},
         comparisons=evaluation.comparisons,
         by_text=evaluation.by_text,
-        method_agreement=evaluation.agreement,
         sanity=sanity,
         notes={method: of_method.notes for method, of_method in run.runs.items() if of_method.notes},
     )

@@ -121,8 +121,6 @@ class TaskReport:
         comparisons: by metric, the paired tests, the best methods, and those that tie with them.
         by_text: metric -> method -> its value on each text, (texts,), in the same order for all methods, NaN where
             undefined; names are those of `explearn.Metric.by_text`.
-        method_agreement: mean rank correlation of every two methods' scores, (methods, methods), in the order of
-            `methods`; None where it is not known.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
         notes: method -> its notes (`Explainer.notes`), for methods that have some; of a trained one `best_epoch`, 0 if
@@ -141,7 +139,6 @@ class TaskReport:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     comparisons: Mapping[str, PairedTests] = field(default_factory=dict)
     by_text: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
-    method_agreement: Array | None = None
     sanity: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -13,7 +13,6 @@ import numpy as np
 from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import Number, RunFacts, TaskReport, Tasks
 from explearn.metrics.registry import CATALOGUE
-from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.report.verdict import (
     MARKS,
     MODEL,
@@ -361,9 +360,6 @@ def _small_differences(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
             f"with {texts}, F1 top-K is uncertain by about ±{half:.2f}. Compare methods by the tests below, not by "
             "the third decimal."
         )
-    counts = [row.get("texts") or 0 for row in figures] + [row.get("plausibility_texts") or 0 for row in figures]
-    if any(0 < count < FEWEST_TEXTS for count in counts):
-        sentences.append(f"No interval is shown for fewer than {FEWEST_TEXTS} texts.")
     for metric, name in ((MARKS, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
         tests = [test for test in tests if len(test.methods) > 1]
@@ -380,27 +376,19 @@ def _range_of_texts(counts: Collection[int]) -> str:
     return f"{count_range(counts)} {noun}"
 
 
-def _checks(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
-    """Find which sanity checks were run, and on which methods they were not."""
+def _unchecked(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
+    """Find a run without sanity checks, and methods that were not checked on every task."""
     results = [task.sanity for task in tasks if task.sanity.get("methods")]
     if not results:
-        sentence = "No sanity check was run, so it is not known whether scores depend on the classifier's weights."
-        yield {"sentence": sentence}
+        yield {"names": "all methods"}
         return
-    checked: Counter[str] = Counter()
-    relabelled = False
-    for result in results:
-        for method, checks in result["methods"].items():
-            checked[method] += bool(checks["random_model"])
-            relabelled = relabelled or bool(checks["random_labels"])
-    where = _range_of_texts([result["texts"] for result in results]) + if_several(results, " per task")
-    missing = [method for method in run.methods if method not in _independent(run) and checked[method] < len(results)]
+    missing = []
+    for method in run.methods:
+        checked = [result["methods"].get(method, {}).get("random_model") for result in results]
+        if method not in _independent(run) and not all(checked):
+            missing.append(method)
     if missing:
-        where += f", but not for {', '.join(missing)}"
-    sentence = f"Whether scores depend on the classifier's weights was checked on {where}."
-    if not relabelled:
-        sentence += " Whether they depend on what it learned (permuted labels) was not checked."
-    yield {"sentence": sentence}
+        yield {"methods": missing, "names": ", ".join(missing)}
 
 
 # ---- what is said ----------------------------------------------------------------------------------------------------
@@ -492,7 +480,11 @@ RULES = (
         "effect of another seed (docs/study/reports.md: seeds).",
         _one_training,
     ),
-    Rule("Few sanity checks", "{sentence}", _checks),
+    Rule(
+        "Not checked",
+        "{names}. Whether their scores depend on the classifier's weights is not known.",
+        _unchecked,
+    ),
     Rule(
         "One opinion only",
         "in {tasks} no text was marked by two annotators, so the reliability of the marks is not known.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example, Rationale, RationaleKind
+from explearn.core.seeds import hash_order
 from explearn.core.words import lay_out
 from explearn.methods.info import MethodInfo
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport
@@ -32,7 +32,8 @@ def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], 
     """
     drawn: Counter[tuple[bool, str]] = Counter()
     turns: list[tuple[bool, int, str]] = []
-    ordered = sorted(examples, key=lambda example: hashlib.sha256(f"{seed}:{example.id}".encode()).digest())
+    by_id = {example.id: example for example in examples}
+    ordered = [by_id[identifier] for identifier in hash_order(by_id, seed)]
     for example in ordered:
         unmarked = not np.asarray(gold.get(example.id, False), dtype=np.bool_).any()
         # The labels take turns, texts with marks first.

@@ -171,7 +171,7 @@ def _range(task: TaskReport, name: str) -> str:
 
 
 def against_each_other(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
-    """Yield pictures of the two main metrics' ranks over all texts, and a table of rank correlations of scores."""
+    """Yield pictures of the two main metrics' ranks over all texts."""
     for metric in (MARKS, MODEL):
         by_text = over_all_texts(tasks, CATALOGUE[metric].by_text)
         values = {}
@@ -182,14 +182,6 @@ def against_each_other(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
             larger = CATALOGUE[metric].larger_is_better
             tests = paired_tests(metric, values, by_text, larger, run.evaluate.significance)
             yield critical_difference_picture(tests, by_text)
-    matrices = [task.method_agreement for task in tasks if task.method_agreement is not None]
-    methods = list(tasks[0].methods) if tasks else []
-    alike = all(list(task.methods) == methods for task in tasks)
-    if alike and len(methods) > 1 and matrices:
-        cells = [list(map(_correlation_cell, row)) for row in np.mean(matrices, axis=0).tolist()]
-        over = if_several(matrices, ", over the tasks")
-        caption = f"How similarly two methods order the {run.unit}s: mean rank correlation{over}, in percent"
-        yield Fold(f"How alike methods order the {run.unit}s", [_square(run, caption, methods, cells)], page_only=True)
 
 
 def over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
@@ -200,31 +192,6 @@ def over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
         if all(method in of_task for of_task in by_task):
             joined[method] = np.concatenate([of_task[method] for of_task in by_task])
     return joined
-
-
-def _correlation_cell(rho: float) -> Cell:
-    if np.isnan(rho):
-        return Cell("–")
-    return Cell(f"{round(100 * rho) + 0:d}", rho, shade=rho)
-
-
-def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence[Sequence[Cell]]) -> Table:
-    """Return a table of methods against each other, in the order of the run.
-
-    Args:
-        run: facts about the run.
-        caption: the table's caption.
-        methods: the methods.
-        cells: each method against each, in the order of `methods`.
-    """
-    names = run.ordered(methods)
-    order = [methods.index(name) for name in names]
-    rows: list[list[Cell | str]] = []
-    for index, row in enumerate(order):
-        shown: list[Cell | str] = [cells[row][column] for column in order]
-        shown[index] = ""
-        rows.append([marked(run, names[index]), *shown])
-    return Table(columns(["Method"], names), rows, caption, names)
 
 
 def sanity_blocks(run: RunFacts, tasks: Tasks) -> list[Block]:

@@ -136,14 +136,12 @@ class Cell:
         mark: `best`: no row is better; `tied`: not significantly worse than the best; `better`, `worse`: the row's
             method against the column's.
         note: small print, such as an interval.
-        shade: strength of the background, -1 (blue) to 1 (orange); None for no background.
     """
 
     text: str
     value: float | None = None
     mark: Mark = ""
     note: str = ""
-    shade: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: 
         tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
         methods=_methods(blocks),
         filtered=filtered,
-        css=Markup(LOOK + style + css(".words") + css("tr")),
+        css=Markup(LOOK + style + css(".words")),
         script=script,
         # The page's Content-Security-Policy allows only the script with this hash.
         script_hash=f"sha256-{_base64(hashlib.sha256(script.encode()).digest())}",

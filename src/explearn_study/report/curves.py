@@ -8,7 +8,6 @@ from typing import Any
 
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
-from explearn_study.curve_figures import FIGURES
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
 
@@ -46,7 +45,7 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
     rows = []
     for task in reports:
         for point in curves[task.task]["points"]:
-            rows.append([task.task, str(point["marks"]), *(figure(point[name]) for name in FIGURES)])
+            rows.append([task.task, str(point["marks"]), *(figure(point[name]) for name in SHOWN)])
     return [
         Heading("What marked texts bring"),
         Paragraph(INTRODUCTION),
@@ -59,7 +58,7 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
         ),
         Fold(
             "The figures of all points",
-            [Table(columns(["Task"], ["Marked texts", *(SHOWN[name] for name in FIGURES)]), rows)],
+            [Table(columns(["Task"], ["Marked texts", *SHOWN.values()]), rows)],
         ),
     ]
 

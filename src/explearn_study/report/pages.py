@@ -1,12 +1,11 @@
-"""The pages of a run's report: report.html, report.md and machine/costs.md, and their pictures.
+"""The pages of a run's report, report.html and report.md, and their pictures.
 
 report.html has everything. report.md leaves out what depends on the machine, so that the same results give the same
-bytes; machine/costs.md has the rest.
+bytes.
 """
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,22 +61,13 @@ def write_report(
     for file, drawing in pictures.items():
         write_text(folder / file, drawing)
     write_text(folder / "report.html", render_html(blocks, pictures))
-    write_text(folder / "report.md", render_markdown(select(blocks, machine=False)))
-    costs = [
-        Heading("Costs of the explanations", level=1),
-        Paragraph(
-            f"{run.subtitle} These figures vary between machines and runs. ../report.md has all other figures, and "
-            "says what each means."
-        ),
-        *select(blocks[1:], machine=True),
-    ]
-    write_text(folder / "machine" / "costs.md", render_markdown(costs, folder="machine"))
+    write_text(folder / "report.md", render_markdown(select(blocks)))
 
 
-def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
-    """Return the blocks of a Markdown page: those that depend on the machine, or those that do not.
+def select(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks of a Markdown page, which does not depend on the machine, and of tables the columns.
 
-    A table is split by columns. A heading stays with the blocks below it.
+    A heading stays with the blocks below it.
     """
     selected: list[Block] = []
     headings: list[Heading] = []
@@ -86,24 +76,22 @@ def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
         if isinstance(block, Heading):
             headings = [*(heading for heading in headings if heading.level < block.level), block]
             continue
-        if block.page_only:
+        if block.page_only or block.machine:
             continue
-        if isinstance(block, Table) and not block.machine:
-            part = _columns(block, machine)
+        if isinstance(block, Table):
+            part = _columns(block)
         elif isinstance(block, Fold):
-            inside = select(block.blocks, machine)
+            inside = select(block.blocks)
             part = replace(block, blocks=inside) if inside else None
-        elif block.machine != machine:
-            continue
         if part is not None:
             selected += [*headings, part]
             headings = []
     return selected
 
 
-def _columns(block: Table, machine: bool) -> Table | None:
-    """Return a table with its key and those columns that depend on the machine, or do not; None without any."""
-    wanted = [index for index, column in enumerate(block.columns) if column.key or column.machine == machine]
+def _columns(block: Table) -> Table | None:
+    """Return a table with the columns that do not depend on the machine; None if they only say what rows are about."""
+    wanted = [index for index, column in enumerate(block.columns) if not column.machine]
     heads = [block.columns[index] for index in wanted]
     if all(column.key for column in heads):
         return None
@@ -134,17 +122,12 @@ def emphasise(
     return Markdown(" ".join(parts))
 
 
-def render_markdown(blocks: Sequence[Block], folder: str = "") -> str:
-    """Return a page.
-
-    Args:
-        blocks: the page's blocks.
-        folder: the page's folder within the report, such as machine; pictures are linked relative to it.
-    """
-    return "\n\n".join(_block(block, folder) for block in blocks) + "\n"
+def render_markdown(blocks: Sequence[Block]) -> str:
+    """Return a page."""
+    return "\n\n".join(map(_block, blocks)) + "\n"
 
 
-def _block(block: Block, folder: str) -> str:
+def _block(block: Block) -> str:
     match block:
         case Heading():
             return f"{'#' * block.level} {inline_markdown(block.text)}"
@@ -162,11 +145,11 @@ def _block(block: Block, folder: str) -> str:
         case Table():
             return _table(block)
         case Picture():
-            return f"![{escape_markdown(block.alt)}]({posixpath.relpath(block.file, folder or '.')})"
+            return f"![{escape_markdown(block.alt)}]({block.file})"
         case ExampleText():
             return _example(block)
         case Fold():
-            inside = render_markdown(block.blocks, folder)
+            inside = render_markdown(block.blocks)
             return f"<details><summary>{escape_markdown(block.summary)}</summary>\n\n{inside}\n</details>"
     raise TypeError(f"unknown kind of block: {type(block).__name__}")
 

@@ -13,15 +13,27 @@ from typing import Any
 import yaml
 
 from explearn.core.documents import read_json
+from explearn.core.examples import SPLITS
 from explearn.core.writing import put_files, scratch_folder, write_json
+from explearn.evaluation import Figures, compare_methods
 from explearn.methods.results import Number, RunFacts, TaskReport, Tasks, in_table_order
 from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.runs import read_run
-from explearn.report.manifest import CODE, part
+from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.registry import CATALOGUE
+from explearn.metrics.runs import COST_FIGURES, Cost, read_run
+from explearn.report.examples import draw_examples
+from explearn.report.known import known_answers
+from explearn.report.manifest import CODE, part, write_manifest
+from explearn.report.verdict import find_verdict
 from explearn.report.versions import versions
 from explearn.show.blocks import several
+from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params
-from explearn_study.report.costs import split_costs
+from explearn_study.report.curves import curve_blocks
+from explearn_study.report.pages import write_report
+from explearn_study.report.papers import paper_blocks
+from explearn_study.report.students import student_blocks
+from explearn_study.report.twin import twin_blocks
 from explearn_study.workspace import Workspace
 
 
@@ -84,28 +96,14 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     Raises:
         DataError: a file of an earlier stage is missing, damaged or from another run.
     """
-    # These load matplotlib and scipy, which take seconds that --help need not wait for.
-    from explearn.report.known import known_answers
-    from explearn.report.manifest import write_manifest
-    from explearn.report.verdict import find_verdict
-    from explearn_study.report.curves import curve_blocks
-    from explearn_study.report.pages import write_report
-    from explearn_study.report.papers import paper_blocks
-    from explearn_study.report.students import student_blocks
-    from explearn_study.report.task_report import collect_task
-    from explearn_study.report.twin import twin_blocks
-
     tasks = [collect_task(workspace, params, task, seed) for task in params.plain_tasks]
     planted = [collect_task(workspace, params, task, seed) for task in params.planted_tasks]
     students = []
     for task in params.plain_tasks:
         for name in params.compared_teachers:
             document = read_json(workspace.study("students", task, name))
-            costs = workspace.student_costs(task, name)
             # If it ran on this machine.
-            if costs.exists():
-                document |= read_json(costs)
-            students.append(document)
+            students.append(document | _read_if_any(workspace.student_costs(task, name)))
     curves = {task: read_json(workspace.study("marks_curve", task)) for task in params.curve_tasks}
     twins = {}
     if params.evaluate.twin:
@@ -122,6 +120,62 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         write_metrics(drawn, params, tasks, planted, find_verdict(run, tasks).best)
         put_files(drawn, workspace.reports)
     write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
+
+
+def _read_if_any(path: Path) -> dict[str, Any]:
+    """Return a JSON document, empty if there is none."""
+    return dict(read_json(path)) if path.exists() else {}
+
+
+def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
+    """Collect a task's metrics, comparisons of its methods, and the example texts to show.
+
+    Raises:
+        DataError: a file is missing or damaged.
+    """
+    agreement = read_json(workspace.agreement(task))
+    classifier = read_json(workspace.classifier_figures(task))
+    by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
+    files = workspace.attribution_files(params, task)
+    runs = {method: read_run(path) for method, path in files.items()}
+    thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
+    k = rationale_k(agreement["mean_length"])
+    rate = agreement["positive_rate"] or 0.0
+    own = [method.name for method in params.with_own_model]
+    methods: dict[str, Figures] = read_json(workspace.metrics("explanations", task))
+    # A method that was run or trained elsewhere, whose files came from DVC's cache, has no costs.
+    costs = _read_if_any(workspace.costs(task))
+    for name, figures in methods.items():
+        figures |= Cost(**costs[name]).figures() if name in costs else dict.fromkeys(COST_FIGURES)
+        figures |= {"training_seconds": None} | _read_if_any(workspace.training_cost(task, name))
+    by_text = read_by_text(workspace.metrics_table("texts", task))
+    by_text |= read_by_text(workspace.metrics_table("mosaics", task))
+    return TaskReport(
+        task=task,
+        labels=workspace.read_labels(task),
+        split_counts={split: len(examples) for split, examples in by_split.items()},
+        agreement=agreement,
+        classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
+        methods=methods,
+        k=k,
+        positive_rate=rate,
+        thresholds=thresholds,
+        comparisons=compare_methods(methods, by_text, own, params.evaluate.significance),
+        by_text=by_text,
+        sanity=read_json(workspace.metrics("sanity", task)),
+        texts=draw_examples(
+            by_split["test"],
+            workspace.read_rationales(task),
+            workspace.read_gold(task, params),
+            runs,
+            {name: method.info for name, method in params.methods.items()},
+            count=params.report.examples,
+            seed=seed,
+            k=k,
+            positive_rate=rate,
+        ),
+        notes={method: run.notes for method, run in runs.items() if run.notes},
+    )
 
 
 def run_facts(params: Params, tasks: Tasks) -> RunFacts:
@@ -144,7 +198,6 @@ def run_facts(params: Params, tasks: Tasks) -> RunFacts:
         evaluate=params.evaluate,
         chance_margin=params.report.chance_margin,
         seed=params.seed,
-        remarks=params.report.remarks,
         parameters=parameters_text(params),
     )
 
@@ -200,7 +253,8 @@ def write_metrics(
     metrics = {}
     costs = {}
     for task in tasks:
-        metrics[task.task], costs[task.task] = split_costs(task.methods)
+        metrics[task.task] = _figures(task, of_machine=False)
+        costs[task.task] = _figures(task, of_machine=True)
     results: dict[str, Number | str | None] = {"explainer": params.explainer, "tasks": len(metrics)}
     f1_by_task: dict[str, Number] = {}
     means: dict[str, float | None] = {}
@@ -219,10 +273,19 @@ def write_metrics(
         "tasks": metrics,
     }
     if planted:
-        document["planted"] = {task.task: split_costs(task.methods)[0] for task in planted}
+        document["planted"] = {task.task: _figures(task, of_machine=False) for task in planted}
     write_json(folder / "metrics.json", rounded(document))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
     write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
+
+
+def _figures(task: TaskReport, of_machine: bool) -> dict[str, dict[str, Number]]:
+    """Return method -> metric -> figure: those that depend on the machine, or those that are the same on any."""
+    dependent = {name for name, metric in CATALOGUE.items() if metric.of_machine}
+    figures = {}
+    for method, row in task.methods.items():
+        figures[method] = {name: value for name, value in row.items() if (name in dependent) == of_machine}
+    return figures
 
 
 def rounded(document: Any) -> Any:

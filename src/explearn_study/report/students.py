@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -39,6 +39,23 @@ class StudentTable(NamedTuple):
     percent: bool = True
     digits: int = 1
     errors: bool = True
+
+    def number(self, value: float | None) -> str:
+        """Return a figure as it is shown, a dash for None."""
+        if value is None:
+            return "–"
+        return f"{100 * value if self.percent else value:.{self.digits}f}"
+
+    def shown(self, figures: Mapping[str, Any], side: str) -> str:
+        """Return the content of a side's cell."""
+        parts = []
+        for metric in self.metrics:
+            part = self.number(figures[metric][side])
+            error = figures[metric].get(f"{side}_error")
+            if self.errors and error is not None:
+                part += f" ± {self.number(error)}"
+            parts.append(part)
+        return " / ".join(parts)
 
 
 TABLES = (
@@ -86,92 +103,50 @@ def student_blocks(params: Params, documents: Sequence[Document]) -> list[Block]
     )
     blocks: list[Block] = [Heading("Students against their teachers"), Paragraph(introduction)]
     for spec in TABLES:
-        figures = TableFigures(spec, documents, params.evaluate.significance)
-        if figures.tested:
-            blocks.append(_table(figures, documents, adapters))
+        table = _table(spec, documents, params.evaluate.significance, adapters)
+        if table is not None:
+            blocks.append(table)
     return [*blocks, _fidelity(documents), *_times(documents)]
 
 
-class TableFigures:
-    """The figures of a table.
-
-    Attributes:
-        spec: the table.
-        cells: metric -> key -> figures of teacher, student and chance.
-        tested: the cells of the metric that is tested.
-        certain: keys at which student and teacher differ, after Holm's correction over the table.
-    """
-
-    def __init__(self, spec: StudentTable, documents: Sequence[Document], significance: float) -> None:
-        self.spec = spec
-        self.cells: dict[str, dict[Key, Mapping[str, Any]]] = {metric: {} for metric in spec.metrics}
-        for document in documents:
-            for formulation, figures in document["formulations"].items():
-                for metric in spec.metrics:
-                    if figures[metric]["student"] is not None:
-                        key = (formulation, document["task"], document["teacher"])
-                        self.cells[metric][key] = figures[metric]
-        self.tested = self.cells[spec.metrics[-1]]
-        p_values = {key: cell["p_value"] for key, cell in self.tested.items() if cell["p_value"] is not None}
-        adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
-        self.certain = {key for key, p_value in adjusted if p_value <= significance}
-
-    def number(self, value: float) -> str:
-        """Return a figure as it is shown."""
-        shown = 100 * value if self.spec.percent else value
-        return f"{shown:.{self.spec.digits}f}"
-
-    def chance(self, formulation: str, task: str) -> str:
-        """Return the figures of random words, averaged over the teachers."""
-        parts = []
-        for metric in self.spec.metrics:
-            values = [cell["random"] for key, cell in self.cells[metric].items() if key[:2] == (formulation, task)]
-            parts.append(_mean(values, self.number))
-        return " / ".join(parts)
-
-    def cell(self, key: Key, side: str, paper: str) -> Cell:
-        """Return the cell of a side, with the paper's figure as its note."""
-        tested = self.tested.get(key, {})
-        if tested.get(side) is None:
-            return Cell("–")
-        parts = []
-        for metric in self.spec.metrics:
-            figures = self.cells[metric][key]
-            part = self.number(figures[side])
-            error = figures.get(f"{side}_error")
-            if self.spec.errors and error is not None:
-                part += f" ± {self.number(error)}"
-            parts.append(part)
-        student_ahead = (tested["student"] > tested["teacher"]) is self.spec.larger_is_better
-        ahead = "student" if student_ahead else "teacher"
-        return Cell(" / ".join(parts), mark="best" if key in self.certain and side == ahead else "", note=paper)
-
-
-def _mean(values: Iterable[float | None], show: Callable[[float], str]) -> str:
-    mean = mean_of_known(values)
-    return "–" if mean is None else show(mean)
-
-
-def _table(figures: TableFigures, documents: Sequence[Document], adapters: Mapping[str, str]) -> Table:
-    spec = figures.spec
-    shown = list(dict.fromkeys(key[:2] for key in figures.tested))
-    sides = [side for side in SIDES if side != "both" or spec.metrics == ("agreement",)]
-    rows: list[list[Cell | str]] = [["random", "", *(figures.chance(*key) for key in shown)]]
+def _table(
+    spec: StudentTable, documents: Sequence[Document], significance: float, adapters: Mapping[str, str]
+) -> Table | None:
+    """Return a table with the papers' figures as notes; None if no document has the metric that is tested."""
+    *_, tested = spec.metrics
+    cells: dict[Key, Any] = {}
+    for document in documents:
+        for formulation, figures in document["formulations"].items():
+            if figures[tested]["student"] is not None:
+                cells[formulation, document["task"], document["teacher"]] = figures
+    if not cells:
+        return None
+    p_values = {key: cell[tested]["p_value"] for key, cell in cells.items() if cell[tested]["p_value"] is not None}
+    adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
+    certain = {key for key, p_value in adjusted if p_value <= significance}
+    shown = list(dict.fromkeys(key[:2] for key in cells))
+    rows: list[list[Cell | str]] = [["random", ""]]
+    for columns_of in shown:
+        of_teachers = [cell for key, cell in cells.items() if key[:2] == columns_of]
+        chance = [mean_of_known(cell[metric]["random"] for cell in of_teachers) for metric in spec.metrics]
+        rows[0].append(" / ".join(map(spec.number, chance)))
+    sides = [side for side in SIDES if side != "both" or tested == "agreement"]
     for teacher in dict.fromkeys(document["teacher"] for document in documents):
         for side in sides:
             row: list[Cell | str] = [teacher, SIDES[side]]
             for formulation, task in shown:
-                paper = _paper_figure(spec, formulation, adapters.get(task, ""), teacher, side)
-                row.append(figures.cell((formulation, task, teacher), side, paper))
+                key = (formulation, task, teacher)
+                if key not in cells:
+                    row.append(Cell("–"))
+                    continue
+                figures = cells[key]
+                ahead = (figures[tested]["student"] > figures[tested]["teacher"]) is spec.larger_is_better
+                best = key in certain and side == ("student" if ahead else "teacher")
+                paper = published().l2e.get(tested, {}).get(formulation, {}).get(adapters.get(task, ""), {})
+                note = f"{paper[teacher][list(SIDES).index(side)]:g}" if teacher in paper else ""
+                row.append(Cell(spec.shown(figures, side), mark="best" if best else "", note=note))
             rows.append(row)
     return Table(columns(["Teacher", ""], [", ".join(key) for key in shown]), rows, spec.title)
-
-
-def _paper_figure(spec: StudentTable, formulation: str, adapter: str, teacher: str, side: str) -> str:
-    """Return the paper's figure; "" where it has none."""
-    by_adapter = published().l2e.get(spec.metrics[-1], {}).get(formulation, {})
-    figures = by_adapter.get(adapter, {}).get(teacher)
-    return "" if figures is None else f"{figures[list(SIDES).index(side)]:g}"
 
 
 def _fidelity(documents: Sequence[Document]) -> Table:
@@ -183,10 +158,8 @@ def _fidelity(documents: Sequence[Document]) -> Table:
             students.setdefault(key, []).append(student)
     rows = []
     for (formulation, task, teacher), seeds in students.items():
-        row = [teacher, task, formulation]
-        for name in ALIKE:
-            row.append(_mean((student[name] for student in seeds), "{:.2f}".format))
-        rows.append(row)
+        means = [mean_of_known(student[name] for student in seeds) for name in ALIKE]
+        rows.append([teacher, task, formulation, *("–" if mean is None else f"{mean:.2f}" for mean in means)])
     titles = ["Spearman's rho of word scores", "Overlap of the top 20 % of words"]
     return Table(columns(["Teacher", "Task", "Formulation"], titles), rows, "Fidelity of students to their teachers")
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from html_pages import Page
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
@@ -28,7 +27,6 @@ def source():
         labels=[HOSTILE],
         texts=[*texts, shown(methods=figures, predicted="bad", number=2)],
         comparisons={"f1": comparison("f1", figures), "auroc": comparison("auroc", figures)},
-        method_agreement=np.array([[1.0, 0.256], [0.256, 1.0]]),
         sanity={"texts": 4, "methods": {"marker": check(), "cam": check(skipped=HOSTILE)}},
     )
     blocks = report_blocks(

@@ -126,9 +126,9 @@ def test_every_block_has_a_form():
         Picture("machine/glance.svg", "", "a <b>", (1, 1), lambda figure: None),
         Fold("more", [Paragraph("inside")]),
     ]
-    assert render_markdown(blocks, folder="machine") == (
+    assert render_markdown(blocks) == (
         "### a &#35; b\n\n> [!WARNING]\n> mind\n\n* one\n* &#45; two\n\n`````yaml\na: '````'\n`````\n\n"
-        "![a &lt;b&gt;](glance.svg)\n\n<details><summary>more</summary>\n\ninside\n\n</details>\n"
+        "![a &lt;b&gt;](machine/glance.svg)\n\n<details><summary>more</summary>\n\ninside\n\n</details>\n"
     )
     (token,) = MarkdownIt("commonmark").parse(render_markdown([blocks[3]]))
     assert token.content == "a: '````'\n"

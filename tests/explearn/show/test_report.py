@@ -19,7 +19,7 @@ from explearn.show.blocks import Cell, Column, ExampleText, Fold, Heading, Parag
 from explearn.show.tables import csv_of, latex_of
 from explearn_study.report.pages import render_markdown, select, write_report
 
-OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg"}
+OF_MACHINE = {"report.html", "machine/glance.svg"}
 
 
 def costs(f1, speed, slower):
@@ -38,7 +38,6 @@ def whole_run(slower=1.0, names=("films", "a$b$<c>")):
     changes = {
         "texts": [shown(methods=methods), shown(HOSTILE, [1], methods, number=1)],
         "comparisons": {m: comparison(m, figures, {("marker", "random"): 0.01}) for m in ("f1", "f1_topk")},
-        "method_agreement": np.eye(3),
         "sanity": {"texts": 4, "methods": {"marker": check(), "rollout": check(0.9)}},
     }
     return [task(name, methods, **changes) for name in names]
@@ -66,11 +65,11 @@ def test_another_machine_changes_only_what_has_times(files, tmp_path):
 
 def test_the_pages_hold_what_they_are_for(files):
     report = files["report.md"].decode()
-    costs = files["machine/costs.md"].decode()
+    page = files["report.html"].decode()
     trained = "Training, processor seconds ↓", "Less training:"
     for words in ("Texts per second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3.", *trained):
-        assert words in costs and words not in report
-    assert "Forward passes" in report and "](glance.svg)" in costs
+        assert words in page and words not in report
+    assert "Forward passes" in report and "glance.svg" not in report
     titles = re.findall(r"^## (.*)$", report, re.MULTILINE)
     assert titles[:3] == ["Who wins on what", "What not to trust", "All tasks at a glance"]
     assert titles[3:] == [
@@ -83,17 +82,13 @@ def test_the_pages_hold_what_they_are_for(files):
     assert report.count("| random | ") > 4 and "| random (" not in report
 
 
-def test_a_page_is_parted_by_blocks_and_columns():
+def test_markdown_leaves_out_what_depends_on_the_machine():
     both = Table([Column("Method", key=True), Column("F1"), Column("Time", machine=True)], [["a", "0.5", Cell("2×")]])
     blocks = [
         Heading("A"), Heading("B", 3), Paragraph("time", machine=True), Heading("C", 3), both,
         Heading("D"), Fold("more", [Paragraph("times", machine=True)]), Paragraph("page", page_only=True),
     ]  # fmt: skip
-    results = render_markdown(select(blocks, machine=False))
-    machine = render_markdown(select(blocks, machine=True))
-    assert results == "## A\n\n### C\n\n| Method | F1 |\n| ---: | ---: |\n| a | 0.5 |\n"
-    assert "### B\n\ntime" in machine and "| Method | Time |" in machine and "times" in machine
-    assert "page" not in results + machine and "### B" not in results
+    assert render_markdown(select(blocks)) == "## A\n\n### C\n\n| Method | F1 |\n| ---: | ---: |\n| a | 0.5 |\n"
 
 
 def test_a_classifier_that_learned_nothing_is_a_warning():
@@ -115,17 +110,6 @@ class TestTables:
         (picture,) = against_each_other(run(), [first, second])
         drawn = svg(picture)
         assert ">marker  1.00 <" in drawn and ">2.00  rollout<" in drawn.replace("> 2", ">2") and "cam" not in drawn
-
-    def test_agreement_between_methods_is_a_mean_over_tasks_in_the_order_of_tables_and_percent(self):
-        methods = dict.fromkeys(("rollout", "marker", "cam"), metrics())
-        tasks = []
-        for rho in (0.4, 0.6):
-            matrix = np.array([[1, rho, -0.25], [rho, 1, np.nan], [-0.25, np.nan, 1]])
-            tasks.append(task(methods=methods, method_agreement=matrix))
-        (fold,) = against_each_other(run(), tasks)
-        (table,) = fold.blocks
-        assert texts_of(table) == [["marker", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""]]
-        assert table.rows[1][3].shade == -0.25
 
     def test_sanity_checks_have_a_column_for_each_part_and_say_why_a_method_was_skipped(self):
         checked = {

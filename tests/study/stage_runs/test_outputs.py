@@ -15,7 +15,7 @@ from explearn.core.documents import read_json
 from explearn.evaluation import compare_methods
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import read_run
-from explearn_study.metric_files import read_agreement, read_by_text
+from explearn_study.metric_files import read_by_text
 
 pytestmark = pytest.mark.slow
 SIZES = {"train": 24, "validation": 8, "test": 8}
@@ -200,7 +200,6 @@ class TestJudge:
         assert best == list(comparisons["aopc_sufficiency"].best)
         lowest = min(figures[m]["aopc_sufficiency"] for m in compared)
         assert {figures[name]["aopc_sufficiency"] for name in best} == {lowest}
-        assert read_agreement(folder / "pairs.parquet").shape == (len(METHODS), len(METHODS))
 
     def test_notes_say_how_a_method_was_trained(self, finished):
         notes = read_run(finished / "data/attributions/films/ivra.parquet").notes
