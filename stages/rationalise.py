@@ -19,7 +19,7 @@ def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> N
 
     People's rationales come with the texts, from files named under `rationales`, or from data/annotations/TASK. Writes
     data/rationales/TASK.parquet and TASK.json (all figures on agreement and length, and what became of the model's
-    answers). Each question is asked once: the model's answers are cached in data/annotations/TASK/answers.jsonl, and
+    answers). Each question is asked once: the model's answers are cached in data/annotations/TASK/answers.sqlite, and
     if all of them are there, no server is needed.
     """
     workspace = Workspace()

@@ -4,7 +4,8 @@
 
 A trial predicts some texts three times, each time in a process of its own and with the same file of answers: against a
 server with the faults of real ones, which is killed in half of the trials; against the same server again; and, with a
-larger budget, against one without faults. Exit code 1: something was wrong, and is printed.
+larger budget, against one without faults. In half of the trials the server gives no log-probabilities, so that each
+text is asked several times. Exit code 1: something was wrong, and is printed.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import math
 import multiprocessing
 import os
 import random
+import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 # The server that the tests use, too.
@@ -36,10 +39,11 @@ from explearn.predictors.llm.endpoint import BASE_URL
 from explearn.predictors.llm.server import client
 from explearn.predictors.llm.store import open_store
 
-PROMPT = {
+PROMPT: dict[str, Any] = {
     "model": "m",
     "template": "Review: {text}\nGood or bad?",
     "label_words": {"negative": "bad", "positive": "good"},
+    "samples": 3,
 }
 MOST_SECONDS = 60.0
 """A process that takes longer hangs."""
@@ -51,40 +55,52 @@ def text_of(request: Request) -> str:
     return content.removeprefix("Review: ").removesuffix("\nGood or bad?")
 
 
-def answer(good: str, p: float) -> bytes:
-    """Return a reply whose likeliest token is `good`, with probability p, before `bad`."""
-    tokens = [{"token": good, "logprob": math.log(p)}, {"token": "bad", "logprob": math.log(1 - p)}]
-    position = {**tokens[0], "top_logprobs": tokens}
-    choice = {"message": {"content": good}, "logprobs": {"content": [position]}, "finish_reason": "stop"}
+def answer(word: str, logprobs: bool) -> bytes:
+    """Return a reply of one word; with log-probabilities, `bad` is the next likely one."""
+    choice: dict[str, Any] = {"message": {"content": word}, "finish_reason": "stop"}
+    if logprobs:
+        tokens = [{"token": word, "logprob": math.log(0.8)}, {"token": "bad", "logprob": math.log(0.2)}]
+        choice["logprobs"] = {"content": [{**tokens[0], "top_logprobs": tokens}]}
     return json.dumps({"choices": [choice], "usage": {"prompt_tokens": 20, "completion_tokens": 1}}).encode()
 
 
-def honest(_: Request) -> Reply:
-    return Reply(raw=answer("good", 0.8))
-
-
 FAULTS = {
-    "none": Reply(raw=answer("good", 0.8)),
     "429": Reply(status=429, error="wait", headers={"retry-after": "0.01"}),
     "500": Reply(status=500, error="oops"),
-    "cut": Reply(raw=answer("good", 0.8), drop=True),
-    "slow": Reply(raw=answer("good", 0.8), delay=0.05),
+    "cut": Reply(raw=answer("good", True), drop=True),
     "json": Reply(raw=b'{"choices": []}'),
-    "labels": Reply(raw=answer("Hm", 0.8)),
     "redirect": Reply(status=307, headers={"location": "http://127.0.0.1:9/"}),
 }
+"""Replies that are no answer."""
 
 
-def faulty(draw: random.Random) -> Callable[[Request], Reply]:
-    """Return a server's answers: half of them are wrong in one of the ways of FAULTS, or in all of them."""
-    kinds = list(FAULTS)
-    if draw.random() < 0.5:
-        kinds = [draw.choice(kinds)]
+class Model:
+    """A server's answers; `answers` counts those that can be kept."""
 
-    def reply(_: Request) -> Reply:
-        return FAULTS[draw.choice(["none", draw.choice(kinds)])]
+    def __init__(self, logprobs: bool, draw: random.Random) -> None:
+        self.usual = Reply(raw=answer("good", logprobs))
+        self.kept = {
+            "slow": Reply(raw=answer("good", logprobs), delay=0.05),
+            "labels": Reply(raw=answer("Hm", logprobs)),
+        }
+        self.draw = draw
+        self.kinds: list[str] = []
+        self.answers = 0
 
-    return reply
+    def become_faulty(self) -> None:
+        """Half of the replies are odd from now on, in one way or in all."""
+        self.kinds = [*FAULTS, *self.kept]
+        if self.draw.random() < 0.5:
+            self.kinds = [self.draw.choice(self.kinds)]
+
+    def __call__(self, _: Request) -> Reply:
+        kind = "usual"
+        if self.kinds and self.draw.random() < 0.5:
+            kind = self.draw.choice(self.kinds)
+        if kind in FAULTS:
+            return FAULTS[kind]
+        self.answers += 1
+        return self.kept.get(kind, self.usual)
 
 
 def predict(url: str, budget: int, answers: Path, texts: Sequence[str]) -> None:
@@ -103,13 +119,18 @@ class Trial:
         self.server = server
         self.answers = answers
         self.draw = draw
+        self.logprobs = draw.random() < 0.5
+        self.model = server.answer = Model(self.logprobs, draw)
         self.classifier = LLMClassifier(PROMPT, answers)
         self.texts = [f"good {number}" for number in range(draw.randint(4, 24))]
         self.findings: list[str] = []
 
     def perform(self) -> None:
-        budget = self.draw.randint(1, 2 * len(self.texts))
-        self.server.answer = faulty(self.draw)
+        needed = len(self.texts)
+        if not self.logprobs:
+            needed *= PROMPT["samples"]
+        budget = self.draw.randint(1, 2 * needed)
+        self.model.become_faulty()
         kill_at = None
         if self.draw.random() < 0.5:
             kill_at = self.draw.randint(1, budget)
@@ -119,17 +140,24 @@ class Trial:
         with open_store(self.answers) as store:
             if store.spent.requests < sent:
                 self.findings.append(f"{sent} requests, of which {store.spent.requests} were counted")
-        self.server.answer = honest
-        missing = len(self.texts) - self.classifier.answered(self.texts).sum()
-        sent = self.run(1000)
-        if sent != missing or not self.classifier.answered(self.texts).all():
-            self.findings.append(f"{sent} requests for {missing} answers that were missing")
+        self.model.kinds = []
+        self.run(1000)
+        if not self.classifier.answered(self.texts).all():
+            self.findings.append("answers are missing at the end")
+
+    def kept_answers(self) -> int:
+        """Return the number of answers in the file; the first comes with a line on log-probabilities."""
+        with contextlib.closing(sqlite3.connect(self.answers)) as connection:
+            (lines,) = connection.execute("SELECT COUNT(*) FROM answers").fetchone()
+        return max(0, lines - 1)
 
     def run(self, budget: int, kill_at: int | None = None) -> int:
         """Predict the texts in a process, killed after some requests; return the number of requests."""
         before = self.server.served
+        answers = self.model.answers
         answered = self.classifier.answered(self.texts)
         kept = {text for text, known in zip(self.texts, answered, strict=True) if known}
+        kept_answers = self.kept_answers()
         context = multiprocessing.get_context("forkserver")
         process = context.Process(target=predict, args=(self.server.url, budget, self.answers, self.texts))
         process.start()
@@ -145,6 +173,11 @@ class Trial:
             self.findings.append(f"exit code {process.exitcode}")
             process.kill()
         process.join()
+        more = self.kept_answers() - kept_answers
+        answers = self.model.answers - answers
+        # A kill loses answers that are on their way.
+        if more > answers or (kill_at is None and more < answers):
+            self.findings.append(f"{answers} answers were paid, {more} are kept")
         requests = self.server.requests[before:]
         for text in kept.intersection(map(text_of, requests)):
             self.findings.append(f"{text!r} was asked for again")
@@ -157,7 +190,7 @@ def disturb(trials: int, seed: int) -> list[str]:
     findings = []
     # Processes are forked from one that has imported everything and has no threads.
     multiprocessing.set_forkserver_preload([LLMClassifier.__module__, client.__name__])
-    with tempfile.TemporaryDirectory(prefix="explearn-prompts-") as folder, ChatServer(honest) as server:
+    with tempfile.TemporaryDirectory(prefix="explearn-prompts-") as folder, ChatServer(None) as server:
         for number in range(trials):
             trial = Trial(server, Path(folder) / f"{number}.answers", draw)
             trial.perform()

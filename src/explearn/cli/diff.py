@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from explearn.cli.audit import Method, Patterns, TrainedExplainer, WorkFolder, method_of
-from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
+from explearn.cli.common import DEFAULT_SEED, Compute, Group, Seed, command, tell
+from explearn.cli.options import prompt_alone
 from explearn.cli.tables import ClassifierToJudge, LabelledColumns, Table
+from explearn.core.errors import ParamsError
+
+
+def old_classifier(
+    against: Annotated[
+        str, typer.Option(help="Folder of the old classifier, or its hub name.", show_default=False)
+    ] = "",
+    against_llm: Annotated[
+        Path | None, typer.Option(help="A YAML file, if the old classifier is a prompt; as for --llm.")
+    ] = None,
+) -> Any:
+    """Return the name of the old classifier, or the prompt that is one.
+
+    Raises:
+        ParamsError: both are given, or neither is.
+    """
+    if against_llm is not None:
+        return prompt_alone(against_llm, against)
+    if not against:
+        raise ParamsError(
+            "--against: got none; expected the folder of a saved classifier, a hub name, or --against-llm"
+        )
+    return against
 
 
 @command
 def diff(
-    against: Annotated[str, typer.Option(help="The old classifier: its folder or hub name.")],
     texts: Table,
     fail_above: Annotated[
         float | None, typer.Option(help="Exit with 1 if a larger share of the answers changed.", min=0, max=1)
@@ -27,6 +50,7 @@ def diff(
     seed: Seed = DEFAULT_SEED,
     *,
     classifier: ClassifierToJudge,
+    old: Annotated[Any, Group("Old classifier", old_classifier)],
     columns: LabelledColumns,
     compute: Compute,
 ) -> None:
@@ -44,7 +68,7 @@ def diff(
     settings = AuditOptions(
         patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
     )
-    result = run(classifier, against, texts, trained, out=out, options=settings)
+    result = run(classifier, old, texts, trained, out=out, options=settings)
     result.print()
     if result.page is not None:
         tell(result.page)

@@ -244,8 +244,17 @@ def classifier_or_prompt(classifier: str, llm: Path | None, methods: Sequence[Ch
     """
     if llm is None:
         return classifier_for(methods, classifier)
+    return prompt_alone(llm, classifier)
+
+
+def prompt_alone(llm: Path, classifier: str) -> Predictor:
+    """Return the prompt that is a classifier.
+
+    Raises:
+        ParamsError: a classifier is named, too, or the prompt cannot be used.
+    """
     if classifier:
-        raise ParamsError(f"--classifier, --llm: got {classifier!r} and {llm}; expected one of them")
+        raise ParamsError(f"got the classifier {classifier!r} and the prompt {llm}; expected one of them")
     from explearn.predictors.llm.classifier import LLMClassifier  # brings torch
 
     return LLMClassifier(llm)

@@ -15,9 +15,9 @@ from explearn.core.validation import whole_number
 from explearn.predictors.llm.budget import PRICES, Meter, parse_prices
 
 REQUESTS = "EXPLEARN_LLM_BUDGET_REQUESTS"
-"""Environment variable: most requests per run, including retries."""
+"""Environment variable: most requests of all runs for a task, including retries."""
 MONEY = "EXPLEARN_LLM_BUDGET_MONEY"
-"""Environment variable: most money per run, in the currency of PRICES."""
+"""Environment variable: most money of all runs for a task, in the currency of PRICES."""
 
 
 def meter() -> Meter:

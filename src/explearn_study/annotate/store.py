@@ -1,6 +1,6 @@
 """People's marks and verdicts for a task, in the folder data/annotations/TASK.
 
-    answers.jsonl      the language models' answers (see `explearn_study.annotate.llm.cache`)
+    answers.sqlite     the language models' answers (see `explearn.predictors.llm.store`)
     seeds.jsonl        marked examples for prompts
     human.jsonl        marks by people, imported
     verdicts.jsonl     people's verdicts on a model's marks
@@ -43,7 +43,7 @@ class Store:
     """The folder of one task."""
 
     def __init__(self, folder: Path) -> None:
-        self.answers = folder / "answers.jsonl"
+        self.answers = folder / "answers.sqlite"
         self.seeds = folder / "seeds.jsonl"
         self.human = folder / "human.jsonl"
         self.verdicts = folder / "verdicts.jsonl"

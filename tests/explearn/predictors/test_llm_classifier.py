@@ -388,6 +388,11 @@ def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplo
     classifier = LLMClassifier(prompt_file)
     assert explearn.audit(classifier, texts).method == "hierarchical"
     assert explearn.diff(classifier, classifier, texts).share == 0
+    other = tmp_path / "other.yaml"
+    other.write_text(yaml.safe_dump({**PROMPT, "label_words": {"negative": "good", "positive": "bad"}}))
+    arguments = ["diff", "--llm", str(prompt_file), "--texts", str(table), "--fail-above", "0", "--against-llm"]
+    run(*arguments, prompt_file)
+    assert CliRunner().invoke(app, [*arguments, str(other)]).exit_code == 1
 
 
 def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
@@ -407,4 +412,4 @@ def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
 
 def test_a_prompt_and_a_classifier_at_once_are_refused(prompt_file):
     result = CliRunner().invoke(app, ["explain", "--llm", str(prompt_file), "--classifier", "x", TEXT])
-    assert result.exit_code == 2 and "--llm" in result.output
+    assert result.exit_code == 2 and "expected one of them" in result.output

@@ -124,8 +124,8 @@ def test_dvc_sees_what_people_add_and_not_the_answers():
     assert "data/annotations" in stages["rationalise"]["deps"]
     assert (REPOSITORY / "data" / "annotations" / "README.md").is_file()
     listed = (REPOSITORY / ".dvcignore").read_text(encoding="utf-8").splitlines()
-    assert "/data/annotations/*/answers.jsonl" in listed
-    for name, ignored in (("answers.jsonl", 1), ("human.jsonl", 1), (".answers.jsonl.lock", 0)):
+    assert "/data/annotations/*/answers.sqlite*" in listed
+    for name, ignored in (("answers.sqlite", 1), ("human.jsonl", 1), (".answers.sqlite.partial-lock", 0)):
         done = subprocess.run(
             ["git", "check-ignore", "--quiet", f"data/annotations/films/{name}"], cwd=REPOSITORY, check=False
         )

@@ -1,7 +1,7 @@
 """A hard budget in requests and money: a request that could exceed it is not sent.
 
-Before a request its worst case is reserved: as many input tokens as the request has bytes (no tokenizer makes more) and
-the longest answer allowed. When the answer arrives, its actual cost replaces the reservation.
+Before a request its worst case is spent: as many input tokens as the request has bytes (no tokenizer makes more) and
+the longest answer allowed. When the answer arrives, its actual cost replaces that.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explearn.core.errors import ExplearnError, ParamsError
+from explearn.predictors.llm.store import AnswerStore, Spent
 
 TOKENS_PER_PRICE = 1_000_000
 """Prices are for a million tokens, as providers quote them."""
@@ -59,39 +60,30 @@ def parse_prices(values: Sequence[str]) -> dict[str, Price]:
 
 
 @dataclass(slots=True)
-class Spent:
-    """Requests sent, tokens read and written, and money (in the prices' currency)."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    money: float = 0.0
-
-    def add(self, other: Spent, sign: int = 1) -> None:
-        self.requests += sign * other.requests
-        self.input_tokens += sign * other.input_tokens
-        self.output_tokens += sign * other.output_tokens
-        self.money += sign * other.money
-
-
-@dataclass(slots=True)
 class Meter:
-    """A meter of what a run spends on all its models, that refuses requests beyond the budget.
+    """A meter of what is spent on all models, that refuses requests beyond the budget.
 
     Attributes:
-        requests: most requests of a run; None for no limit.
-        money: most money of a run; None for no limit.
+        requests: most requests; None for no limit.
+        money: most money; None for no limit.
         prices: model -> price; ANY_MODEL for models not named.
-        spent: what was spent so far. A request without a token count (a time-out, a server that does not count) counts
-            as its worst case; one that the server refused counts as a request without tokens.
+        spent: what was spent so far. A request on its way counts as its worst case, as does one without a token count
+            (a time-out, a server that does not count); one that the server refused counts as a request without tokens.
+        store: where `spent` outlives the process; None: nowhere.
     """
 
     requests: int | None = None
     money: float | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
-    _reserved: Spent = field(default_factory=Spent)
+    store: AnswerStore | None = None
+    _under_way: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def keep(self, store: AnswerStore) -> None:
+        """Go on from what a file of answers has cost so far, and keep the sum there."""
+        self.store = store
+        self.spent = store.spent
 
     def price(self, model: str) -> Price | None:
         """Return the model's price, None if unknown.
@@ -110,7 +102,7 @@ class Meter:
         return price.cost(input_tokens, output_tokens) if price else 0.0
 
     async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> Spent:
-        """Reserve the worst case of a request, waiting for running requests if that may help.
+        """Spend the worst case of a request, waiting for others under way if that may help, and return it.
 
         Raises:
             BudgetError: the budget does not cover it.
@@ -118,21 +110,20 @@ class Meter:
         worst = Spent(1, input_tokens, output_tokens, self.cost(model, input_tokens, output_tokens))
         async with self._changed:
             while not self._covers(worst):
-                if not self._reserved.requests:
+                if not self._under_way:
                     raise BudgetError(
                         f"the budget of {self._limits()} does not cover another request (sent: "
                         f"{self.spent.requests:,} requests); raise it and run again: answers so far are kept"
                     )
                 await self._changed.wait()
-            self._reserved.add(worst)
+            self._under_way += 1
+            self._spend(worst)
         return worst
 
     def _covers(self, worst: Spent) -> bool:
-        requests = self.spent.requests + self._reserved.requests + worst.requests
-        money = self.spent.money + self._reserved.money + worst.money
-        if self.requests is not None and requests > self.requests:
+        if self.requests is not None and self.spent.requests + worst.requests > self.requests:
             return False
-        return self.money is None or money <= self.money
+        return self.money is None or self.spent.money + worst.money <= self.money
 
     def _limits(self) -> str:
         limits = []
@@ -143,8 +134,13 @@ class Meter:
         return " and ".join(limits)
 
     async def settle(self, reserved: Spent, actual: Spent) -> None:
-        """Replace a request's reservation by its actual cost."""
+        """Replace a request's worst case by its actual cost."""
         async with self._changed:
-            self._reserved.add(reserved, -1)
-            self.spent.add(actual)
+            self._under_way -= 1
+            self._spend(actual - reserved)
             self._changed.notify_all()
+
+    def _spend(self, amount: Spent) -> None:
+        self.spent += amount
+        if self.store is not None:
+            self.store.spend(amount)

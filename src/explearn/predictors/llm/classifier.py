@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
 import os
-import sqlite3
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +20,22 @@ from pydantic import Field, model_validator
 from scipy.stats import binomtest
 
 from explearn.core.documents import read_yaml
-from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
+from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.core.validation import PositiveInt, check
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.function import FunctionCopy, FunctionEncoding, FunctionPredictor
-from explearn.predictors.llm.budget import PRICES, parse_prices
+from explearn.predictors.llm.asking import ask_all, run, unanswered
+from explearn.predictors.llm.budget import PRICES, Meter, parse_prices
 from explearn.predictors.llm.endpoint import MODEL, Endpoint
 from explearn.predictors.llm.labels import label_named, label_probabilities, plain
-from explearn.predictors.llm.store import AnswerStore, StoredMeter, open_store
+from explearn.predictors.llm.store import AnswerStore, open_store
 from explearn.predictors.params import PAIR_SLOT, CompletionParams
 
 if TYPE_CHECKING:
     # They need an extra.
-    from explearn.predictors.llm.server.client import ChatClient, RequestFormat
+    from explearn.predictors.llm.server.client import ChatAnswer, ChatClient, RequestFormat
 
 logger = logging.getLogger(__name__)
-
-Answers = TypeVar("Answers")
 
 TEXTS_A_CALL = 64
 """Most texts that are asked about before any answer is used."""
@@ -100,12 +97,15 @@ class FreeQuestion:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A request: its key in the store, and a prompt that asks for log-probabilities or a sample, or a free question."""
+    """A question with its key in the file of answers; `read` returns what to keep of an answer, a JSON value."""
 
     key: str
-    prompt: str = ""
-    sampled: bool = False
-    free: FreeQuestion | None = None
+    model: str
+    messages: Sequence[Mapping[str, str]]
+    read: Callable[[ChatAnswer], Any]
+    max_tokens: int
+    temperature: float = 0.0
+    top_logprobs: int = 0
 
 
 class LLMClassifier(FunctionPredictor):
@@ -225,7 +225,7 @@ class LLMClassifier(FunctionPredictor):
             encodings = list(self.encoded(encodings))
         inputs = [encoding.input for encoding in encodings]
         with open_store(self.answers) as store:
-            sampled = self._without_logprobs in store
+            sampled = self._is_sampled(store)
             kept = []
             for text in inputs:
                 questions = self._questions(self.prompt(text), sampled)
@@ -252,7 +252,7 @@ class LLMClassifier(FunctionPredictor):
         Otherwise the values are probabilities; 0 for all labels where no likely token begins one.
         """
         prompts = [self.prompt(text) for text in texts]
-        return _run(lambda stopped: self._gather(prompts, stopped))
+        return run(lambda stopped: self._gather(prompts, stopped))
 
     def ask(self, questions: Sequence[FreeQuestion]) -> list[Any]:
         """Return what is kept of the answers to free questions, at temperature 0; raises as a prediction does.
@@ -266,26 +266,27 @@ class LLMClassifier(FunctionPredictor):
         for question in questions:
             model = question.model or self.model
             key = self._key("free", model, *question.messages, question.max_tokens)
-            keyed.append(_Question(key, free=replace(question, model=model)))
+            read = partial(_read_content, question.read)
+            keyed.append(_Question(key, model, question.messages, read, question.max_tokens))
 
         async def gather(stopped: Event) -> list[Any]:
             with open_store(self.answers) as store:
                 await self._ask_unknown(store, keyed, stopped)
                 return [store[question.key] for question in keyed]
 
-        return _run(gather)
+        return run(gather)
 
     async def _gather(self, prompts: Sequence[str], stopped: Event) -> tuple[bool, NDArray[np.float64]]:
         with open_store(self.answers) as store:
-            if self._without_logprobs not in store:
-                await self._ask_unknown(store, [self._questions(prompt, False)[0] for prompt in prompts], stopped)
-            sampled = self._without_logprobs in store
-            if sampled:
-                samples = [self._questions(prompt, True) for prompt in prompts]
-                await self._ask_unknown(store, chain.from_iterable(samples), stopped)
+            if prompts and self._mode not in store:
+                # One answer says whether the server gives log-probabilities.
+                await self._ask_unknown(store, self._questions(prompts[0], False), stopped)
+            sampled = self._is_sampled(store)
+            questions = [self._questions(prompt, sampled) for prompt in prompts]
+            await self._ask_unknown(store, chain.from_iterable(questions), stopped)
             values = np.zeros((len(prompts), len(self.labels)))
-            for row, prompt in zip(values, prompts, strict=True):
-                for question in self._questions(prompt, sampled):
+            for row, asked in zip(values, questions, strict=True):
+                for question in asked:
                     answer = store[question.key]
                     if not sampled:
                         row[:] = answer or 0
@@ -307,78 +308,66 @@ class LLMClassifier(FunctionPredictor):
         return before + text[0] + between + text[1] + behind
 
     @property
-    def _without_logprobs(self) -> str:
-        """Key in the store for: the server gives no log-probabilities."""
-        return self._key("without log-probabilities")
+    def _mode(self) -> str:
+        """Key in the store for whether samples are asked for, because the server gives no log-probabilities."""
+        return self._key("sampled")
+
+    def _is_sampled(self, store: AnswerStore) -> bool:
+        return self._mode in store and store[self._mode]
 
     def _questions(self, prompt: str, sampled: bool) -> list[_Question]:
         """Return what is asked about a prompt: for log-probabilities once, else for each sample."""
-        numbers: Sequence[int | None] = range(self.params.samples) if sampled else [None]
-        return [_Question(self._key(prompt, number), prompt, sampled) for number in numbers]
+        messages = [{"role": "user", "content": prompt}]
+        longest = self.params.max_tokens
+        if not sampled:
+            key = self._key(prompt, None)
+            return [_Question(key, self.model, messages, self._read, longest, top_logprobs=self.params.top_logprobs)]
+        read = partial(_read_content, partial(label_named, words=self._words))
+        questions = []
+        for number in range(self.params.samples):
+            key = self._key(prompt, number)
+            questions.append(_Question(key, self.model, messages, read, longest, temperature=1.0))
+        return questions
+
+    def _read(self, answer: ChatAnswer) -> list[float] | None:
+        """Return the probabilities of the labels, if an answer has those of its tokens."""
+        if not _has_logprobs(answer):
+            return None
+        return label_probabilities(answer.positions or (), self._words)
 
     async def _ask_unknown(self, store: AnswerStore, questions: Iterable[_Question], stopped: Event) -> None:
         """Ask what the store has no answer to, until `stopped`; answers on their way are kept where one fails."""
-        unknown = list({question.key: question for question in questions if question.key not in store}.values())
+        unknown = unanswered(questions, store)
         if not unknown:
             return
-        from explearn.predictors.llm.server.client import ChatClient  # needs an extra
-
         endpoint = Endpoint.from_environment()
-        meter = StoredMeter(
-            store,
-            requests=self.params.max_requests,
-            money=self.params.max_money,
-            prices=parse_prices(os.environ.get(PRICES, "").split()),
-        )
-        for model in {question.free.model if question.free else self.model for question in unknown}:
-            meter.price(model)
+        prices = parse_prices(os.environ.get(PRICES, "").split())
+        meter = Meter(self.params.max_requests, self.params.max_money, prices)
+        meter.keep(store)
         self._announce(endpoint, meter)
-        waiting = iter(unknown)
-        failures: list[Exception] = []
+        await ask_all(unknown, partial(self._answer, store), endpoint, meter, stopped, accepted=self._accepted)
 
-        async def work() -> None:
-            for question in waiting:
-                asks_logprobs = not question.sampled and question.free is None
-                if failures or stopped.is_set() or (asks_logprobs and self._without_logprobs in store):
-                    return
-                try:
-                    await self._answer(question, client, store)
-                except (ExplearnError, sqlite3.Error) as error:
-                    failures.append(error)
-
-        async with ChatClient(endpoint, meter, self._accepted) as client, asyncio.TaskGroup() as group:
-            for _ in range(min(endpoint.concurrency, len(unknown))):
-                group.create_task(work())
-        if failures:
-            raise failures[0]
-
-    async def _answer(self, question: _Question, client: ChatClient, store: AnswerStore) -> None:
-        if question.free is not None:
-            free = question.free
-            answer = await client.complete(free.model, free.messages, {}, max_tokens=free.max_tokens, temperature=0.0)
-            store[question.key] = free.read(answer.content)
-            return
+    async def _answer(self, store: AnswerStore, question: _Question, client: ChatClient) -> None:
         answer = await client.complete(
-            self.model,
-            [{"role": "user", "content": question.prompt}],
+            question.model,
+            question.messages,
             {},
-            max_tokens=self.params.max_tokens,
-            temperature=float(question.sampled),
-            top_logprobs=0 if question.sampled else self.params.top_logprobs,
+            max_tokens=question.max_tokens,
+            temperature=question.temperature,
+            top_logprobs=question.top_logprobs,
         )
-        if question.sampled:
-            store[question.key] = label_named(answer.content, self._words)
-        elif answer.positions is not None and all(position.top_logprobs for position in answer.positions):
-            store[question.key] = label_probabilities(answer.positions, self._words)
-        elif self._without_logprobs not in store:
-            store[self._without_logprobs] = True
-            logger.warning(
-                "%s: the server gives no log-probabilities; %s answers a text are asked for",
-                self.name,
-                self.params.samples,
-            )
+        if question.top_logprobs and self._mode not in store:
+            sampled = not _has_logprobs(answer)
+            store[self._mode] = sampled
+            if sampled:
+                logger.warning(
+                    "%s: the server gives no log-probabilities; %s answers a text are asked for",
+                    self.name,
+                    self.params.samples,
+                )
+        store[question.key] = question.read(answer)
 
-    def _announce(self, endpoint: Endpoint, meter: StoredMeter) -> None:
+    def _announce(self, endpoint: Endpoint, meter: Meter) -> None:
         """Log the budget, before the first request of this classifier."""
         if self._announced:
             return
@@ -398,14 +387,9 @@ class LLMClassifier(FunctionPredictor):
         )
 
 
-def _run(gather: Callable[[Event], Coroutine[Any, Any, Answers]]) -> Answers:
-    """Run a coroutine, which gets an event that is set when no further request may be sent."""
-    stopped = Event()
-    # In a thread of its own, since a notebook has a running event loop already.
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(asyncio.run, gather(stopped))
-        try:
-            return running.result()
-        finally:
-            # Ctrl+C: no further request is sent, and those on their way are kept.
-            stopped.set()
+def _has_logprobs(answer: ChatAnswer) -> bool:
+    return answer.positions is not None and all(position.top_logprobs for position in answer.positions)
+
+
+def _read_content(read: Callable[[str], Any], answer: ChatAnswer) -> Any:
+    return read(answer.content)

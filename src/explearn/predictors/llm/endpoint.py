@@ -45,6 +45,14 @@ class EndpointError(ExplearnError):
     """The server cannot be used: the address, the key or the model is wrong, or nobody listens."""
 
 
+class RefusedError(ExplearnError):
+    """The server refuses this request."""
+
+
+class NoAnswerError(ExplearnError):
+    """No answer after all retries: time-outs, server errors, a broken connection."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """An OpenAI-compatible server.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import DataError
 from explearn.core.writing import locked
-from explearn.predictors.llm.budget import Meter, Spent
 
 TABLES = """
     PRAGMA journal_mode = WAL;
@@ -23,6 +24,22 @@ TABLES = """
     );
     INSERT OR IGNORE INTO spent VALUES (1, 0, 0, 0, 0);
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Requests sent, tokens read and written, and money (in the prices' currency)."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(*map(operator.add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(*map(operator.sub, astuple(self), astuple(other)))
 
 
 class AnswerStore:
@@ -52,17 +69,12 @@ class AnswerStore:
         row = self._connection.execute("SELECT requests, input_tokens, output_tokens, money FROM spent").fetchone()
         return Spent(*row)
 
-    def spend(self, amount: Spent, sign: int = 1) -> None:
-        """Add an amount to what was spent, or take it away."""
+    def spend(self, amount: Spent) -> None:
+        """Add an amount to what was spent."""
         self._connection.execute(
             "UPDATE spent SET requests = requests + ?, input_tokens = input_tokens + ?, "
             "output_tokens = output_tokens + ?, money = money + ?",
-            [
-                sign * amount.requests,
-                sign * amount.input_tokens,
-                sign * amount.output_tokens,
-                sign * amount.money,
-            ],
+            astuple(amount),
         )
 
 
@@ -82,28 +94,3 @@ def open_store(path: str | os.PathLike[str]) -> Iterator[AnswerStore]:
                 connection.close()
         except sqlite3.Error as error:
             raise DataError(f"{path}: {error}; expected a file of answers that can be written") from error
-
-
-class StoredMeter(Meter):
-    """A meter whose sum outlives the process: the worst case is on disk before a request is sent.
-
-    Args:
-        store: the sum.
-        limits: limits and prices, as for `Meter`.
-    """
-
-    def __init__(self, store: AnswerStore, **limits: Any) -> None:
-        super().__init__(spent=store.spent, **limits)
-        self._store = store
-
-    async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> Spent:
-        worst = await super().reserve(model, input_tokens, output_tokens)
-        self._store.spend(worst)
-        return worst
-
-    async def settle(self, reserved: Spent, actual: Spent) -> None:
-        await super().settle(reserved, actual)
-        change = Spent()
-        change.add(actual)
-        change.add(reserved, -1)
-        self._store.spend(change)

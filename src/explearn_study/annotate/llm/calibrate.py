@@ -79,7 +79,7 @@ def judge(
     """
     marked = [gold[item.example.id] for item in annotated]
     masks = [item.mask for item in annotated]
-    answers = [item.cached for item in annotated if item.cached]
+    answers = [item.kept for item in annotated if item.kept]
     pooled = pooled_agreement(rationale_counts(masks, marked))
     money = None
     if price is not None:

@@ -12,9 +12,8 @@ from rich.table import Table
 from explearn.cli.common import plain_console, printed
 from explearn.predictors.llm.budget import PRICES, Meter
 from explearn.predictors.llm.server.transport import worst_input_tokens
-from explearn_study.annotate.llm.cache import read_answers
 from explearn_study.annotate.llm.calibrate import Candidate
-from explearn_study.annotate.llm.questions import Question
+from explearn_study.annotate.llm.questions import Question, kept_answers
 from explearn_study.annotate.llm.rationales import FATES
 from explearn_study.annotate.task import TaskMarks
 
@@ -51,15 +50,16 @@ def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
 
 def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
     """Print what the questions that have no answer yet would cost, by the texts' lengths and the answers there are."""
-    answered_keys: set[str] = set()
+    new: dict[str, Question] = {}
     written: list[int] = []
-    versions = {(question.model, question.prompt.version) for question in questions}
-    for answer in read_answers(marks.store.answers):
-        answered_keys.add(answer.key)
-        if (answer.model, answer.version) in versions and answer.requests:
-            written.append(answer.output_tokens // answer.requests)
+    answered = 0
+    for question, answer in zip(questions, kept_answers(questions, marks), strict=True):
+        if answer is None:
+            new[question.key] = question
+        else:
+            answered += 1
+            written.append(answer.output_tokens // max(1, answer.requests))
     output_each = round(fmean(written)) if written else TYPICAL_OUTPUT_TOKENS
-    new = {question.key: question for question in questions if question.key not in answered_keys}
     inputs = 0
     money = 0.0
     worst = 0.0
@@ -74,7 +74,6 @@ def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter
             continue
         money += price.cost(read, output_each)
         worst += price.cost(worst_input_tokens(messages, question.prompt.schema), question.prompt.max_tokens)
-    answered = sum(question.key in answered_keys for question in questions)
     print(f"texts:         {len(questions):,} to be answered, {answered:,} of them already are")
     print(f"requests:      {len(new):,}, more where the server fails for the moment")
     print(f"tokens:        about {inputs:,} read and {output_each * len(new):,} written")
@@ -102,10 +101,10 @@ def print_summary(summary: Mapping[str, Any], meter: Meter) -> None:
 
 
 def print_spent(meter: Meter) -> None:
-    """Print what this run has sent."""
+    """Print what all runs with the task's file of answers have sent."""
     spent = meter.spent
     cost = f", cost {spent.money:,.4f}" if meter.prices else ""
     print(
-        f"this run: {spent.requests:,} requests, {spent.input_tokens:,} tokens read, "
+        f"so far: {spent.requests:,} requests, {spent.input_tokens:,} tokens read, "
         f"{spent.output_tokens:,} written{cost}"
     )

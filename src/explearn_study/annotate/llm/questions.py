@@ -1,24 +1,26 @@
-"""Questions to language models, sent concurrently and each at most once: cached answers are reused.
+"""Questions to language models, sent concurrently and each at most once: answers are kept in a file.
 
 Used by the stage rationalise and `explearn annotate`.
 """
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
+import json
 import sys
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 
 from tqdm import tqdm
 
-from explearn.core.errors import ExplearnError
 from explearn.core.examples import Example
-from explearn.predictors.llm.budget import Meter, Spent
-from explearn.predictors.llm.endpoint import Endpoint
-from explearn.predictors.llm.server.client import ChatClient, NoAnswerError, RefusedError
+from explearn.predictors.llm.asking import ask_all, run, unanswered
+from explearn.predictors.llm.budget import Meter
+from explearn.predictors.llm.endpoint import Endpoint, NoAnswerError, RefusedError
+from explearn.predictors.llm.server.client import ChatClient
+from explearn.predictors.llm.store import AnswerStore, Spent, open_store
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
 from explearn_study.annotate.llm.prompts import BoundPrompt
 from explearn_study.annotate.task import TaskMarks
 
@@ -39,36 +41,76 @@ class Question:
 
     @property
     def key(self) -> str:
-        return answer_key(self.model, self.prompt.version, self.example)
+        """SHA-256 over model, prompt version and the words of both segments, as hexadecimal digits."""
+        parts = [self.model, self.prompt.version, list(self.example.words), list(self.example.pair)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An answer as received.
+
+    Attributes:
+        content: the model's output, with the server's key redacted.
+        finish: why it stopped: `stop`, `length`, ..., or `refused` if the server would not answer for this text.
+        requests: requests it took, including retries.
+        input_tokens: tokens read for answered requests, as counted by the server.
+        output_tokens: tokens written in answered requests.
+    """
+
+    content: str
+    finish: str
+    requests: int
+    input_tokens: int
+    output_tokens: int
+
+
+def kept_answers(questions: Sequence[Question], marks: TaskMarks) -> list[KeptAnswer | None]:
+    """Return the answers that the task's file has to questions, None where there is none.
+
+    Raises:
+        DataError: the file cannot be used.
+    """
+    with open_store(marks.store.answers) as store:
+        answers = []
+        for question in questions:
+            answer = None
+            if question.key in store:
+                answer = KeptAnswer(**store[question.key])
+            answers.append(answer)
+        return answers
 
 
 def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
-    """Ask the questions that the task's cache does not answer; if there are none, no server is needed.
+    """Ask the questions that the task's file has no answer to; if there are none, no server is needed.
 
-    Every answer is cached before it is used.
+    Every answer is kept before it is used.
 
     Args:
-        questions: the questions.
-        marks: the task, with its cache.
-        meter: the budget.
+        questions: the questions; texts with the same words are one question.
+        marks: the task, with its file of answers.
+        meter: the budget of all runs with this file.
 
     Raises:
+        DataError: the file cannot be used.
         ParamsError: the server's address, or a price that the budget needs, is missing.
         EndpointError: the server cannot be used.
-        BudgetError: the budget is spent; running requests have been answered and cached.
+        BudgetError: the budget is spent; running requests have been answered and kept.
         NoAnswerError: a text has no answer at the end, or many in a row have none.
     """
-    path = marks.store.answers
-    waiting = {question.key: question for question in questions}  # texts with the same words are one question
-    if waiting.keys() <= {answer.key for answer in read_answers(path)}:
-        return
-    endpoint = Endpoint.from_environment()
-    for model in {question.model for question in questions}:
-        meter.price(model)
-    with AnswerCache(path) as cache:
-        unknown = [question for key, question in waiting.items() if key not in cache]
+    with open_store(marks.store.answers) as store:
+        meter.keep(store)
+        unknown = unanswered(questions, store)
+        if not unknown:
+            return
+        endpoint = Endpoint.from_environment()
+        answer = partial(_answer, store)
         with tqdm(total=len(unknown), desc="ask", unit="text", disable=None, file=sys.stderr) as bar:
-            failures = asyncio.run(_ask_all(unknown, endpoint, cache, meter, bar.update))
+            failures = run(
+                lambda stopped: ask_all(
+                    unknown, answer, endpoint, meter, stopped, most_failures=MOST_FAILURES, progress=bar.update
+                )
+            )
     if failures:
         raise NoAnswerError(
             f"{len(failures):,} of {len(unknown):,} texts have no answer; the last error was: {failures[-1]}; run "
@@ -76,47 +118,7 @@ def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
         )
 
 
-async def _ask_all(
-    questions: Collection[Question],
-    endpoint: Endpoint,
-    cache: AnswerCache,
-    meter: Meter,
-    progress: Callable[[], object],
-) -> list[ExplearnError]:
-    """Return the errors of questions without an answer; raise an error that ends the run."""
-    waiting = iter(questions)
-    failures: list[ExplearnError] = []
-    failures_in_row = 0
-    stop: ExplearnError | None = None
-
-    async def work() -> None:
-        nonlocal failures_in_row, stop
-        for question in waiting:
-            try:
-                cache.append(await _answer(question, client))
-                failures_in_row = 0
-            except (NoAnswerError, RefusedError) as error:
-                failures.append(error)
-                failures_in_row += 1
-                down = isinstance(error, NoAnswerError) and question.model not in client.accepted
-                if down or failures_in_row >= MOST_FAILURES:
-                    stop = stop or error
-            except ExplearnError as error:
-                stop = stop or error
-            progress()
-            if stop is not None:
-                return
-
-    # Workers share one iterator, so that there are no more tasks than concurrent requests.
-    async with ChatClient(endpoint, meter) as client, asyncio.TaskGroup() as group:
-        for _ in range(min(endpoint.concurrency, len(questions))):
-            group.create_task(work())
-    if stop is not None:
-        raise stop
-    return failures
-
-
-async def _answer(question: Question, client: ChatClient) -> CachedAnswer:
+async def _answer(store: AnswerStore, question: Question, client: ChatClient) -> None:
     prompt = question.prompt
     spent = Spent()
     content = ""
@@ -134,25 +136,15 @@ async def _answer(question: Question, client: ChatClient) -> CachedAnswer:
             # If the server answers other requests, a refusal is about the text, and final.
             if question.model not in client.accepted:
                 raise
-            spent.add(Spent(1))
+            spent += Spent(1)
             break
         content = answer.content
         finish = answer.finish
-        spent.add(answer.spent)
+        spent += answer.spent
         try:
             parse_answer(content, finish, prompt.labels)
         except InvalidAnswerError:
             continue
         break
-    return CachedAnswer(
-        key=question.key,
-        model=question.model,
-        prompt=prompt.name,
-        version=prompt.version,
-        id=question.example.id,
-        content=content,
-        finish=finish,
-        requests=spent.requests,
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
-    )
+    kept = KeptAnswer(content, finish, spent.requests, spent.input_tokens, spent.output_tokens)
+    store[question.key] = asdict(kept)

@@ -14,9 +14,8 @@ from explearn.predictors.llm.budget import Meter
 from explearn.predictors.llm.endpoint import MODEL
 from explearn.text.quotes import ROUNDS, Alignment, align_quotes
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
-from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
 from explearn_study.annotate.llm.prompts import BoundPrompt, MarkedExample, bind_prompt
-from explearn_study.annotate.llm.questions import Question, ask
+from explearn_study.annotate.llm.questions import KeptAnswer, Question, ask, kept_answers
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.sections import LLMParams
 from explearn_study.sources.splits import subsample
@@ -44,14 +43,16 @@ class Annotated:
     Attributes:
         example: the text.
         fate: one of FATES, whose reasons are tried in that order.
-        cached: the answer as cached; None without one.
+        model: name of the model.
+        kept: the answer as received; None without one.
         answer: the answer as parsed; None if it cannot be read.
         alignment: the words of the text that it means.
     """
 
     example: Example
+    model: str
     fate: str
-    cached: CachedAnswer | None = None
+    kept: KeptAnswer | None = None
     answer: ParsedAnswer | None = None
     alignment: Alignment | None = None
 
@@ -114,36 +115,35 @@ def annotate(marks: TaskMarks, seed: int, meter: Meter) -> tuple[list[Annotated]
 
 
 def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
-    """Read the answers to questions from the cache and sort them, in the questions' order.
+    """Read the answers to questions from the task's file and sort them, in the questions' order.
 
     Raises:
-        DataError: the cache or the verdicts are damaged.
+        DataError: the file or the verdicts are damaged.
     """
     verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
     rejected = {(verdict.example_id, verdict.mask) for verdict in verdicts if verdict.verdict == "reject"}
-    wanted = {question.key for question in questions}
-    answers = {answer.key: answer for answer in read_answers(marks.store.answers) if answer.key in wanted}
-    return [_sort(question, answers.get(question.key), marks.llm, rejected) for question in questions]
+    answers = kept_answers(questions, marks)
+    return [_sort(*asked, marks.llm, rejected) for asked in zip(questions, answers, strict=True)]
 
 
 def _sort(
-    question: Question, cached: CachedAnswer | None, settings: LLMParams, rejected: Collection[tuple[str, Mask]]
+    question: Question, kept: KeptAnswer | None, settings: LLMParams, rejected: Collection[tuple[str, Mask]]
 ) -> Annotated:
     """Return what becomes of a question's text.
 
     Args:
         question: the question.
-        cached: its answer; None if there is none yet.
+        kept: its answer; None if there is none yet.
         settings: what is too much.
         rejected: texts and marks that people have rejected.
     """
     example = question.example
-    if cached is None:
-        return Annotated(example, "unanswered")
+    if kept is None:
+        return Annotated(example, question.model, "unanswered")
     try:
-        answer = parse_answer(cached.content, cached.finish, question.prompt.labels)
+        answer = parse_answer(kept.content, kept.finish, question.prompt.labels)
     except InvalidAnswerError:
-        return Annotated(example, "invalid", cached)
+        return Annotated(example, question.model, "invalid", kept)
     in_order = "ranking" not in question.prompt.order
     alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold, in_order)
     mask = alignment.mask
@@ -156,15 +156,15 @@ def _sort(
         "rejected": (example.id, mask) in rejected,
     }
     fate = next((reason for reason, holds in reasons.items() if holds), "kept")
-    return Annotated(example, fate, cached, answer, alignment)
+    return Annotated(example, question.model, fate, kept, answer, alignment)
 
 
 def to_rationales(annotated: Iterable[Annotated]) -> list[Rationale]:
     """Return the rationales that are kept, by the annotator `llm:MODEL`."""
     rationales = []
     for item in annotated:
-        if item.cached is not None and item.fate == "kept":
-            rationales.append(Rationale(item.example.id, f"llm:{item.cached.model}", "llm", item.mask))
+        if item.fate == "kept":
+            rationales.append(Rationale(item.example.id, f"llm:{item.model}", "llm", item.mask))
     return rationales
 
 

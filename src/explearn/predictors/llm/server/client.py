@@ -22,9 +22,17 @@ import httpx2
 import openai
 
 from explearn.core.errors import ExplearnError
-from explearn.predictors.llm.budget import Meter, Spent
-from explearn.predictors.llm.endpoint import API_KEY, BASE_URL, Endpoint, EndpointError
+from explearn.predictors.llm.budget import Meter
+from explearn.predictors.llm.endpoint import (
+    API_KEY,
+    BASE_URL,
+    Endpoint,
+    EndpointError,
+    NoAnswerError,
+    RefusedError,
+)
 from explearn.predictors.llm.server.transport import REPLY, SPENT, Logprobs, MeteredTransport, TokenPosition
+from explearn.predictors.llm.store import Spent
 
 Message = Mapping[str, str]
 
@@ -41,14 +49,6 @@ TRANSIENT = (408, 409, 425, 429)
 
 HINTS = {401: f"; check {API_KEY}", 403: f"; check {API_KEY}", 404: f"; check {BASE_URL} and the model's name"}
 REDIRECTED = f"; redirects are not followed: set {BASE_URL} to the address that answers, if you trust it"
-
-
-class RefusedError(ExplearnError):
-    """The server refuses this request."""
-
-
-class NoAnswerError(ExplearnError):
-    """No answer after all retries: time-outs, server errors, a broken connection."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ import openai
 from pydantic import BeforeValidator, Field
 
 from explearn.core.validation import Shape
-from explearn.predictors.llm.budget import Meter, Spent
+from explearn.predictors.llm.budget import Meter
 from explearn.predictors.llm.endpoint import BASE_URL, Endpoint, EndpointError
+from explearn.predictors.llm.store import Spent
 
 OVERHEAD_TOKENS = 64
 """Most tokens that a chat template adds per message."""
