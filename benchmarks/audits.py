@@ -146,16 +146,14 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     options = AuditOptions()
     subject = read_subject(classifier, texts[:count], None, None, None, options)
     searched, held_out = halves(subject.user_texts.examples, options.seed)
-    read, _ = explain_texts(subject, searched, NOT_KEPT, False)
+    read = explain_texts(subject, searched, NOT_KEPT, False)
     known = Vocabulary.of(read)
     candidates = find_candidates([read[i] for i in searched], known, (), len(classifier.labels))
-    answers = np.array([text.probabilities for text in read])
-    first = Tested(subject, read, answers, known, searched, held_out, candidates).run(NOT_KEPT, False)
+    first = Tested(subject, read, known, searched, held_out, candidates).run(NOT_KEPT, False)
     confirmed = [candidate for candidate, verdict in zip(candidates, first, strict=True) if verdict.confirmed]
     others = read_subject(classifier, texts[count : 2 * count], None, None, None, options)
-    read, _ = explain_texts(others, [], NOT_KEPT, False)
-    answers = np.array([text.probabilities for text in read])
-    second = Tested(others, read, answers, known, [], range(len(read)), confirmed).run(NOT_KEPT, False)
+    read = explain_texts(others, [], NOT_KEPT, False)
+    second = Tested(others, read, known, [], range(len(read)), confirmed).run(NOT_KEPT, False)
     tested = [verdict for verdict in second if len(verdict.values) >= FEWEST_VALUES]
     holds = 0
     for verdict in tested:

@@ -126,7 +126,7 @@ def explain(
     attributions = Attributions()
     with _left_as_it_came(classifier):
         model = _loaded(classifier, device)
-        explainers = [_explainer(named, model, options) for named in methods]
+        explainers = [explainer_of(named, model, **options) for named in methods]
         for explainer in explainers:
             attributions.extend(explainer.explain(model, read, wanted, windows=windows, unit=unit))
     if single and one_target and not several_methods and len(attributions) == 1:
@@ -134,7 +134,18 @@ def explain(
     return Attributions(chain.from_iterable(attributions.texts))
 
 
-def _explainer(method: Any, classifier: Predictor, options: dict[str, Any]) -> Explainer:
+def explainer_of(method: Any, classifier: Predictor, **options: Any) -> Explainer:
+    """Return the explainer that a method's name, an explainer or a bundle stands for; None: the default one.
+
+    Args:
+        method: as in `explain`.
+        classifier: the classifier.
+        options: options of a method that is given by name.
+
+    Raises:
+        ParamsError: it is something else.
+        UnknownNameError: there is no such method.
+    """
     if method is None:
         return default_explainer(classifier)
     if isinstance(method, str):

@@ -129,8 +129,8 @@ def diff(
     searched, held_out = halves(new.user_texts.examples, options.seed)
     every = range(len(new.user_texts.examples))
     with unread_words_known():
-        read, _ = explain_texts(new, every, work, options.show_progress)
-        before, _ = explain_texts(old, every, work, options.show_progress)
+        read = explain_texts(new, every, work, options.show_progress)
+        before = explain_texts(old, every, work, options.show_progress)
     known = Vocabulary.of([*read, *before])
     claims: dict[tuple[Element, int], Candidate] = {}
     for of_one in (read, before):
@@ -139,15 +139,14 @@ def diff(
             claims.setdefault((candidate.element, candidate.target), candidate)
     verdicts = []
     for subject, of_one in ((new, read), (old, before)):
-        answers = np.array([text.probabilities for text in of_one])
-        tested = Tested(subject, read, answers, known, searched, held_out, list(claims.values()))
+        tested = Tested(subject, of_one, known, searched, held_out, list(claims.values()))
         verdicts.append(tested.run(work, options.show_progress))
     result = Diff(
         findings=_changes(list(claims), verdicts[0], verdicts[1], new.model.labels),
         answers=_changed_answers(read, before, new.model.labels),
         reasons=_changed_reasons(read, before, new.model.labels),
         texts=len(read),
-        method=new.explainer.name,
+        method=new.method,
         origin=origin,
     )
     if out is None:

@@ -247,9 +247,11 @@ def elements_of(text: AuditText, common: frozenset[str]) -> set[Element]:
 
 
 def lacks(element: Element, text: AuditText, known: Vocabulary) -> bool:
-    """Return whether a text has nothing of an element, so that it can be put in."""
+    """Return whether an element can be put into a text: it has none of its words, or one of two whose order counts."""
     if element.kind not in OF_WORDS:
         return not positions(element, text, known)
+    if element.kind == "order":
+        return not set(element.parts) <= set(text.keys)
     words = element.parts
     if element.kind == "place":
         words = words[:1]
@@ -307,7 +309,7 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
         strongest = given[element.parts.index(_strongest(element, known))]
         return [(1, with_element), (-1, text.rewritten({}, {place: [strongest]}))]
     if element.kind == "order":
-        return [(1, with_element), (-1, text.rewritten({}, {place: given[::-1]}))]
+        return _put_in_order(element.parts, text, place, given)
     if element.kind == "together":
         first = text.rewritten({}, {place: given[:1]})
         second = text.rewritten({}, {place: given[1:]})
@@ -322,6 +324,22 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
         number = min(place, len(text.words) - 1)
         with_element = text.rewritten({number: text.words[number] + element.parts[0]})
     return [(1, with_element), (-1, AS_IT_IS)]
+
+
+def _put_in_order(parts: Sequence[str], text: AuditText, place: int, given: Sequence[str]) -> Intervention:
+    """Return the intervention that puts two words into a text in order; of a text that has one, only the other."""
+    first, second = given
+    before = {place: [first, second]}
+    reverse = {place: [second, first]}
+    if parts[0] in text.keys:
+        place = text.keys.index(parts[0])
+        before = {place + 1: [second]}
+        reverse = {place: [second]}
+    elif parts[1] in text.keys:
+        place = text.keys.index(parts[1])
+        before = {place: [first]}
+        reverse = {place + 1: [first]}
+    return [(1, text.rewritten({}, before)), (-1, text.rewritten({}, reverse))]
 
 
 def _strongest(element: Element, known: Vocabulary) -> str:

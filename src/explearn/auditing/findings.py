@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from explearn.auditing.intervene import FEWEST_VALUES
 from explearn.core.extras import need
 from explearn.show.blocks import ExampleText
 
@@ -136,6 +137,11 @@ class Findings(list[Finding]):
         """Those that stand."""
         return Findings(finding for finding in self if finding.confirmed)
 
+    @property
+    def untested(self) -> Findings:
+        """Those for which too few texts could be changed."""
+        return Findings(finding for finding in self if finding.changed < FEWEST_VALUES)
+
     def of_class(self, target: str) -> Findings:
         """Return those of a class."""
         return Findings(finding for finding in self if finding.target == target)
@@ -166,6 +172,7 @@ class AuditFigures:
         accuracy: share of right answers; None without labels.
         method: the method of the attributions.
         unread: number of words that the classifier did not read.
+        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
         examples: texts with the words of strong findings marked.
     """
 
@@ -178,6 +185,7 @@ class AuditFigures:
     accuracy: float | None
     method: str
     unread: int
+    unexplained: int
     examples: Sequence[ExampleText] = field(repr=False)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from explearn.auditing.candidates import ATTRIBUTIONS, MOST_CANDIDATES, PREDICTION
 from explearn.auditing.findings import AuditFigures, DiffFigures, Finding
-from explearn.auditing.intervene import LEAST_EFFECT, LEVEL, MOST_TEXTS
+from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT, LEVEL, MOST_TEXTS
 from explearn.auditing.reading import MOST_SEARCHED
-from explearn.auditing.sentences import diff_sentences, percent, sentences
+from explearn.auditing.sentences import diff_sentences, listed, percent, sentences
 from explearn.report.figures.style import FAINT, INK, STYLES, say
 from explearn.show.blocks import (
     Block,
@@ -81,6 +81,9 @@ def audit_blocks(audit: AuditFigures, made: Mapping[str, str]) -> list[Block]:
     )
     if audit.unread:
         blocks.append(Paragraph(f"{several(audit.unread, 'word')} not read by the classifier.", style="note"))
+    if audit.unexplained:
+        missing = several(audit.unexplained, "text")
+        blocks.append(Paragraph(f"The job has no scores for the answer to {missing}; not searched.", style="note"))
     blocks.append(Heading("Confirmed findings"))
     blocks.append(_findings_table("Confirmed findings", audit.findings.confirmed))
     blocks.append(_source_table(audit))
@@ -90,11 +93,23 @@ def audit_blocks(audit: AuditFigures, made: Mapping[str, str]) -> list[Block]:
         blocks += [Heading("Causes of errors"), _error_table(audit)]
     if audit.groups:
         blocks += [Heading("Groups"), _group_table(audit), _difference_block(audit)]
-    others = [finding for finding in audit.findings if not finding.confirmed]
+    untested = audit.findings.untested
+    others = [finding for finding in audit.findings if not finding.confirmed and finding not in untested]
     blocks += [
         Heading("Not confirmed"),
         Fold(several(len(others), "claim"), [_findings_table("Not confirmed", others)]),
     ]
+    if untested:
+        counts = [
+            f"{finding.element} for {finding.target} ({several(finding.changed, 'text')})" for finding in untested
+        ]
+        blocks += [
+            Heading("Not tested"),
+            Paragraph(
+                f"Fewer than {FEWEST_VALUES} texts could be changed for {several(len(untested), 'claim')}, which says "
+                f"nothing for or against: {listed(counts)}."
+            ),
+        ]
     blocks += [Heading("How this was done"), *_explanation(audit), Table(columns(["", ""]), list(made.items()))]
     return blocks
 

@@ -14,18 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from explearn.api import default_explainer
+from explearn.api import explainer_of
 from explearn.auditing.origin import Origin
+from explearn.auditing.scores import JobScores, read_job
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
 from explearn.auditing.work import Work
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
+from explearn.core.documents import file_digest
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.seeds import hash_order
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.registry import get_explainer
+from explearn.methods.base.learned import settings_of
 from explearn.predictors.batching import progress
 from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.predictor import Predictor
@@ -76,7 +78,9 @@ class Subject:
 
     Attributes:
         model: the classifier.
-        explainer: the method.
+        method: name of the method.
+        explainer: the method; None if a job's scores are read.
+        scores: the job's scores.
         user_texts: the texts with their labels.
         groups: group of each text; empty without groups.
         programs: the compiled patterns.
@@ -84,7 +88,9 @@ class Subject:
     """
 
     model: Predictor
-    explainer: Explainer
+    method: str
+    explainer: Explainer | None
+    scores: JobScores
     user_texts: UserTexts
     groups: Sequence[str]
     programs: Mapping[str, Any]
@@ -121,6 +127,7 @@ def read_subject(
     method: str | Explainer | None,
     options: AuditOptions,
     call: str = "explearn.audit",
+    job: str | Path | None = None,
 ) -> Subject:
     """Read the texts and load the classifier; see `audit` for arguments and errors."""
     programs = compiled(options.patterns)
@@ -138,30 +145,31 @@ def read_subject(
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(model.why_not(CLASSES))
     user_texts = user_texts.of_classes(model.name, model.labels)
-    explainer = _explainer(method, model)
+    explainer = None
+    scores: JobScores = {}
+    files = [texts]
+    if job is None:
+        explainer = explainer_of(method, model)
+        explainer.check_explains(model)
+        name = explainer.name
+        made = settings_of(explainer)
+    else:
+        if isinstance(method, Explainer):
+            raise ParamsError("method: got an explainer besides a job's scores; expected a name, or none")
+        name, scores, job_files = read_job(Path(job), model, method, user_texts.examples)
+        files += job_files
+        made = {"job": file_digest(job_files[0])}
     request = {
         "call": call,
         "classifier": model.fingerprint,
         "texts": hashlib.sha256(repr((user_texts.examples, of_texts)).encode()).hexdigest(),
-        "method": explainer.name,
-        "options": explainer.options.model_dump(mode="json"),
-        "weights": explainer.content_hash() if hasattr(explainer, "content_hash") else "",
+        "method": name,
+        "settings": made,
         "patterns": list(options.patterns),
         "seed": options.seed,
     }
-    origin = Origin(call, classifier, model, compute, [texts], request)
-    return Subject(model, explainer, user_texts, of_texts, programs, origin)
-
-
-def _explainer(method: str | Explainer | None, model: Predictor) -> Explainer:
-    if method is None:
-        return default_explainer(model)
-    if isinstance(method, str):
-        method = get_explainer(method)
-    if not isinstance(method, Explainer):
-        raise ParamsError(f"method: got {kind_of(method)}; expected a name or an explainer")
-    method.check_explains(model)
-    return method
+    origin = Origin(call, classifier, model, compute, files, request)
+    return Subject(model, name, explainer, scores, user_texts, of_texts, programs, origin)
 
 
 def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[str]:
@@ -196,10 +204,8 @@ def _column(texts: Any, name: str) -> list[str]:
     return values
 
 
-def explain_texts(
-    subject: Subject, explained: Collection[int], work: Work, show_progress: bool
-) -> tuple[list[AuditText], int]:
-    """Return the texts with answers and, for some, scores; and the number of words in these that were not read.
+def explain_texts(subject: Subject, explained: Collection[int], work: Work, show_progress: bool) -> list[AuditText]:
+    """Return the texts with answers, and scores of those that are wanted (of a job: and that it has for this answer).
 
     Raises:
         DataError: the classifier answers all texts alike.
@@ -207,16 +213,13 @@ def explain_texts(
     examples = subject.user_texts.examples
     wanted = set(explained)
     read: list[AuditText] = []
-    unread = 0
     with progress("explain" if show_progress else None, len(examples)) as bar:
         for start in range(0, len(examples), CHUNK_TEXTS):
             numbers = range(start, min(start + CHUNK_TEXTS, len(examples)))
-
             part = partial(_answers_and_scores, subject, numbers, wanted)
             answers, scores = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", part)
             for i, of_text in zip(numbers, scores, strict=True):
                 read.append(_audit_text(subject, i, answers[i - start], of_text))
-                unread += (of_text or []).count(None)
             bar.update(len(numbers))
     if len({text.predicted for text in read}) == 1:
         only = subject.model.labels[read[0].predicted]
@@ -224,7 +227,7 @@ def explain_texts(
             f"{subject.model.name}: answers {only!r} for all {len(read)} texts; expected texts with at least two "
             "answers"
         )
-    return read, unread
+    return read
 
 
 def _answers_and_scores(
@@ -234,9 +237,15 @@ def _answers_and_scores(
     examples = subject.user_texts.examples
     answers = subject.model.predict_proba([examples[i] for i in numbers])
     chosen = [i for i in numbers if i in explained]
-    targets = [int(answers[i - numbers[0]].argmax()) for i in chosen]
-    attributions = subject.explainer.explain(subject.model, [examples[i] for i in chosen], targets)
-    scores = {i: attribution.to_dict()["scores"] for i, attribution in zip(chosen, attributions, strict=True)}
+    targets = [subject.model.labels[answers[i - numbers[0]].argmax()] for i in chosen]
+    scores = {}
+    if subject.explainer is None:
+        for i, target in zip(chosen, targets, strict=True):
+            scores[i] = subject.scores.get((i, target))
+    else:
+        attributions = subject.explainer.explain(subject.model, [examples[i] for i in chosen], targets)
+        for i, attribution in zip(chosen, attributions, strict=True):
+            scores[i] = attribution.to_dict()["scores"]
     return answers.tolist(), [scores.get(i) for i in numbers]
 
 
@@ -257,6 +266,7 @@ def _audit_text(subject: Subject, number: int, answer: list[float], scores: list
         matches=pattern_matches(example, subject.programs),
         probabilities=np.array(answer),
         shares=shares,
+        unread=(scores or []).count(None),
         group=group,
     )
 

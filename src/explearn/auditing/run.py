@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
 from explearn.auditing.findings import Finding, Findings
 from explearn.auditing.origin import check_page
-from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
+from explearn.auditing.reading import FEWEST, AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.result import Audit
 from explearn.auditing.tested import Tested, group_figures
 from explearn.auditing.work import Work
+from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 
 
@@ -26,6 +25,7 @@ def audit(
     groups: str | Sequence[str] | None = None,
     method: str | Explainer | None = None,
     *,
+    scores: str | Path | None = None,
     out: str | Path | None = None,
     options: AuditOptions | None = None,
 ) -> Audit:
@@ -43,7 +43,8 @@ def audit(
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table; at least 40.
         labels: the true labels of a list of texts; of a file or table, `options.columns.label` names their column.
         groups: the group of each text, or the column that names it.
-        method: a method's name, or an explainer. None: as `explearn.explain`.
+        method: a method's name, or an explainer. None: as `explearn.explain`, or the job's.
+        scores: folder of a finished `explearn job` on these texts, whose scores are read; none is computed.
         out: a page to write (`Audit.save`).
         options: further settings.
 
@@ -69,15 +70,20 @@ def audit(
     options = options or AuditOptions()
     if out is not None:
         check_page(Path(out))
-    subject = read_subject(classifier, texts, labels, groups, method, options)
+    subject = read_subject(classifier, texts, labels, groups, method, options, job=scores)
     work = Work(options.work, subject.origin.request)
     searched, held_out = halves(subject.user_texts.examples, options.seed)
     with unread_words_known():
-        read, unread = explain_texts(subject, searched, work, options.show_progress)
+        read = explain_texts(subject, searched, work, options.show_progress)
+    explained = [i for i in searched if read[i].shares is not None]
+    if scores is not None and len(explained) < FEWEST / 2:
+        raise DataError(
+            f"{scores}: has scores of the answers to {len(explained)} of {len(searched)} searched texts; expected "
+            "a job without --target"
+        )
     known = Vocabulary.of(read)
-    candidates = find_candidates([read[i] for i in searched], known, options.patterns, len(subject.model.labels))
-    answers = np.array([text.probabilities for text in read])
-    tested = Tested(subject, read, answers, known, searched, held_out, candidates)
+    candidates = find_candidates([read[i] for i in explained], known, options.patterns, len(subject.model.labels))
+    tested = Tested(subject, read, known, explained, held_out, candidates)
     verdicts = tested.run(work, options.show_progress)
     findings = []
     for candidate, verdict in zip(candidates, verdicts, strict=True):
@@ -92,8 +98,9 @@ def audit(
         texts=len(read),
         rates=subject.rates(read),
         accuracy=subject.accuracy(read),
-        method=subject.explainer.name,
-        unread=unread,
+        method=subject.method,
+        unread=sum(text.unread for text in read),
+        unexplained=len(searched) - len(explained),
         examples=tested.examples(confirmed),
         origin=subject.origin,
     )

@@ -48,11 +48,15 @@ def _confirmed(audit: AuditFigures) -> str:
     new = [finding for finding in explained if finding.source == ATTRIBUTIONS]
     verb = "was" if len(confirmed) == 1 else "were"
     count = bold(f"{len(confirmed)} {verb} confirmed")
+    untested = len(audit.findings.untested)
+    too_few = ""
+    if untested:
+        too_few = f"; {several(untested, 'claim')} had too few texts to be tested"
     return (
         f"Of {several(len(audit.findings), 'claim')} about what it leans on, {count} "
         "by changing texts and asking again; "
         f"{len(new)} of these would not have been looked at without explanations, from the words that go with its "
-        "answers alone."
+        f"answers alone{too_few}."
     )
 
 

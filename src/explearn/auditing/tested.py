@@ -52,13 +52,13 @@ class Tested:
     Args:
         subject: the classifier that is asked.
         texts: all texts.
-        answers: its probabilities for them, (texts, C).
         known: what is known of all texts.
         searched: numbers of the texts in which the candidates were found.
         held_out: numbers of those that are changed.
         candidates: the claims.
 
     Attributes:
+        answers: probabilities of the classes for all texts, (texts, C).
         effects: element -> its effects.
         where: element -> numbers of the texts that have it.
     """
@@ -67,7 +67,6 @@ class Tested:
         self,
         subject: Subject,
         texts: Sequence[AuditText],
-        answers: Array,
         known: Vocabulary,
         searched: Sequence[int],
         held_out: Sequence[int],
@@ -78,7 +77,7 @@ class Tested:
         self.known = known
         self.searched = set(searched)
         self.held_out = held_out
-        self.answers = answers
+        self.answers = np.array([text.probabilities for text in texts])
         self.candidates = candidates
         self.elements = sorted({candidate.element for candidate in candidates})
         self.where = occurrences(self.elements, texts, known)

@@ -51,6 +51,7 @@ class AuditText:
         probabilities: of the classes, (C,).
         shares: each word's score for the predicted class as a share of the text's absolute scores, (words,); 0 if the
             classifier did not read it. None if the text was not explained.
+        unread: number of words of an explained text that the classifier did not read.
         group: its group; empty if there are none.
     """
 
@@ -60,6 +61,7 @@ class AuditText:
     matches: Mapping[str, list[int]]
     probabilities: NDArray[np.float64]
     shares: NDArray[np.float64] | None
+    unread: int
     group: str = ""
 
     @property

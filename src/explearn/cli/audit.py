@@ -51,6 +51,10 @@ def audit(
     group: Annotated[str | None, typer.Option(help="Column with the group of each text, such as its source.")] = None,
     method: Method = None,
     explainer: TrainedExplainer = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a finished `explearn job` on these texts, whose scores are read."),
+    ] = None,
     pattern: Patterns = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("audit.html"),
     work: WorkFolder = None,
@@ -72,6 +76,6 @@ def audit(
     settings = AuditOptions(
         patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
     )
-    result = run(classifier, texts, None, group, trained, out=out, options=settings)
+    result = run(classifier, texts, None, group, trained, scores=scores, out=out, options=settings)
     result.print()
     print(printable(str(result.page)))

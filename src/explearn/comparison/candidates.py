@@ -12,7 +12,7 @@ from typing import Any
 from explearn.core.errors import ParamsError, UnknownNameError, shown
 from explearn.methods import __file__ as METHODS
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.base.learned import settings_of
 from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
 from explearn.report.verdict import LEADING
 
@@ -55,10 +55,7 @@ class Candidates:
                 raise ParamsError(f"methods: got {named}; expected each once")
         options: dict[str, Mapping[str, Any]] = dict(choose_methods(names))
         for name, explainer in explainers.items():
-            # Everything but the classifier that its scores depend on.
-            options[name] = explainer.options.model_dump(mode="json")
-            if isinstance(explainer, LearnedExplainer):
-                options[name] = {**options[name], "weights": explainer.content_hash()}
+            options[name] = settings_of(explainer)
         if not options:
             raise ParamsError("methods: got none; expected at least one roster, name or explainer")
         return cls(options, explainers, seed)

@@ -12,14 +12,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.api import default_explainer
+from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
 from explearn.comparison.provenance import facts_of
 from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.validation import check
 from explearn.core.writing import check_own, is_page, write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, Search
@@ -41,7 +41,7 @@ from explearn.decision.page import page_of
 from explearn.decision.replacements import from_list, from_masked_words
 from explearn.decision.signature import read_private_key, sign
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.base.learned import settings_of
 from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.predictors.labelled import CLASSES
 from explearn.predictors.predictor import Predictor
@@ -151,10 +151,10 @@ def _method(
             raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
     chosen: Chosen = "named"
     if method is not None:
-        explainer = _explainer(model, method)
+        explainer = explainer_of(method, model)
     elif findings is None:
         chosen = "default"
-        explainer = default_explainer(model)
+        explainer = explainer_of(None, model)
     else:
         chosen = "best in the comparison"
         best = findings.best
@@ -168,22 +168,9 @@ def _method(
     return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)
 
 
-def _explainer(model: Predictor, method: str | Explainer | Bundle) -> Explainer:
-    if isinstance(method, str):
-        return get_explainer(method)
-    if isinstance(method, Bundle):
-        method.check_classifier(model)
-        return method.explainer
-    if not isinstance(method, Explainer):
-        raise ParamsError(f"method: got {kind_of(method)}; expected a name or an explainer")
-    return method
-
-
 def _method_sha256(explainer: Explainer) -> str:
     """Return the SHA-256 of a method: its name, its options and, if it is trained, its weights."""
-    content: dict[str, Any] = {"name": explainer.name, "options": explainer.options.model_dump(mode="json")}
-    if isinstance(explainer, LearnedExplainer):
-        content["weights"] = explainer.content_hash()
+    content = {"name": explainer.name, "options": settings_of(explainer)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
