@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,15 +57,13 @@ class KernelShap(PerturbationExplainer):
         super().check(classifier)
 
     def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        from shap import KernelExplainer
-
         words = len(text)
 
         def explained(present: NDArray[np.float64]) -> NDArray[np.float64]:
             logits = ask(text.perturbed(present.astype(bool), self.options.removal))
             return outputs(classifier, logits, self.options.output)[:, target]
 
-        explainer = KernelExplainer(explained, np.zeros((1, words)))
+        explainer = word_explainer()(explained, np.zeros((1, words)))
         values = explainer.shap_values(
             np.ones(words),
             nsamples=self.options.samples or 2 * words + 256,
@@ -71,3 +72,21 @@ class KernelShap(PerturbationExplainer):
         )
         whole = outputs(classifier, ask([text.encoding]), self.options.output)[0, target]
         return Scored(text.on_pieces(values), abs(float(values.sum() + explainer.expected_value - whole)))
+
+
+@cache
+def word_explainer() -> type[Any]:
+    """Return shap's explainer without its searches for what differs between text and background: each word does."""
+    from shap import KernelExplainer
+
+    class WordExplainer(KernelExplainer):
+        def varying_groups(self, x: NDArray[np.float64]) -> NDArray[np.intp]:
+            return np.arange(x.shape[1])
+
+        def addsample(self, x: NDArray[np.float64], m: NDArray[np.float64], w: float) -> None:
+            self.synth_data[self.nsamplesAdded] = m
+            self.maskMatrix[self.nsamplesAdded] = m
+            self.kernelWeights[self.nsamplesAdded] = w
+            self.nsamplesAdded += 1
+
+    return WordExplainer

@@ -73,18 +73,18 @@ class PerturbationExplainer(Explainer):
             chosen = logits.argmax(-1).tolist()
         classified = (time.perf_counter() - start) / max(1, len(texts))
         results = []
-        for text, row, target in zip(texts, logits, chosen, strict=True):
-            start = time.perf_counter()
-            scored = Scored(np.zeros(len(text.encoding)))
-            if self.additive:
-                scored = Scored(scored.scores, completeness_error=0.0)
-            if len(text):
-                # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
-                # texts.
-                with numpy_seeded(getattr(self.options, "seed", 0)):
+        # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other texts.
+        with numpy_seeded(0):
+            for text, row, target in zip(texts, logits, chosen, strict=True):
+                start = time.perf_counter()
+                np.random.seed(getattr(self.options, "seed", 0))
+                scored = Scored(np.zeros(len(text.encoding)))
+                if self.additive:
+                    scored = Scored(scored.scores, completeness_error=0.0)
+                if len(text):
                     scored = self.score_text(classifier, text, target, predict)
-            seconds = classified + time.perf_counter() - start
-            results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
+                seconds = classified + time.perf_counter() - start
+                results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
         return results
 
 
