@@ -303,7 +303,7 @@ def evaluate(
         Figures with intervals, values by text, and paired tests.
 
     Raises:
-        DataError: methods explain different texts or words, or a score is not finite.
+        DataError: methods explain different texts or words, a score is not finite, or no rationale is of a text.
         UnknownNameError: there is no such metric.
 
     Example:
@@ -381,8 +381,11 @@ def _explanations(
 ) -> dict[str, Explanations]:
     """Return each method's explanations, in the context of the classifier that it explains."""
     attributions = {method: run.attributions for method, run in runs.items()}
-    ordered, examples = read_texts(attributions, texts, options.task)
-    gold = gold_masks(rationales, examples)
+    known = None
+    if texts is not None:
+        known = list(texts)
+    ordered, examples = read_texts(attributions, known, options.task)
+    gold = gold_masks(rationales, examples, [example.id for example in known or ()])
     settings: dict[str, Any] = {"task": options.task, "k": options.k, "positive_rate": options.positive_rate}
     of_task = Context(
         classifier,

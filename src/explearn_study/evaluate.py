@@ -66,8 +66,9 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         positive_rate=agreement["positive_rate"] or 0.0,
         own=own,
     )
-    gold = workspace.read_gold(task, params)
+    marked = workspace.read_gold(task, params)
     test = workspace.read_examples(task, "test")
+    gold = {example.id: marked[example.id] for example in test if example.id in marked}
     metrics = None
     mosaics = Mosaics([], [])
     if task in params.planted_tasks:

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.arrays import Array
+from explearn.core.arrays import Array, as_numbers
 from explearn.core.errors import DataError
 
 TOLERANCE = 1e-9
@@ -60,7 +60,7 @@ def float_or_none(value: float) -> float | None:
 
 def check_scores(scores: ArrayLike) -> Array:
     """Return the scores as float64, shape (n,); raise DataError unless there is at least one and all are finite."""
-    array = np.asarray(scores, dtype=np.float64)
+    array = as_numbers(scores)
     if array.ndim != 1 or array.size == 0:
         raise DataError(f"scores have shape {array.shape}; expected one score a word, for at least one word")
     bad = np.flatnonzero(~np.isfinite(array))

@@ -7,8 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError
 from explearn.metrics.arrays import mean_where_defined
@@ -17,7 +18,6 @@ from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
 from explearn.predictors.cached import CachedPredictions
 
-Array = NDArray[np.float64]
 Direction = Literal["higher", "lower"]
 Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "other"]
 
@@ -43,7 +43,7 @@ class Measurement:
     @classmethod
     def of_mean(cls, values: ArrayLike) -> Measurement:
         """Return values by text with their mean, without NaN, as the figure."""
-        array = np.asarray(values, dtype=np.float64)
+        array = as_numbers(values)
         return cls(array, mean_where_defined(array), is_mean=True)
 
     def interval(self, confidence: float, lowest: float | None = None, highest: float | None = None) -> Interval:

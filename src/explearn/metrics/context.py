@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -318,16 +318,17 @@ def read_texts(
     return ordered, [examples[i] for i in ids]
 
 
-def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
+def gold_masks(rationales: Any, examples: Sequence[Example], known: Collection[str] = ()) -> list[Mask]:
     """Return the marked words of each text, bool (words,); all False for a text that nobody marked.
 
     Args:
         rationales: example id -> mask; or a list of Rationales, of one or more annotators; or a list of masks, one for
             each text; or None.
         examples: the texts.
+        known: ids of further texts, whose masks are of no use here.
 
     Raises:
-        DataError: a mask does not have 0 or 1 for each word of its text.
+        DataError: a mask does not have 0 or 1 for each word of its text, or no mask is of a text.
     """
     if rationales is None:
         rationales = {}
@@ -339,16 +340,29 @@ def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
             rationales = {example.id: mask for example, mask in zip(examples, listed, strict=True)}
         else:
             raise DataError(f"rationales: got {len(listed)} for {len(examples)} texts; expected one for each")
+    _check_ids(list(rationales), {example.id for example in examples} | set(known))
     masks = []
     for example in examples:
         words = len(example.all_words)
         mask = rationales.get(example.id)
         if mask is None:
             mask = np.zeros(words)
+        masked = np.ma.is_masked(mask)
         mask = np.asarray(mask)
         if mask.shape != (words,):
             raise DataError(f"rationale of example {example.id!r}: {mask.size} entries; expected {words}")
-        if not np.isin(mask, (0, 1)).all():
+        if masked or not np.isin(mask, (0, 1)).all():
             raise DataError(f"rationale of example {example.id!r}: got {shown(mask.tolist())}; expected 0 or 1 a word")
         masks.append(mask.astype(np.bool_))
     return masks
+
+
+def _check_ids(ids: Sequence[str], known: Collection[str]) -> None:
+    """Warn of ids of marks that are of no text. Raises DataError if none of them is."""
+    unknown = [i for i in ids if i not in known]
+    if not unknown:
+        return
+    message = f"rationales: {len(unknown)} of {len(ids)} ids name no text ({shown(unknown)})"
+    if len(unknown) == len(ids):
+        raise DataError(f"{message}; expected ids of the texts, such as {min(known)!r}")
+    logger.warning("%s; they are left out", message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -28,7 +29,15 @@ class BatchBudget(Protocol):
 
 def progress(description: str | None, total: int | None = None) -> tqdm[Any]:
     """Return a progress bar over texts; it shows nothing without a description, or if the output is not a terminal."""
-    return tqdm(total=total, desc=description, unit="text", disable=not description or None)
+    if not description:
+        return _no_bar()
+    return tqdm(total=total, desc=description, unit="text", disable=None)
+
+
+@cache
+def _no_bar() -> tqdm[Any]:
+    """Return a bar that shows nothing, shared because making one takes as long as asking a small function."""
+    return tqdm(disable=True)
 
 
 def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:

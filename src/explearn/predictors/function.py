@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from explearn.core.arguments import check_listed
-from explearn.core.arrays import Array, Mask
+from explearn.core.arrays import Array, Mask, as_numbers
 from explearn.core.errors import (
     DataError,
     ExplearnError,
@@ -339,18 +339,16 @@ class FunctionPredictor(Predictor):
 
     def _ask(self, encodings: Sequence[Encoding], description: str | None) -> Array:
         """Return the function's answers on texts, (n, C); it gets each distinct one once."""
-        numbers: dict[str | tuple[str, str], int] = {}
-        rows = []
-        for encoding in encodings:
-            rows.append(numbers.setdefault(cast(FunctionEncoding, encoding).input, len(numbers)))
-        different = list(numbers)
+        inputs = [encoding.input for encoding in cast(Sequence[FunctionEncoding], encodings)]
+        different = list(dict.fromkeys(inputs))
         answers = [np.zeros((0, len(self.labels)))]
         with progress(description, len(different)) as bar:
             for start in range(0, len(different), self.batch_size):
                 part = different[start : start + self.batch_size]
                 answers.append(self._answers(part))
                 bar.update(len(part))
-        return np.asarray(np.concatenate(answers)[rows])
+        numbers = {text: number for number, text in enumerate(different)}
+        return np.asarray(np.concatenate(answers)[[numbers[text] for text in inputs]])
 
     def _answers(self, texts: list[str | tuple[str, str]]) -> Array:
         shape = (len(texts), len(self.labels))
@@ -368,7 +366,7 @@ class FunctionPredictor(Predictor):
             raise ModelError(f"{self.name}: gave a table of {', '.join(columns)}; expected {', '.join(self.labels)}")
         gave = kind_of(answer)
         try:
-            rows = np.asarray(answer, dtype=np.float64)
+            rows = as_numbers(answer)
             gave = f"an array of shape {rows.shape}"
         except (TypeError, ValueError, ArithmeticError, RuntimeError):  # torch: of a tensor with a gradient
             rows = np.zeros(0)
@@ -377,21 +375,21 @@ class FunctionPredictor(Predictor):
                 f"{self.name}: gave {gave} for {len(texts)} texts; expected an array of numbers of shape {shape}, a "
                 "row a text and a column a label"
             )
-        self._check_rows(texts, rows, ~np.isfinite(rows), "finite numbers")
         if self.problem is Problem.REGRESSION:
+            self._check_rows(texts, rows, np.isfinite(rows), "finite numbers")
             return rows
-        wrong = (rows < -SUM_TOLERANCE) | (rows > 1 + SUM_TOLERANCE)
+        right = (rows >= -SUM_TOLERANCE) & (rows <= 1 + SUM_TOLERANCE)  # of NaN, neither holds
         if self.problem is Problem.MULTI_LABEL:
-            self._check_rows(texts, rows, wrong, "probabilities")
+            self._check_rows(texts, rows, right, "probabilities")
             return np.clip(rows, 0, 1)
-        wrong |= np.abs(rows.sum(1, keepdims=True) - 1) > SUM_TOLERANCE
-        self._check_rows(texts, rows, wrong, "probabilities, which add up to 1")
+        right &= np.abs(rows.sum(1, keepdims=True) - 1) <= SUM_TOLERANCE
+        self._check_rows(texts, rows, right, "probabilities, which add up to 1")
         rows = np.clip(rows, 0, 1)
         return np.asarray(rows / rows.sum(1, keepdims=True))
 
-    def _check_rows(self, texts: list[Any], rows: Array, wrong: Mask, expected: str) -> None:
-        if wrong.any():
-            row = int(wrong.any(1).argmax())
+    def _check_rows(self, texts: list[Any], rows: Array, right: Mask, expected: str) -> None:
+        if not right.all():
+            row = int(right.all(1).argmin())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
 
 

@@ -123,6 +123,16 @@ def test_bad_input_is_named():
     assert evaluate({}) == {}
 
 
+def test_marks_of_no_text_are_told(caplog):
+    explained = {"top": attributions()}
+    with pytest.raises(DataError, match=r"2 of 2 ids name no text \(\['1', '2'\]\); expected ids .* such as 'a'"):
+        evaluate(explained, gold={"1": [1, 0, 0], "2": [0, 1]})
+    assert evaluate(explained, gold={**GOLD, "z": [1]}) == evaluate(explained)
+    assert "1 of 5 ids name no text (['z']); they are left out" in caplog.text
+    with pytest.raises(DataError, match="rationale of example 'a'"):
+        evaluate(explained, gold={"a": np.ma.array([0, 1, 0], mask=[1, 0, 0])})
+
+
 def test_every_metric_of_the_catalogue_has_a_figure_an_interval_and_values_by_text(open_model, monkeypatch):
     monkeypatch.setattr("explearn.metrics.base.FEWEST_TEXTS", 2)
     actual = evaluation(METHODS, classifier=open_model)

@@ -180,7 +180,9 @@ class TestBadInput:
         ("row", "words"),
         [
             ([0.2, 0.3, 0.5], r"gave an array of shape \(1, 3\) for 1 texts; expected .* shape \(1, 2\)"),
-            ([float("nan"), 1.0], r"gave \[nan, 1.0\] for 'a good film not bad'; expected finite numbers"),
+            ([float("nan"), 1.0], r"gave \[nan, 1.0\] for 'a good film not bad'; expected probabilities, which"),
+            (np.ma.array([0.5, 0.5], mask=[True, False]), r"gave \[nan, 0.5\] for .* expected probabilities, which"),
+            ([0.5 + 0.1j, 0.5], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
             ([0.9, 0.9], r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1"),
             (["x", "y"], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
         ],
@@ -193,6 +195,8 @@ class TestBadInput:
     def test_answers_that_numpy_cannot_read_or_that_have_other_columns(self):
         with pytest.raises(ModelError, match="gave Tensor for 1 texts; expected an array"):
             of(lambda texts: torch.full((1, 2), 0.5, requires_grad=True)).predict([TEXT])
+        with pytest.raises(ModelError, match=r"gave \[0.5, nan\] for 'a good film not bad'"):
+            of(lambda texts: np.ma.masked_equal([[0.5, -1.0]] * len(texts), -1.0)).predict([TEXT])
         with pytest.raises(ModelError, match="gave a table of pos, neg; expected neg, pos"):
             of(lambda texts: pd.DataFrame({"pos": [0.2], "neg": [0.8]})).predict([TEXT])
 

@@ -93,6 +93,8 @@ def check_scores(what: str, values: Any, expected: tuple[int, ...]) -> None:
     shape = tuple(values.shape)
     if "complex" in str(values.dtype):
         raise MethodError(f"gave complex {what}; expected real numbers")
+    if np.ma.is_masked(values):
+        raise MethodError(f"gave masked {what}; expected a number for each")
     if len(shape) != len(expected) or shape[:-1] != expected[:-1] or shape[-1] < expected[-1]:
         raise MethodError(f"gave {what} of shape {shape}; expected {expected}")
 
@@ -105,7 +107,7 @@ def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], cla
     if len(scored) != len(encodings):
         raise MethodError(f"gave scores of {len(scored)} texts; expected {len(encodings)}")
     for text, encoding in zip(scored, encodings, strict=True):
-        scores = np.asarray(text.scores)
+        scores = np.asanyarray(text.scores)
         check_scores("scores", scores, (len(encoding),))
         of_words = np.array(encoding.word_ids) != NO_WORD
         finite = np.abs(scores[: len(encoding)]) <= FLOAT32_MAX
@@ -114,7 +116,7 @@ def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], cla
                 "gave a score that is not finite; the method is wrong, or the classifier's logits or gradients "
                 "overflow in this precision"
             )
-        check_scores("logits", np.asarray(text.logits), (classes,))
+        check_scores("logits", np.asanyarray(text.logits), (classes,))
 
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
