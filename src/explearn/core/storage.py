@@ -40,15 +40,10 @@ def arrow_type(annotation: Any) -> pa.DataType:
     return pa.struct([(name, arrow_type(field.annotation)) for name, field in annotation.model_fields.items()])
 
 
-def _attribution_schema() -> pa.Schema:
-    columns = []
-    for name, field in record_shape().model_fields.items():
-        nullable = NoneType in get_args(field.annotation)
-        columns.append(pa.field(field.alias or name, arrow_type(field.annotation), nullable=nullable))
-    return pa.schema(columns)
-
-
-ATTRIBUTION_SCHEMA = _attribution_schema()
+ATTRIBUTION_SCHEMA = pa.schema(
+    pa.field(field.alias or name, arrow_type(field.annotation), nullable=NoneType in get_args(field.annotation))
+    for name, field in record_shape().model_fields.items()
+)
 
 
 def write_attributions(

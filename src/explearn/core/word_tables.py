@@ -21,9 +21,8 @@ _TEXT = ("method", "target", "predicted", "probability", "value", "unit")
 _CERTIFICATE = ("effect", "bound", "familiar")
 
 
-def _word_schema() -> pa.Schema:
-    certificate = ATTRIBUTION_SCHEMA.field("certificate").type
-    columns = [
+WORD_SCHEMA = pa.schema(
+    [
         pa.field("text", pa.int64(), nullable=False),
         ATTRIBUTION_SCHEMA.field("id"),
         *(ATTRIBUTION_SCHEMA.field(name) for name in _TEXT),
@@ -34,12 +33,9 @@ def _word_schema() -> pa.Schema:
         pa.field("word", pa.string(), nullable=False),
         pa.field("score", pa.float32()),
         pa.field("verdict", pa.string()),
-        *(certificate.field(name) for name in _CERTIFICATE),
+        *(ATTRIBUTION_SCHEMA.field("certificate").type.field(name) for name in _CERTIFICATE),
     ]
-    return pa.schema(columns)
-
-
-WORD_SCHEMA = _word_schema()
+)
 """One row per word.
 
 text: number of the text among its method's texts, from 0, the same for all its classes. id: of the example, empty for

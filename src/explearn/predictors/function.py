@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
-from typing import Any, Literal, NamedTuple, Self, cast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -31,7 +30,6 @@ from explearn.predictors.batching import progress
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.predictors.predictor import Predictor
-from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 PredictProba = Callable[[list[Any]], ArrayLike]
@@ -76,16 +74,6 @@ class Piece(NamedTuple):
     behind: str
 
 
-class FunctionCopy(NamedTuple):
-    """A text without some of its words, as a function gets it."""
-
-    input: str | tuple[str, str]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return (self.input,)
-
-
 @dataclass(frozen=True, slots=True)
 class FunctionEncoding(Encoding):
     """The words of a text for a function.
@@ -104,34 +92,9 @@ class FunctionEncoding(Encoding):
     mask_word: str = ""
     empty: str = ""
 
-    def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
-        """Replace words by the mask word; their numbers are kept, for the characters between them."""
-        masked = set(word_indices) - {NO_WORD}
-        ids = []
-        for number, word in zip(self.input_ids, self.word_ids, strict=True):
-            ids.append(mask_token_id - number if word in masked and number >= 0 else number)
-        return replace(self, input_ids=tuple(ids))
-
-    def copies(self, stays: Mask, mask_token_id: int | None = None) -> list[FunctionCopy]:
-        if mask_token_id is None or not self.mask_word:
-            return [FunctionCopy(self._input(list(compress(self.input_ids, row)))) for row in stays.tolist()]
-        words = []
-        masks = []
-        for number in self.input_ids:
-            if number < 0:  # a segment begins
-                start = self.ends[int(number == BETWEEN)][0]
-                words.append(start)
-                masks.append(start)
-                continue
-            piece = self.pieces[number]
-            words.append(piece.before + piece.word)
-            masks.append(piece.before + self.mask_word)
-        rows = np.where(stays, np.array(words, dtype=object), np.array(masks, dtype=object)).tolist()
-        ends = [behind for _, behind in self.ends]
-        if len(ends) == 1:
-            return [FunctionCopy("".join(row) + ends[0]) for row in rows]
-        between = self.input_ids.index(BETWEEN)
-        return [FunctionCopy(("".join(row[:between]) + ends[0], "".join(row[between:]) + ends[1])) for row in rows]
+    def masked_ids(self, mask_token_id: int) -> list[int]:
+        """Return the id of each masked position, which keeps the word's number for the characters around it."""
+        return [mask_token_id - number if number >= 0 else number for number in self.input_ids]
 
     @property
     def key(self) -> tuple[object, ...]:

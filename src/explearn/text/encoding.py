@@ -8,8 +8,8 @@ from itertools import compress
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Mask
 from explearn.core.errors import DataError, kind_of, located
 from explearn.core.examples import Example, check_text
 from explearn.core.words import Segment, Span, joined_words, segments_of, words_of
@@ -154,14 +154,15 @@ class Encoding:
     def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
         """Replace every sub-token of these words by the mask token; length and positions stay."""
         masked = set(word_indices) - {NO_WORD}
-        ids = list(self.input_ids)
-        for position, word in enumerate(self.word_ids):
-            if word in masked:
-                ids[position] = mask_token_id
-        return replace(self, input_ids=tuple(ids))
+        stays = np.array([[word not in masked for word in self.word_ids]])
+        return self.copies(stays, mask_token_id)[0]
 
-    def copies(self, stays: NDArray[np.bool_], mask_token_id: int | None = None) -> list[Any]:
-        """Return the text once for each row, to ask the predictor about.
+    def masked_ids(self, mask_token_id: int) -> Sequence[int]:
+        """Return the id of each position where it is masked, length n."""
+        return [mask_token_id] * len(self)
+
+    def copies(self, stays: Mask, mask_token_id: int | None = None) -> list[Self]:
+        """Return the text once for each row.
 
         Args:
             stays: whether each position stays, (copies, n).
@@ -169,7 +170,7 @@ class Encoding:
         """
         if mask_token_id is None:
             return [self.only(row) for row in stays.tolist()]
-        rows = np.where(stays, self.input_ids, mask_token_id).tolist()
+        rows = np.where(stays, self.input_ids, self.masked_ids(mask_token_id)).tolist()
         return [replace(self, input_ids=tuple(row)) for row in rows]
 
 

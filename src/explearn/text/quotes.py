@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -110,7 +110,7 @@ def align_quotes(
     parts: list[Quote] = []
     for quote in quotes:
         parts += _without_skips(quote, plain_words)
-    search = _Search(words, plain_words, parts, threshold, in_order)
+    search = _Search(words, plain_words, parts, threshold, in_order, [False] * len(words))
     counts = {name: search.run(name) for name in ROUNDS}
     missing = [part for number, part in enumerate(parts) if part.text.split() and number not in search.spans]
     invented = [part for part in missing if not _plain_places(plain_words, part.text.split())]
@@ -136,6 +136,7 @@ def rank_scores(places: Sequence[Span], words: int) -> NDArray[np.float64]:
     return scores
 
 
+@dataclass(slots=True)
 class _Search:
     """The places that quotes have taken so far.
 
@@ -144,21 +145,13 @@ class _Search:
         taken: whether a quote means each word.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        plain_words: Sequence[str],
-        quotes: Sequence[Quote],
-        threshold: float,
-        in_order: bool,
-    ) -> None:
-        self.words = words
-        self.plain_words = plain_words
-        self.quotes = quotes
-        self.threshold = threshold
-        self.in_order = in_order
-        self.spans: dict[int, Span] = {}
-        self.taken = [False] * len(words)
+    words: Sequence[str]
+    plain_words: Sequence[str]
+    quotes: Sequence[Quote]
+    threshold: float
+    in_order: bool
+    taken: list[bool]
+    spans: dict[int, Span] = field(default_factory=dict)
 
     def run(self, name: Round) -> int:
         """Let the quotes that have no place look for one; return how many take one."""

@@ -88,7 +88,7 @@ class MarkerGraph(_Attending):
         super().__init__(classifier)
         assert explainer.network is not None
         self.network = explainer.network
-        self.attended = explainer.layers
+        self.attended = list(explainer.layers)
         self.slope, self.offset = explainer.calibration
 
     def forward(

@@ -28,6 +28,7 @@ from explearn.methods.marker.network import (
     WITH_MARKS,
     WITHOUT_MARKS,
     PooledWords,
+    Regime,
     TrainingWords,
     WordNetwork,
     log_attention,
@@ -86,14 +87,15 @@ class Marker(BoundExplainer, BatchExplainer):
         "losses": list[Number],
     }
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.regime = WITHOUT_MARKS if self.options.protocol == "universal" else WITH_MARKS
-        self.network: WordNetwork | None = None
-        self.layers: list[int] = []
-        self.trained_on: list[str] = []
-        self.calibration = [1.0, 0.0]
-        self.losses: list[float] = []
+    network: WordNetwork | None = None
+    layers: Sequence[int] = ()
+    trained_on: Sequence[str] = ()
+    calibration: Sequence[float] = (1.0, 0.0)
+    losses: Sequence[float] = ()
+
+    @property
+    def regime(self) -> Regime:
+        return WITHOUT_MARKS if self.options.protocol == "universal" else WITH_MARKS
 
     # ---- training ------------------------------------------------------------------------------------------------
 

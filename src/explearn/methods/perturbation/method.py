@@ -156,7 +156,8 @@ class PerturbationExplainer(Explainer):
 
     def _asks(self) -> dict[str, Any]:
         """Return the options that say how the classifier is asked, of those that the method has."""
-        return self.options.model_dump(include={"removal", "output"})
+        options: dict[str, Any] = self.options.model_dump(include={"removal", "output"})
+        return options
 
     def score_texts(
         self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int] | None

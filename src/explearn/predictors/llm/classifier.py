@@ -23,7 +23,7 @@ from explearn.core.documents import read_yaml
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.core.validation import PositiveInt, check
 from explearn.predictors.encoding import Encoding, Text
-from explearn.predictors.function import FunctionCopy, FunctionEncoding, FunctionPredictor
+from explearn.predictors.function import FunctionEncoding, FunctionPredictor
 from explearn.predictors.llm.asking import ask_all, run, unanswered
 from explearn.predictors.llm.budget import PRICES, Meter, parse_prices
 from explearn.predictors.llm.endpoint import MODEL, Endpoint
@@ -220,9 +220,7 @@ class LLMClassifier(FunctionPredictor):
         Raises:
             DataError: a text or the file of answers cannot be used.
         """
-        encodings: list[Any] = list(texts)
-        if not all(isinstance(encoding, FunctionCopy) for encoding in encodings):
-            encodings = list(self.encoded(encodings))
+        encodings: Any = self.encoded(texts)
         inputs = [encoding.input for encoding in encodings]
         with open_store(self.answers) as store:
             sampled = self._is_sampled(store)
