@@ -100,11 +100,10 @@ def task_section(
     if task.texts:
         first, *rest = task.texts
         methods = [method for method in run.ordered(first.attributions) if method not in run.chance]
-        blocks.append(Fold("An example text", [example_text(run, first, first.example.id, methods)]))
         best = [method for method in methods if method in named] or methods
-        if rest:
-            texts = [example_text(run, text, text.example.id, best) for text in rest]
-            blocks.append(Fold(f"{len(rest)} more example texts", texts, page_only=True))
+        texts = [example_text(run, first, first.example.id, methods)]
+        texts += [example_text(run, text, text.example.id, best) for text in rest]
+        blocks.append(Fold(several(len(texts), "example text"), texts, page_only=True))
     return blocks
 
 

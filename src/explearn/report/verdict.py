@@ -401,10 +401,8 @@ def _advice(
     if leader.chance_too:
         return bold("no method is clearly better than random scores")
     # Learned from marked words of the task that is explained.
-    protocols = {
-        method: run.options.get(method, {}).get("protocol") for method in run.methods if run.methods[method].trained
-    }
-    on_marks = [method for method, protocol in protocols.items() if protocol in _ON_MARKS]
+    trained = [method for method, info in run.methods.items() if info.trained]
+    on_marks = [method for method in trained if run.options.get(method, {}).get("protocol") in _ON_MARKS]
     parts = [_best_methods(run, leader, _FIGURES[leader.metric.name])]
     why = "best at" if leader.alone else "among the best at"
     for method in leader.methods[:MOST_NAMED]:
