@@ -16,7 +16,7 @@ import random
 from pathlib import Path
 
 import explearn
-from explearn.comparison.candidates import choose_methods
+from explearn.comparison.plan import choose_methods
 from explearn.core.documents import read_jsonl
 
 METRIC = "aopc_comprehensiveness"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from explearn.methods.registry import get_info
 from explearn.metrics.arrays import check_scores, correlation, ranks, ratio
 from explearn.metrics.base import Metric
 from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
+from explearn.metrics.mosaics import MOSAICS, Mosaics, mosaic_figures, shares_of_methods
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import texts_with_marks
 from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
@@ -195,6 +197,32 @@ class Evaluation:
                 for row, (method, figures) in zip(rows, self.figures.items(), strict=True):
                     row.append(figure_cell(metric, method, figures, standing))
         return Table(heads, rows)
+
+
+def add_mosaics(
+    evaluation: Evaluation,
+    explainers: Mapping[str, Any],
+    classifier: Predictor,
+    mosaics: Mosaics,
+    params: EvaluateParams,
+    own: Mapping[str, Predictor] = MappingProxyType({}),
+) -> None:
+    """Explain mosaics, and add figures, values by mosaic and paired tests to an evaluation.
+
+    Args:
+        evaluation: the evaluation of these methods.
+        explainers: method -> the method.
+        classifier: the classifier.
+        mosaics: the mosaics.
+        params: settings of the metrics.
+        own: method -> the classifier that it trained, and explains instead.
+    """
+    shares = shares_of_methods(explainers, classifier, mosaics, own)
+    for name, values in shares.items():
+        evaluation.figures[name] |= mosaic_figures(values, mosaics, params.confidence)
+    evaluation.by_text[MOSAICS.name] = shares
+    tests = compare_methods(evaluation.figures, evaluation.by_text, own, params.significance, [MOSAICS])
+    evaluation.comparisons.update(tests)
 
 
 Standing = tuple[Collection[str], Collection[str]]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import transformers
 
-from explearn.comparison.candidates import Candidates
+from explearn.comparison.plan import Candidates
 from explearn.comparison.texts import given_texts
 from explearn.core.errors import UnsupportedError
 from explearn.evaluation import evaluate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -11,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.arrays import Mask
-from explearn.core.attribution import Attribution, filled
+from explearn.core.attribution import filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states
-from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.explainer import L2E
@@ -103,7 +103,16 @@ def compare_with_students(
         raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
 
     teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
-    explained, teacher_seconds = _explain(teacher, classifier, examples, f"{task}: test texts")
+    for method in teacher.values():
+        list(method.explain(classifier, examples[:WARM_UP_TEXTS]))
+    classes = judged_targets(classifier, examples)
+    explained = {}
+    start = time.perf_counter()
+    for member, method in teacher.items():
+        explained[member] = list(
+            method.explain(classifier, examples, classes, description=f"{task}: test texts, {member}")
+        )
+    teacher_seconds = (time.perf_counter() - start) / len(examples)
     weights = []
     for attributions in zip(*explained.values(), strict=True):
         weights.append(combine_weights([attribution.filled() for attribution in attributions], lessons.signed))
@@ -128,7 +137,10 @@ def compare_with_students(
             start = time.perf_counter()
             student.fit_lessons(classifier, training, lessons, description=description)
             training_seconds.append(time.perf_counter() - start)
-            student_side = _student_side(student, classifier, texts, formulation)
+            read = _read(student, classifier, texts)
+            student_side = SideScores([np.asarray(filled(words), dtype=np.float64) for words, _ in read])
+            if formulation == "labelling":
+                student_side = student_side._replace(levels=[word_levels for _, word_levels in read])
             rng = np.random.default_rng(draw)
             orders = {
                 "teacher": teacher_side.scores,
@@ -151,8 +163,9 @@ def compare_with_students(
                     "top_overlap": mean_where_defined(overlaps),
                 }
             )
-            for part, seconds in _times(student, classifier, texts).items():
-                times[part].append(seconds)
+            times["student"].append(_seconds(partial(_read, student, classifier, texts)))
+            times["student_classified"].append(_seconds(partial(student.explain, classifier, examples)))
+            times["classifier"].append(_seconds(lambda: classifier.predict_proba(classifier.encode(examples))))
         formulations[formulation] = summarise(by_seed)
     figures = {
         "task": task,
@@ -163,20 +176,6 @@ def compare_with_students(
     }
     per_text = {part: median(values) / len(examples) for part, values in times.items()}
     return figures, {"seconds": {"teacher": teacher_seconds, **per_text}, "training": training_seconds}
-
-
-def _explain(
-    teacher: Mapping[str, Explainer], classifier: Predictor, examples: Sequence[Example], description: str
-) -> tuple[dict[str, list[Attribution]], float]:
-    """Return the attributions of each member of a teacher, and the seconds a text that they took together."""
-    for method in teacher.values():
-        list(method.explain(classifier, examples[:WARM_UP_TEXTS]))
-    targets = judged_targets(classifier, examples)
-    explained = {}
-    start = time.perf_counter()
-    for member, method in teacher.items():
-        explained[member] = list(method.explain(classifier, examples, targets, description=f"{description}, {member}"))
-    return explained, (time.perf_counter() - start) / len(examples)
 
 
 def _compared_texts(
@@ -207,27 +206,9 @@ def _compared_texts(
     )
 
 
-def _student_side(student: L2E, classifier: Predictor, texts: ComparedTexts, formulation: str) -> SideScores:
-    read = student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device)
-    scores = [np.asarray(filled(words), dtype=np.float64) for words, _ in read]
-    if formulation == "labelling":
-        return SideScores(scores, [word_levels for _, word_levels in read])
-    return SideScores(scores)
-
-
-def _times(student: L2E, classifier: Predictor, texts: ComparedTexts) -> dict[str, float]:
-    """Return the seconds that all texts take: of the student, with and without classifying, and of the classifier."""
-
-    def read() -> object:
-        return student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device)
-
-    def explain() -> object:
-        return list(student.explain(classifier, texts.examples))
-
-    def classify() -> object:
-        return classifier.predict_proba(classifier.encode(texts.examples))
-
-    return {"student": _seconds(read), "student_classified": _seconds(explain), "classifier": _seconds(classify)}
+def _read(student: L2E, classifier: Predictor, texts: ComparedTexts) -> list[Any]:
+    """Return the student's scores and levels of each text's words."""
+    return list(student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device))
 
 
 def _seconds(run: Callable[[], object]) -> float:

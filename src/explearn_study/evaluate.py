@@ -11,9 +11,9 @@ from explearn.core.documents import read_json
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.writing import write_json
-from explearn.evaluation import EvaluateOptions, compare_methods, evaluate
+from explearn.evaluation import EvaluateOptions, add_mosaics, evaluate
 from explearn.metrics.faithfulness import METRICS
-from explearn.metrics.mosaics import MOSAICS, Mosaics, make_mosaics, mosaic_figures, shares_of_methods
+from explearn.metrics.mosaics import MOSAICS, Mosaics, make_mosaics
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import MethodRun, read_run
 from explearn.predictors.finetune import finetune
@@ -84,11 +84,8 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     explainers = {}
     for name, entry in params.methods.items():
         explainers[name], _ = make_method(entry, params, workspace, task, seed)
-    shares = shares_of_methods(explainers, classifier, mosaics, own)
-    for name, values in shares.items():
-        figures[name] |= mosaic_figures(values, mosaics, params.evaluate.confidence)
-    by_mosaic = {MOSAICS.name: shares}
-    evaluation.comparisons.update(compare_methods(figures, by_mosaic, own, params.evaluate.significance, [MOSAICS]))
+    add_mosaics(evaluation, explainers, classifier, mosaics, params.evaluate, own)
+    by_mosaic = {MOSAICS.name: evaluation.by_text.pop(MOSAICS.name)}
     leaders = {}
     for metric, tests in evaluation.comparisons.items():
         leaders[metric] = {"best": list(tests.best), "tied": list(tests.tied)}

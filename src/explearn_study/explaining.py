@@ -15,7 +15,7 @@ from explearn.core.writing import write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
-from explearn.metrics.runs import MethodRun, read_run, write_run
+from explearn.metrics.runs import read_run, write_run
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
@@ -65,15 +65,14 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
             classifiers[explained] = loaded, ForwardClock(loaded, examples, CLOCK_SHARE)
         classifier, clock = classifiers[explained]
         path = folder / f"{name}.parquet"
-        inputs = [
-            texts.encode(),
-            json.dumps([options, explainer.aggregation], sort_keys=True).encode(),
-            classifier.fingerprint.encode(),
-            workspace.code("explain").read_bytes(),
-            workspace.code(f"methods/{name}").read_bytes(),
-            *_training(trained_folder(params.methods[name], params, workspace, task)),
-        ]
-        source = _hash(inputs)
+        files = [workspace.code("explain"), workspace.code(f"methods/{name}")]
+        trained = trained_folder(params.methods[name], params, workspace, task)
+        if trained is not None:
+            files += [file for file in sorted(trained.rglob("*")) if file.is_file()]
+        settings = json.dumps([options, explainer.aggregation], sort_keys=True)
+        inputs = [text.encode() for text in (texts, settings, classifier.fingerprint)]
+        inputs += [file.read_bytes() for file in files]
+        source = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in inputs)).hexdigest()
         if sources.get(path.name) == source and _is_whole(path):
             logger.info("%s: the word scores of %s are kept", task, name)
             continue
@@ -84,24 +83,14 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         write_run(path, run)
         sources[path.name] = source
         write_json(folder / SOURCES, sources)
-        _add_cost(workspace.costs(task), name, run)
-    files = {f"{name}.parquet" for name in made}
-    write_json(folder / SOURCES, {file: sources[file] for file in sorted(files)})
+        measured = workspace.costs(task)
+        costs: dict[str, Any] = read_json(measured) if measured.exists() else {}
+        write_json(measured, {**costs, name: run.cost and run.cost.model_dump()})
+    names = {f"{name}.parquet" for name in made}
+    write_json(folder / SOURCES, {file: sources[file] for file in sorted(names)})
     for path in folder.glob("*.parquet"):
-        if path.name not in files:
+        if path.name not in names:
             path.unlink()
-
-
-def _training(folder: Path | None) -> list[bytes]:
-    """Return the contents of a trained explainer's files; none without training."""
-    if folder is None:
-        return []
-    return [path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()]
-
-
-def _hash(inputs: list[bytes]) -> str:
-    digests = [hashlib.sha256(part).digest() for part in inputs]
-    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _is_whole(path: Path) -> bool:
@@ -110,12 +99,6 @@ def _is_whole(path: Path) -> bool:
     except DataError:
         return False
     return True
-
-
-def _add_cost(path: Path, name: str, run: MethodRun) -> None:
-    costs: dict[str, Any] = read_json(path) if path.exists() else {}
-    costs[name] = run.cost and run.cost.model_dump()
-    write_json(path, costs)
 
 
 def make_method(

@@ -11,7 +11,7 @@ from saying import command_complaint, complaint
 
 import explearn
 from explearn import Attribution, get_explainer, load_classifier
-from explearn.comparison.candidates import choose_methods
+from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
 from explearn.core.escape import printable, printable_json
 

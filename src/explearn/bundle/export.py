@@ -40,7 +40,6 @@ from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, make_explainer
-from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
@@ -277,7 +276,11 @@ def card(
             value = values.get(metric.name)
             if metric.group not in GROUPS or value is None:
                 continue
-            rows.append((metric.heading, _rounded(metric, value), _interval(metric, values), metric.direction or ""))
+            bounds = [values.get(f"{metric.name}_{bound}") for bound in ("low", "high")]
+            interval = ""
+            if None not in bounds:
+                interval = " to ".join(f"{bound:.{metric.decimals}f}" for bound in bounds)
+            rows.append((metric.heading, f"{value:.{metric.decimals}f}", interval, metric.direction or ""))
             data.eval_results.append(
                 EvalResult(
                     task_type="text-classification",
@@ -313,15 +316,3 @@ def card(
         figure_table=table(("Metric", "Value", "Interval", "Better"), rows),
         option_table=table(("Option", "Value"), listed_options, left=2),
     )
-
-
-def _rounded(metric: Metric, value: float) -> str:
-    return f"{value:.{metric.decimals}f}"
-
-
-def _interval(metric: Metric, values: Mapping[str, Any]) -> str:
-    low = values.get(f"{metric.name}_low")
-    high = values.get(f"{metric.name}_high")
-    if low is None or high is None:
-        return ""
-    return f"{_rounded(metric, low)} to {_rounded(metric, high)}"

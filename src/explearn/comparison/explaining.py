@@ -1,29 +1,143 @@
-"""Explaining the texts of a comparison by every method, with each method's main figures as soon as it has finished."""
+"""The texts of a comparison as the classifier reads them, and their explanations by every method.
+
+Each method's main figures are told as soon as it has finished.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from explearn.comparison.candidates import Candidates
-from explearn.comparison.plan import Plan, Tell, finished_run
-from explearn.comparison.reading import ComparedTexts
+from explearn.comparison.plan import Candidates, Plan, Tell, finished_run
+from explearn.comparison.score_files import Records, match_scores
+from explearn.comparison.texts import UserTexts
+from explearn.core.attribution import Attribution
 from explearn.core.errors import UnsupportedError
+from explearn.core.examples import Example, Rationale
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun, write_run
 from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
+from explearn.text.encoding import Encoding
+from explearn.text.rationales import merge_annotators
+from explearn.text.sampling import texts_to_explain
+from explearn.text.units import Unit, example_in_units, in_units, marks_in_units, unit_name
 
 CLOCKED_TEXTS = 25
 """Classify at least this many texts (or all) around each method to time it against."""
 
 INFIDELITY_SAMPLES = 6
 """Number of word sets masked per text."""
+
+
+class ComparedTexts:
+    """The texts of a comparison.
+
+    Attributes:
+        classifier: the classifier that reads them.
+        user_texts: all texts that the user has.
+        unit: what is scored.
+        examples: the texts of the comparison.
+        units: example id -> the text with scored units in place of words.
+        encodings: example id -> the text as the classifier reads it, by units.
+        rationales: the marks, by units.
+        gold: example id -> marked units, annotators merged, for all texts with marks.
+        fingerprint: of the classifier; of a function of texts also of its answers.
+    """
+
+    def __init__(self, classifier: Predictor, user_texts: UserTexts, count: int, seed: int, unit: Unit) -> None:
+        """Draw some texts; those with marked words come first.
+
+        Args:
+            classifier: the classifier that reads them.
+            user_texts: all texts.
+            count: number of texts.
+            seed: seed of the draw.
+            unit: what is scored.
+        """
+        self.classifier = classifier
+        self.user_texts = user_texts
+        self.unit = unit
+        self.rationales = user_texts.rationales
+        self.examples = texts_to_explain(user_texts.examples, _marked(self.rationales), count, seed)
+        self.units = {example.id: example for example in user_texts.examples}
+        encodings = classifier.encode(self.examples)
+        if unit != "word":
+            encodings = self._in_units(encodings)
+        self.encodings = {example.id: encoding for example, encoding in zip(self.examples, encodings, strict=True)}
+        self.gold = _marked(self.rationales)
+        self.fingerprint = classifier.fingerprint
+        if not classifier.has_model:
+            # A function may have changed behind its name: what was kept is of use while it answers these texts alike.
+            answers = classifier.predict_proba(encodings)
+            self.fingerprint = hashlib.sha256(self.fingerprint.encode() + answers.tobytes()).hexdigest()
+
+    @property
+    def explained(self) -> list[Example]:
+        """The texts of the comparison, with scored units in place of words."""
+        return [self.units[example.id] for example in self.examples]
+
+    def _in_units(self, encodings: Sequence[Encoding]) -> list[Encoding]:
+        """Replace words by units in the texts of the comparison and in all marks; return the encodings."""
+        chosen = {example.id for example in self.examples}
+        marked = {rationale.example_id for rationale in self.rationales}
+        others = [example for example in self.user_texts.examples if example.id in marked - chosen]
+        examples = {example.id: example for example in [*self.examples, *others]}
+        by_units: dict[str, Encoding] = {}
+        for example, encoding in zip(examples.values(), [*encodings, *self.classifier.encode(others)], strict=True):
+            by_units[example.id] = in_units(encoding, example.segments, self.unit, f"example {example.id!r}")
+        self.units = {i: example_in_units(examples[i], encoding, self.unit) for i, encoding in by_units.items()}
+        marks = []
+        for rationale in self.rationales:
+            i = rationale.example_id
+            marks.append(replace(rationale, mask=marks_in_units(rationale.mask, examples[i], by_units[i])))
+        self.rationales = []
+        if _marked(marks):
+            self.rationales = marks
+        return [by_units[example.id] for example in self.examples]
+
+    def unread(self) -> str:
+        """Return a sentence on the words that the classifier does not read; empty if it reads all."""
+        missing = []
+        for encoding in self.encodings.values():
+            # The words of an answer are read, but have no score.
+            first, end = encoding.answer or (0, 0)
+            missing.append(len(encoding.words) - len(encoding.read) - (end - first))
+        if not any(missing):
+            return ""
+        return (
+            f"{several(sum(missing), unit_name(self.unit))} in {several(sum(map(bool, missing)), 'text')} not read, "
+            f"because beyond {self.classifier.max_length:,} sub-tokens or without known characters: no method scores "
+            "them"
+        )
+
+    def match(self, records: Records) -> dict[str, list[Attribution]]:
+        """Return attributions of the texts from files of scores, by method.
+
+        Raises:
+            DataError: as `match_scores`.
+        """
+        if not records:
+            return {}
+        labels = self.classifier.labels
+        probabilities = self.classifier.predict_proba(list(self.encodings.values()))
+        predicted = {}
+        read = {}
+        for (i, encoding), row in zip(self.encodings.items(), probabilities, strict=True):
+            predicted[i] = labels[row.argmax()], float(row.max())
+            read[i] = encoding.read
+        return {name: match_scores(name, rows, self.explained, predicted, read) for name, rows in records.items()}
+
+
+def _marked(rationales: Iterable[Rationale]) -> dict[str, tuple[bool, ...]]:
+    return {i: mask for i, mask in merge_annotators(rationales).items() if any(mask)}
 
 
 class MethodsRun:

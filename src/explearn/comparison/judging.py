@@ -11,11 +11,11 @@ import yaml
 from explearn.comparison.explaining import MethodsRun
 from explearn.comparison.plan import SANITY_TEXTS
 from explearn.core.errors import UnsupportedError
-from explearn.evaluation import EvaluateOptions, Evaluation, compare_methods, evaluate
+from explearn.evaluation import EvaluateOptions, Evaluation, add_mosaics, evaluate
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, known_infos
 from explearn.methods.results import RunFacts, TaskReport, in_table_order
-from explearn.metrics.mosaics import MOSAICS, make_mosaics, mosaic_figures, shares_of_methods
+from explearn.metrics.mosaics import make_mosaics
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import COST_FIGURES
@@ -75,12 +75,18 @@ def judge(
     )
     evaluation = evaluate(model, run.runs, texts.gold, texts=texts.units.values(), options=options)
     remarks = _remarks(run, from_files, by_budget)
+    quick = [method for method in run.runs if not methods[method].costly]
     try:
-        sanity = _sanity(run, [method for method in run.runs if not methods[method].costly], seed)
+        sanity = _sanity(run, quick, seed)
     except UnsupportedError as error:
         sanity = {"texts": 0, "methods": {}}
         remarks.append(f"No sanity checks: {error}.")
-    _add_mosaics(run, evaluation, [method for method in run.runs if not methods[method].costly], seed)
+    if texts.unit == "word":
+        # Whole texts are joined, of which words are scored.
+        mosaics = make_mosaics(model, texts.examples, min(MOST_MOSAICS, run.params.mosaics), seed)
+        add_mosaics(
+            evaluation, {name: run.used[name] for name in quick if name in run.used}, model, mosaics, run.params
+        )
     figures = {}
     for method, of_method in run.runs.items():
         costs: dict[str, float | None] = dict.fromkeys(COST_FIGURES)
@@ -168,22 +174,6 @@ def _sanity(run: MethodsRun, names: list[str], seed: int) -> dict[str, Any]:
     for name in names:
         checks[name] = asdict(results.get(name, SanityResult(skipped=FROM_FILE)))
     return {"texts": len(examples), "methods": checks}
-
-
-def _add_mosaics(run: MethodsRun, evaluation: Evaluation, names: list[str], seed: int) -> None:
-    """Add mosaics of methods that take few passes to the evaluation: whole texts joined, of which words are scored."""
-    texts = run.texts
-    if texts.unit != "word":
-        return
-    mosaics = make_mosaics(texts.classifier, texts.examples, min(MOST_MOSAICS, run.params.mosaics), seed)
-    explainers = {name: run.used[name] for name in names if name in run.used}
-    shares = shares_of_methods(explainers, texts.classifier, mosaics)
-    for name, values in shares.items():
-        evaluation.figures[name] |= mosaic_figures(values, mosaics, run.params.confidence)
-    by_text = {MOSAICS.name: shares}
-    evaluation.by_text.update(by_text)
-    tests = compare_methods(evaluation.figures, by_text, (), run.params.significance, [MOSAICS])
-    evaluation.comparisons.update(tests)
 
 
 def _remarks(run: MethodsRun, from_files: Mapping[str, MethodInfo], by_budget: bool) -> list[str]:

@@ -17,8 +17,7 @@ from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
 from explearn.core.writing import check_own
 from explearn.predictors.predictor import Predictor
-from explearn.report.manifest import CODE, hashes, is_manifest, part
-from explearn.report.versions import COMPARISON, python_version, versions
+from explearn.report.manifest import CODE, COMPARISON, hashes, is_manifest, part, python_version, versions
 
 CHANGED_WEIGHTS = ("saved", "nf4", "int8")
 """Precisions in which a classifier's weights differ from those that `explearn verify` loads."""

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from explearn.comparison.candidates import Candidates
-from explearn.comparison.explaining import MethodsRun
+from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Deadline, Tell, check_budget, make_plan, read_plan, write_plan
-from explearn.comparison.reading import ComparedTexts
+from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, check_budget, make_plan, read_plan, write_plan
 from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts

@@ -6,7 +6,10 @@ names what differs. It is not a signature: anyone who can change a file can also
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import platform
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +19,9 @@ from explearn.core.documents import file_digest, is_folder, read_json
 from explearn.core.errors import DataError, ModelError
 from explearn.core.validation import Shape, check
 from explearn.core.writing import write_json
-from explearn.report.versions import RUN, versions
+
+RUN = ("baselines", "pipeline", "annotate", "demo")
+"""Extras whose packages a run of the pipeline may use."""
 
 VERSION = 2
 """Version of the manifest's format."""
@@ -162,3 +167,33 @@ def hashes(base: Path, paths: Sequence[str]) -> Hashes:
             if file.is_file() and file.suffix != ".pyc" and not file.name.startswith("."):
                 files[(Path(path) / file.relative_to(location)).as_posix()] = file_digest(file)
     return files
+
+
+# ---- versions ------------------------------------------------------------------------------------------------------
+
+COMPARISON = ("baselines",)
+"""Extras whose packages a comparison uses."""
+
+
+def versions(extras: Collection[str] = RUN) -> list[tuple[str, str]]:
+    """Return the versions of Python, Explearn and each direct dependency of its core and of some extras.
+
+    Nothing is imported. Python's version is cut to the part that the lock file fixes; `python_version` has all of it.
+    """
+    rows = [("python", ".".join(platform.python_version_tuple()[:2])), ("explearn", metadata.version("explearn"))]
+    names: dict[str, None] = {}
+    for requirement in metadata.requires("explearn") or []:
+        extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)
+        if extra is None or extra[1] in extras:
+            names[re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]] = None
+    for name in names:
+        try:
+            rows.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            rows.append((name, "not installed"))
+    return rows
+
+
+def python_version() -> str:
+    """Return Python's full version and the kind of machine, such as "3.11.7 on Linux x86_64"."""
+    return f"{platform.python_version()} on {platform.system()} {platform.machine()}"

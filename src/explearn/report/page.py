@@ -14,6 +14,7 @@ from explearn.report.columns import COST_NOTE, leaderboard, used_marks
 from explearn.report.examples import first_text
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
+from explearn.report.manifest import python_version, versions
 from explearn.report.task_sections import OPEN_BOARDS, against_each_other, sanity_blocks, task_section
 from explearn.report.verdict import (
     QUESTIONS,
@@ -29,7 +30,6 @@ from explearn.report.verdict import (
     near_chance,
     unranked_metrics,
 )
-from explearn.report.versions import python_version, versions
 from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, bold, columns, walk
 from explearn.show.html_page import render_html
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.methods.results import RunFacts, TaskReport, Tasks
-from explearn.metrics.base import Group
+from explearn.evaluation import Standing
+from explearn.methods.results import Number, RunFacts, TaskReport, Tasks
+from explearn.metrics.arrays import mean_of_known
+from explearn.metrics.base import Group, Measurement
+from explearn.metrics.mosaics import MOSAICS
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.caveats import has_no_marks
@@ -48,6 +52,9 @@ BOARDS: dict[str, tuple[Group, ...]] = {
 """The tables of a task: title and groups of metrics."""
 
 OPEN_BOARDS = tuple(BOARDS)[:2]
+
+TAUGHT = ("in_domain", "few_shot")
+"""Values of an option `protocol` under which a method learns from the task's own marks, which name planted words."""
 
 NOT_CHECKED: Mapping[str, Any] = {
     "random_model": {},
@@ -93,11 +100,10 @@ def task_section(
     if task.texts:
         first, *rest = task.texts
         methods = [method for method in run.ordered(first.attributions) if method not in run.chance]
-        blocks.append(Fold("An example text", [example_text(run, first, first.example.id, methods)]))
         best = [method for method in methods if method in named] or methods
-        if rest:
-            texts = [example_text(run, text, text.example.id, best) for text in rest]
-            blocks.append(Fold(f"{len(rest)} more example texts", texts, page_only=True))
+        texts = [example_text(run, first, first.example.id, methods)]
+        texts += [example_text(run, text, text.example.id, best) for text in rest]
+        blocks.append(Fold(several(len(texts), "example text"), texts, page_only=True))
     return blocks
 
 
@@ -192,6 +198,55 @@ def over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
         if all(method in of_task for of_task in by_task):
             joined[method] = np.concatenate([of_task[method] for of_task in by_task])
     return joined
+
+
+def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
+    """Return a table with a row for each method, and what its columns mean; nothing if nothing was measured.
+
+    Args:
+        run: facts about the run.
+        tasks: its results on each task, whose mosaics are put together.
+        planted: its results on each task of planted words, a column each.
+    """
+    columns = {MOSAICS: over_all_texts(tasks, MOSAICS.name)}
+    for task in planted:
+        column = replace(MOSAICS, name=task.task, heading=f"Planted: {task.task}")
+        columns[column] = {}
+        for method, values in task.by_text[CATALOGUE["f1_topk"].by_text].items():
+            if run.options.get(method, {}).get("protocol") not in TAUGHT:
+                columns[column][method] = values
+    figures: dict[str, dict[str, Number]] = {name: {} for name in run.methods}
+    standings: dict[str, Standing] = {}
+    for metric, by_method in columns.items():
+        means: dict[str, float | None] = {}
+        for method, values in by_method.items():
+            measurement = Measurement.of_mean(values)
+            low, high = measurement.interval(run.evaluate.confidence)
+            name = metric.name
+            figures[method] |= {name: measurement.figure, f"{name}_low": low, f"{name}_high": high}
+            if run.comparable(method, name):
+                means[method] = measurement.figure
+        tests = paired_tests(metric.name, means, by_method, significance=run.evaluate.significance)
+        standings[metric.name] = (tests.best, tests.tied)
+    board = leaderboard(run, "Known answers", figures, list(columns), standings)
+    if board is None:
+        return []
+    return [board, Paragraph(_known_meaning(tasks, planted), style="note")]
+
+
+def _known_meaning(tasks: Tasks, planted: Tasks) -> str:
+    chances = [figures.get("mosaics_chance") for task in tasks for figures in task.methods.values()]
+    sentences = [
+        f"Mosaics: {MOSAICS.summary} (equal scores: {figure(mean_of_known(chances))}; Arias-Duart et al. 2022)."
+    ]
+    for task in planted:
+        texts = max(int(figures.get("plausibility_texts") or 0) for figures in task.methods.values())
+        sentences.append(
+            f"Planted: {task.task}: share of the planted words that decide the label among the {task.k} highest "
+            f"scores, on the {texts} texts whose answer turned when the plant was changed. A dash: learned from these "
+            "words' marks."
+        )
+    return " ".join(sentences)
 
 
 def sanity_blocks(run: RunFacts, tasks: Tasks) -> list[Block]:

@@ -14,7 +14,7 @@ from explearn.methods.reasons.report import trust_sentence
 from explearn.methods.results import RunFacts, TaskReport, Tasks
 from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
-from explearn.metrics.significance import PairedTests, paired_tests
+from explearn.metrics.significance import paired_tests
 from explearn.show.blocks import Cell, Column, Table, bold, columns
 from explearn.text.custom import INLINE_ANNOTATOR
 
@@ -114,26 +114,23 @@ def means(run: RunFacts, metric: str, tasks: Tasks) -> dict[str, float]:
     Methods without it on one of these are left out. The metric `time` is the time to classify and explain, relative
     to classifying alone.
     """
-    by_task = [_values(task, metric) for task in tasks]
-    measured = list(filter(None, by_task))
+    measured = []
+    for task in tasks:
+        values = {}
+        for method, figures in task.methods.items():
+            value = figures.get(metric)
+            speed = figures.get("relative_throughput")
+            if metric == TIME.name and speed:
+                value = 1 / speed
+            if value is not None:
+                values[method] = value
+        if values:
+            measured.append(values)
     result = {}
     for method in run.methods:
         if measured and all(method in values for values in measured):
             result[method] = fmean(values[method] for values in measured)
     return result
-
-
-def _values(task: TaskReport, metric: str) -> dict[str, float]:
-    """Return each method's figure on a task; without methods that have none."""
-    values = {}
-    for method, figures in task.methods.items():
-        value = figures.get(metric)
-        speed = figures.get("relative_throughput")
-        if metric == TIME.name and speed:
-            value = 1 / speed
-        if value is not None:
-            values[method] = value
-    return values
 
 
 def better_than_random(run: RunFacts, tasks: Tasks, metric: str) -> dict[str, list[bool]]:
@@ -228,7 +225,14 @@ def find_leader(run: RunFacts, tasks: Tasks, metric: str, leave_out: Sequence[st
     tied = None
     undecided: list[str] = []
     chance_too = best in run.chance
-    tests = _tests_over_all_texts(run, tasks, found, values)
+    by_text: list[Mapping[str, ArrayLike]] = []
+    for task in tasks:
+        if any(figures.get(metric) is not None for figures in task.methods.values()):
+            by_text.append(task.by_text.get(found.by_text, {}))
+    tests = None
+    if all(values.keys() <= of_task.keys() for of_task in by_text):
+        joined = {method: np.concatenate([of_task[method] for of_task in by_text]) for method in values}
+        tests = paired_tests(metric, values, joined, found.larger_is_better, run.evaluate.significance)
     if tests is not None:
         level = run.evaluate.significance
         others = [method for method in values if method != best]
@@ -239,22 +243,6 @@ def find_leader(run: RunFacts, tasks: Tasks, metric: str, leave_out: Sequence[st
         tied = tuple(method for method in level_with if method not in run.chance)
         undecided = [method for method in unclear if method not in {*level_with, *run.chance}]
     return Leader(found, values, best, tied, tuple(undecided), chance_too)
-
-
-def _tests_over_all_texts(
-    run: RunFacts, tasks: Tasks, metric: Metric, values: Mapping[str, float]
-) -> PairedTests | None:
-    """Return paired tests of the methods over the texts of all tasks; None if not testable."""
-    by_text: list[Mapping[str, ArrayLike]] = []
-    for task in tasks:
-        if any(figures.get(metric.name) is not None for figures in task.methods.values()):
-            by_text.append(task.by_text.get(metric.by_text, {}))
-    joined = {}
-    for method in values:
-        if not all(method in of_task for of_task in by_text):
-            return None
-        joined[method] = np.concatenate([of_task[method] for of_task in by_text])
-    return paired_tests(metric.name, values, joined, metric.larger_is_better, run.evaluate.significance)
 
 
 def _margins(run: RunFacts) -> str:
@@ -284,31 +272,25 @@ def leader_table(run: RunFacts, tasks: Tasks) -> Table | None:
     rows: list[list[Cell | str]] = []
     for metric, question in QUESTIONS.items():
         leader = find_leader(run, tasks, metric)
-        if leader is not None:
-            ranked = metric not in unranked and not leader.chance_too
-            rows.append([question.format(unit=run.unit), *_leader_cells(run, leader, ranked)])
+        if leader is None:
+            continue
+        aside = _aside(run, leader.method)
+        method = f"{bold(leader.method) if leader.alone else leader.method}{aside}"
+        if metric in unranked or leader.chance_too:
+            # A figure in which random scores do as well should choose no method.
+            method = f"none (best figure: {leader.method}{aside})"
+        figure = f"{leader.metric.title} {leader.shown(leader.method)}"
+        if leader.chance:
+            figure += f" (random: {leader.chance})"
+        others = "not tested"
+        if leader.tied is not None:
+            others = str(len(leader.tied))
+        if leader.undecided:
+            others += f", {len(leader.undecided)} undecided"
+        rows.append([question.format(unit=run.unit), method, figure, others])
     if not rows:
         return None
     return Table(heads, rows, "The best methods")
-
-
-def _leader_cells(run: RunFacts, leader: Leader, ranked: bool) -> list[str]:
-    """Return the cells of `leader_table` on a leader, except for the question."""
-    method = f"{leader.method}{_aside(run, leader.method)}"
-    if leader.alone:
-        method = f"{bold(leader.method)}{_aside(run, leader.method)}"
-    figure = f"{leader.metric.title} {leader.shown(leader.method)}"
-    if leader.chance:
-        figure += f" (random: {leader.chance})"
-    others = "not tested"
-    if leader.tied is not None:
-        others = str(len(leader.tied))
-    if leader.undecided:
-        others += f", {len(leader.undecided)} undecided"
-    if not ranked:
-        # A figure in which random scores do as well should choose no method.
-        method = f"none (best figure: {leader.method}{_aside(run, leader.method)})"
-    return [method, figure, others]
 
 
 def _aside(run: RunFacts, method: str) -> str:
@@ -418,7 +400,9 @@ def _advice(
         return bold("only random scores were tried")
     if leader.chance_too:
         return bold("no method is clearly better than random scores")
-    on_marks = _trained_on_marks(run)
+    # Learned from marked words of the task that is explained.
+    trained = [method for method, info in run.methods.items() if info.trained]
+    on_marks = [method for method in trained if run.options.get(method, {}).get("protocol") in _ON_MARKS]
     parts = [_best_methods(run, leader, _FIGURES[leader.metric.name])]
     why = "best at" if leader.alone else "among the best at"
     for method in leader.methods[:MOST_NAMED]:
@@ -461,12 +445,3 @@ def _best_methods(run: RunFacts, leader: Leader, figure: str) -> str:
     if leader.tied is None:
         sentence += " (not tested)"
     return sentence
-
-
-def _trained_on_marks(run: RunFacts) -> list[str]:
-    """Return the methods that learned from marked words of the task that they explain."""
-    methods = []
-    for method, info in run.methods.items():
-        if info.trained and run.options.get(method, {}).get("protocol") in _ON_MARKS:
-            methods.append(method)
-    return methods

@@ -35,25 +35,18 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: 
     templates = resources.files("explearn.show").joinpath("templates")
     script = Markup(templates.joinpath("page.js").read_text(encoding="utf-8"))
     style = templates.joinpath("page.css").read_text(encoding="utf-8")
-    first, sections = _sections(blocks)
+    first: list[Block] = []
+    sections: dict[str, list[Block]] = {}
+    part = first
+    for block in blocks:
+        if isinstance(block, Heading) and block.level == 2:
+            # The name of its anchor; the same titles give the same names.
+            name = _anchor(block.text)
+            if not name or name in sections:
+                name = f"section-{len(sections)}"
+            part = sections[name] = []
+        part.append(block)
     headings = [block for block in walk(blocks) if isinstance(block, Heading)]
-    return environment.get_template("page.html.j2").render(
-        title=headings[0].text if headings else "",
-        first=first,
-        sections=sections,
-        pictures=pictures,
-        tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
-        methods=_methods(blocks),
-        filtered=filtered,
-        css=Markup(LOOK + style + css(".words")),
-        script=script,
-        # The page's Content-Security-Policy allows only the script with this hash.
-        script_hash=f"sha256-{_base64(hashlib.sha256(script.encode()).digest())}",
-    )
-
-
-def _methods(blocks: Sequence[Block]) -> list[str]:
-    """Return the methods that the tables, then the example texts, are about."""
     of_tables: list[str] = []
     of_texts: list[str] = []
     for block in walk(blocks):
@@ -61,7 +54,19 @@ def _methods(blocks: Sequence[Block]) -> list[str]:
             of_tables += block.methods
         if isinstance(block, ExampleText):
             of_texts += [row.method for row in block.rows if row.method]
-    return list(dict.fromkeys(of_tables + of_texts))
+    return environment.get_template("page.html.j2").render(
+        title=headings[0].text if headings else "",
+        first=first,
+        sections=sections,
+        pictures=pictures,
+        tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
+        methods=list(dict.fromkeys(of_tables + of_texts)),
+        filtered=filtered,
+        css=Markup(LOOK + style + css(".words")),
+        script=script,
+        # The page's Content-Security-Policy allows only the script with this hash.
+        script_hash=f"sha256-{_base64(hashlib.sha256(script.encode()).digest())}",
+    )
 
 
 def _base64(content: bytes) -> str:
@@ -101,21 +106,3 @@ def _saved(table: Table) -> list[tuple[str, str, str]]:
 
 def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def _sections(blocks: Sequence[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
-    """Return the blocks before the first section, and each section's blocks by the name of its anchor.
-
-    The same titles give the same names.
-    """
-    first: list[Block] = []
-    sections: dict[str, list[Block]] = {}
-    part = first
-    for block in blocks:
-        if isinstance(block, Heading) and block.level == 2:
-            name = _anchor(block.text)
-            if not name or name in sections:
-                name = f"section-{len(sections)}"
-            part = sections[name] = []
-        part.append(block)
-    return first, sections

@@ -109,7 +109,7 @@ def calibrate(
     # A model could copy an example from the prompt, so the whole seed set stays out, whatever llm.shots says.
     unseen = gold.keys() - {seed.example.id for seed in seeds}
     labels = {e.id: e.label for e in marks.examples if e.split != "test" and e.id in unseen}
-    chosen = subsample(labels, JUDGED_TEXTS, False, run_params.seed)
+    chosen = subsample(labels, JUDGED_TEXTS, run_params.seed)
     judged = [example for example in marks.examples if example.id in chosen]
     if not judged:
         raise DataError(

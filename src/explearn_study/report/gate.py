@@ -175,51 +175,35 @@ def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Figu
     tolerance = rule.tolerance
     if rule.relative and old is not None:
         tolerance *= abs(old)
-    return FigureChange(name, old, new, tolerance, _verdict(rule.direction, old, new, tolerance))
-
-
-def _verdict(direction: Direction, old: float | None, new: float | None, tolerance: float) -> Verdict:
-    if old == new:
-        return "same"
-    if old is None:
-        return "new"
-    if new is None:
-        return "gone"
-    gain = new - old if direction == "higher" else old - new
-    # Rounding errors do not count: in floating point, 0.8 - 0.7 is more than 0.1.
-    if abs(gain) <= tolerance + 1e-12 * max(1.0, abs(old)):
-        return "within noise"
-    return "better" if gain > 0 else "worse"
+    verdict: Verdict = "same"
+    if old is None and new is not None:
+        verdict = "new"
+    elif new is None and old is not None:
+        verdict = "gone"
+    elif old is not None and new is not None and old != new:
+        gain = new - old if rule.direction == "higher" else old - new
+        verdict = "better" if gain > 0 else "worse"
+        # Rounding errors do not count: in floating point, 0.8 - 0.7 is more than 0.1.
+        if abs(gain) <= tolerance + 1e-12 * max(1.0, abs(old)):
+            verdict = "within noise"
+    return FigureChange(name, old, new, tolerance, verdict)
 
 
 def change_table(changes: Sequence[FigureChange]) -> str:
-    """Return changes as a Markdown table."""
+    """Return changes as a Markdown table: figures with four decimals, names as they are, a dash for what is missing."""
     rows = []
     for change in changes:
-        row = [
-            printable(change.metric),
-            format_value(change.old),
-            format_value(change.new),
-            format_difference(change),
-            Markdown(f"±{change.tolerance:.4g}"),
-            Markdown(f"**{change.verdict}**"),
-        ]
-        rows.append(row)
+        row: list[str] = [printable(change.metric)]
+        difference = "–"
+        if isinstance(change.old, float) and isinstance(change.new, float):
+            difference = f"{change.new - change.old:+.4f}"
+        for value in (change.old, change.new):
+            if isinstance(value, str):
+                row.append(printable(value))
+            else:
+                row.append(Markdown("–" if value is None else f"{value:.4f}"))
+        rows.append([*row, *map(Markdown, (difference, f"±{change.tolerance:.4g}", f"**{change.verdict}**"))])
     return table(("Figure", "Before", "After", "Change", "Noise", "Verdict"), rows)
-
-
-def format_value(value: float | str | None) -> str:
-    """Return a figure with four decimals, names as they are; a dash for None."""
-    if isinstance(value, str):
-        return printable(value)
-    return Markdown("–" if value is None else f"{value:.4f}")
-
-
-def format_difference(change: FigureChange) -> Markdown:
-    """Return by how much a figure changed; a dash if it is missing before or after, and for names."""
-    if not isinstance(change.old, float) or not isinstance(change.new, float):
-        return Markdown("–")
-    return Markdown(f"{change.new - change.old:+.4f}")
 
 
 def summary(changes: Sequence[FigureChange]) -> str:

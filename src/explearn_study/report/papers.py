@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
 
 from pydantic import Field
 
 from explearn.core.documents import read_yaml
 from explearn.core.validation import Section
 from explearn.methods.results import Tasks
+from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn_study.params import Params
@@ -94,39 +94,22 @@ def _table(table: PaperTable, shared: Sequence[Tasks], machine: bool) -> Table:
         shared: for each data set, our tasks of it; a data set without any has no columns.
         machine: whether the figures depend on the machine.
     """
+    metric = CATALOGUE[table.metric]
     columns = [Column("Method", numeric=False, key=True)]
     rows: dict[str, list[Cell | str]] = {row: [row] for row in table.figures}
     for index, heading in enumerate(table.data.values() or ("all tasks",)):
         if not shared[index]:
             continue
+        ours: dict[str, float | None] = {}
+        for row in table.figures:
+            values = [task.methods.get(row, {}).get(table.metric) for task in shared[index]]
+            ours[row] = None if None in values else mean_of_known(values)
         theirs = {row: figures[index] for row, figures in table.figures.items()}
-        ours = {row: _mean(table, row, shared[index]) for row in table.figures}
-        for source, values in (("paper", theirs), ("ours", ours)):
+        for source, by_row in (("paper", theirs), ("ours", ours)):
             columns.append(Column(f"{heading}, {source}", machine=machine))
-            for row, cell in _cells(table.metric, values).items():
-                rows[row].append(cell)
+            choose = max if metric.larger_is_better else min
+            best = metric.shown(choose((value for value in by_row.values() if value is not None), default=None))
+            for row, value in by_row.items():
+                text = metric.shown(value)
+                rows[row].append(Cell(text, value, "best" if value is not None and text == best else ""))
     return Table(columns, list(rows.values()), f"{table.title} ({table.paper}, {table.source})")
-
-
-def _cells(name: str, values: Mapping[str, float | None]) -> dict[str, Cell]:
-    """Return the cells of a column, the best marked."""
-    metric = CATALOGUE[name]
-    defined = [value for value in values.values() if value is not None]
-    choose = max if metric.larger_is_better else min
-    best = metric.shown(choose(defined, default=None))
-    cells = {}
-    for row, value in values.items():
-        text = metric.shown(value)
-        cells[row] = Cell(text, value, "best" if value is not None and text == best else "")
-    return cells
-
-
-def _mean(table: PaperTable, method: str, tasks: Tasks) -> float | None:
-    """Return our figure for a row, averaged over the tasks; None if a task lacks it."""
-    values = []
-    for task in tasks:
-        value = task.methods.get(method, {}).get(table.metric)
-        if value is None:
-            return None
-        values.append(value)
-    return fmean(values)

@@ -22,10 +22,9 @@ from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import COST_FIGURES, Cost, read_run
 from explearn.report.examples import draw_examples
-from explearn.report.known import known_answers
-from explearn.report.manifest import CODE, part, write_manifest
+from explearn.report.manifest import CODE, part, versions, write_manifest
+from explearn.report.task_sections import known_answers
 from explearn.report.verdict import find_verdict
-from explearn.report.versions import versions
 from explearn.show.blocks import several
 from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params

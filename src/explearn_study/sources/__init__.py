@@ -70,7 +70,11 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     texts = _read(task, adapter, _open(task, source, adapter, data_dir), source, dropped)
     labels = _labels(task, adapter, texts)
     splits = _assign_splits(task, source, adapter, texts, seed)
-    drawn = _draw(task, source, texts, splits, seed)
+    drawn: set[str] = set()
+    for split in SPLITS:
+        by_id = {text.id: text.mapped.label for text in texts if splits[text.id] == split}
+        with located(f"source of task {task!r}, split {split!r}: "):
+            drawn |= subsample(by_id, source.max_examples.get(split), seed)
 
     examples: list[Example] = []
     rationales: list[Rationale] = []
@@ -184,24 +188,18 @@ def _read(
 
 
 def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
-    if adapter.labels is not None:
-        labels = list(adapter.labels)
-        _check_labels(task, labels)
-        return labels
-    labels = sorted({text.mapped.label for text in texts if text.split == "train"})
+    labels = list(adapter.labels or sorted({text.mapped.label for text in texts if text.split == "train"}))
     if len(labels) < 2:
         raise DataError(f"source of task {task!r}: got {len(labels)} label(s) in train; expected two or more")
-    _check_labels(task, labels)
+    problem = label_problem(labels)
+    if problem is not None:
+        raise DataError(f"source of task {task!r}: {problem}")
+    if adapter.labels is not None:
+        return labels
     for text in texts:
         if text.mapped.label not in labels:
             raise text.row.error("label", text.mapped.label, f"{one_of(text.mapped.label, labels)}, as train has")
     return labels
-
-
-def _check_labels(task: str, labels: list[str]) -> None:
-    problem = label_problem(labels)
-    if problem is not None:
-        raise DataError(f"source of task {task!r}: {problem}")
 
 
 def _assign_splits(
@@ -219,12 +217,3 @@ def _assign_splits(
         with located(f"source of task {task!r}: "):
             splits.update(carve(whole, missing, seed, source.carve_from))
     return splits
-
-
-def _draw(task: str, source: SourceParams, texts: list[_Text], splits: Mapping[str, Split], seed: int) -> set[str]:
-    drawn: set[str] = set()
-    for split in SPLITS:
-        labels = {text.id: text.mapped.label for text in texts if splits[text.id] == split}
-        with located(f"source of task {task!r}, split {split!r}: "):
-            drawn |= subsample(labels, source.max_examples.get(split), source.balance, seed)
-    return drawn

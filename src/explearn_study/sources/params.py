@@ -35,9 +35,7 @@ class SourceParams(Section):
     carve_from: Literal["train", "validation"] = "train"
     """Split from which missing splits are taken."""
     max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
-    """Most examples per split, drawn by seed with labels in proportion (or balanced, with `balance`)."""
-    balance: bool = False
-    """Balance the labels of every split by subsampling the larger ones."""
+    """Most examples per split, drawn by seed with labels in proportion."""
     labels: list[str] | None = None
     """custom: the labels in their order (default: those found, sorted)."""
     label_names: dict[str, str] = Field(default_factory=dict)

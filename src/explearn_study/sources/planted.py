@@ -8,7 +8,7 @@ plant and nothing else turned its answer (`obeyed`).
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -22,90 +22,56 @@ PHRASES = ("as the tide turned", "under a paper moon")
 SUFFIXES = ("-first", "-second")
 """Suffixes of the ids of planted copies, by the number of the class."""
 
-Plant = Callable[[Sequence[str], bool, Random], tuple[list[str], list[int]]]
-"""Plants words into a text for the first class or (True) the second: returns the words, and which decide."""
-
 
 def _insert(words: Sequence[str], position: int, planted: str) -> tuple[list[str], list[int]]:
     new = planted.split()
     return [*words[:position], *new, *words[position:]], list(range(position, position + len(new)))
 
 
-def _word(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
-    return _insert(words, rng.randint(0, len(words)), WORDS[second])
+PLANTS = ("word", "phrase", "order", "together", "place", "length", "punctuation")
+
+CONTRASTS = ("phrase", "order", "place")
+"""Plants of which texts with their own label get a part that decides nothing; see `_contrast`."""
 
 
-def _phrase(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
-    return _insert(words, rng.randint(0, len(words)), PHRASES[second])
-
-
-def _order(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
-    before, after = sorted(rng.sample(range(len(words) + 1), 2))
-    later, _ = _insert(words, after, WORDS[not second])
-    planted, _ = _insert(later, before, WORDS[second])
-    return planted, [before, after + 1]
-
-
-def _together(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
-    planted, both = _order(words, rng.random() < 0.5, rng)
-    if second:
-        return planted, both
-    planted.pop(rng.choice(both))
-    return planted, []
-
-
-def _place(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
-    return _insert(words, len(words) * second, WORDS[0])
-
-
-def _length(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
-    if not second:
-        return list(words[: (len(words) + 1) // 2]), []
-    again = rng.sample(words, len(words))
-    return [*words, *again], list(range(len(words), 2 * len(words)))
-
-
-def _punctuation(words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+def _plant(plant: str, words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+    """Plant words into a text for the first class or (True) the second: return the words, and which decide."""
+    count = len(words)
+    if plant == "word":  # which word
+        return _insert(words, rng.randint(0, count), WORDS[second])
+    if plant == "phrase":  # which phrase
+        return _insert(words, rng.randint(0, count), PHRASES[second])
+    if plant == "order":  # the order of two words
+        before, after = sorted(rng.sample(range(count + 1), 2))
+        later, _ = _insert(words, after, WORDS[not second])
+        return _insert(later, before, WORDS[second])[0], [before, after + 1]
+    if plant == "together":  # whether both words are there, which are marked, or one of them
+        planted, both = _plant("order", words, rng.random() < 0.5, rng)
+        if second:
+            return planted, both
+        planted.pop(rng.choice(both))
+        return planted, []
+    if plant == "place":  # a word at the start or the end
+        return _insert(words, count * second, WORDS[0])
+    if plant == "length":  # half of the words, or all of them twice
+        if second:
+            return [*words, *rng.sample(words, count)], list(range(count, 2 * count))
+        return list(words[: (count + 1) // 2]), []
+    # The last word's punctuation.
     last = words[-1].rstrip(string.punctuation) + "!?"[second]
-    return [*words[:-1], last], [len(words) - 1]
+    return [*words[:-1], last], [count - 1]
 
 
-PLANTS: Mapping[str, Plant] = {
-    "word": _word,
-    "phrase": _phrase,
-    "order": _order,
-    "together": _together,
-    "place": _place,
-    "length": _length,
-    "punctuation": _punctuation,
-}
-"""Plants by name. What decides: which word; which phrase; the order of two words; whether both words are there or one
-of them (only both are marked); a word at the start or the end; half of the words, or all of them twice; the last word's
-punctuation."""
-
-
-def _one_word(words: Sequence[str], rng: Random) -> list[str]:
-    return _together(words, False, rng)[0]
-
-
-def _scattered_phrase(words: Sequence[str], rng: Random) -> list[str]:
+def _contrast(plant: str, words: Sequence[str], rng: Random) -> list[str]:
+    """Return a phrase's words apart, one of two words, or the word neither first nor last, in a text."""
+    if plant == "order":
+        return _plant("together", words, False, rng)[0]
+    if plant == "place":
+        return _insert(words, rng.randint(1, max(1, len(words) - 1)), WORDS[0])[0]
     scattered = list(words)
     for word in rng.choice(PHRASES).split():
         scattered.insert(rng.randint(0, len(scattered)), word)
     return scattered
-
-
-def _inner_word(words: Sequence[str], rng: Random) -> list[str]:
-    return _insert(words, rng.randint(1, max(1, len(words) - 1)), WORDS[0])[0]
-
-
-CONTRASTS: Mapping[str, Callable[[Sequence[str], Random], list[str]]] = {
-    "phrase": _scattered_phrase,
-    "order": _one_word,
-    "place": _inner_word,
-}
-"""What texts with their own label get, so that no part of a plant decides: a phrase's words apart, one of two words, or
-the word neither first nor last."""
 
 
 def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
@@ -133,11 +99,11 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
         if example.split != "test":
             words: Sequence[str] = example.words
             if plant in CONTRASTS:
-                words = CONTRASTS[plant](words, Random(f"one:{draw}"))
+                words = _contrast(plant, words, Random(f"one:{draw}"))
             examples.append(replace(example, words=tuple(words), gaps=()))
             classes = [Random(f"class:{draw}").random() < 0.5]
         for second in classes:
-            words, marked = PLANTS[plant](example.words, second, Random(draw))
+            words, marked = _plant(plant, example.words, second, Random(draw))
             identifier = example.id + SUFFIXES[second]
             copy = replace(example, id=identifier, words=tuple(words), label=data.labels[second], gaps=())
             examples.append(copy)

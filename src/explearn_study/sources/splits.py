@@ -1,4 +1,4 @@
-"""Splitting, subsampling and balancing by seed, independent of the order of the rows.
+"""Splitting and subsampling by seed, independent of the order of the rows.
 
 Texts are ordered by the SHA-256 of "SEED:ID", and a sample takes the first texts of each label in that order. So a
 smaller sample is part of a larger one with the same seed.
@@ -93,34 +93,18 @@ def carve(
     return assigned
 
 
-def subsample(labels: Mapping[str, str], limit: int | None, balance: bool, seed: int) -> set[str]:
-    """Return the ids to keep of one split.
+def subsample(labels: Mapping[str, str], limit: int | None, seed: int) -> set[str]:
+    """Return the ids to keep of one split, labels in proportion.
 
     Args:
         labels: id -> label of every text of the split.
         limit: most texts to keep; None keeps all.
-        balance: keep the same number of each label (as many as the rarest label and the limit allow); otherwise labels
-            keep their proportions.
         seed: seed of the draw.
-
-    Raises:
-        ParamsError: a balanced draw would have to leave labels out.
     """
+    if limit is None:
+        return set(labels)
     groups = _by_label(labels, seed)
-    sizes = {label: len(ids) for label, ids in groups.items()}
-    if balance and sizes:
-        each = min(sizes.values())
-        if limit is not None:
-            if limit < len(sizes):
-                raise ParamsError(
-                    f"max_examples: got {limit}; expected at least {len(sizes)}, one a label, with balance"
-                )
-            each = min(each, limit // len(sizes))
-        shares = dict.fromkeys(sizes, each)
-    elif limit is not None:
-        shares = apportion(limit, sizes)
-    else:
-        shares = sizes
+    shares = apportion(limit, {label: len(ids) for label, ids in groups.items()})
     drawn: set[str] = set()
     for label, ids in groups.items():
         drawn.update(ids[: shares[label]])

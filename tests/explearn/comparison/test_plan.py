@@ -7,9 +7,16 @@ import pytest
 import yaml
 
 from explearn import DataError, ParamsError
-from explearn.comparison.candidates import choose_methods
 from explearn.comparison.explaining import time_left
-from explearn.comparison.plan import JUDGING_PASSES, Plan, parse_budget, read_plan, within_budget, write_plan
+from explearn.comparison.plan import (
+    JUDGING_PASSES,
+    Plan,
+    choose_methods,
+    parse_budget,
+    read_plan,
+    within_budget,
+    write_plan,
+)
 
 
 @pytest.mark.parametrize("roster", ["quick", "light", "complete"])

@@ -11,7 +11,7 @@ import pytest
 import tiny
 from saying import complaint
 
-from explearn.comparison.reading import ComparedTexts
+from explearn.comparison.explaining import ComparedTexts
 from explearn.comparison.texts import TextColumns, given_texts, read_texts
 from explearn_study.example_files import read_examples, write_examples
 

@@ -3,7 +3,7 @@
 import numpy as np
 from task_reports import metrics, run, task
 
-from explearn.report.known import known_answers
+from explearn.report.task_sections import known_answers
 
 METHODS = ("marker_in_domain", "rollout", "random", "ivra")
 SHARES = {

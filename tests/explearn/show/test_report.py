@@ -12,9 +12,9 @@ from task_reports import HOSTILE, check, comparison, metrics, run, shown, simila
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import INK, svg
+from explearn.report.manifest import versions
 from explearn.report.page import report_blocks
 from explearn.report.task_sections import against_each_other, sanity_blocks, task_section
-from explearn.report.versions import versions
 from explearn.show.blocks import Cell, Column, ExampleText, Fold, Heading, Paragraph, Table, bold, walk
 from explearn.show.tables import csv_of, latex_of
 from explearn_study.report.pages import render_markdown, select, write_report

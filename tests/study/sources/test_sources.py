@@ -53,7 +53,7 @@ class TestFiles:
         content = rows(60)
         write(tmp_path / "a/mine.jsonl", content)
         write(tmp_path / "b/mine.jsonl", content[::-1])
-        params = source(max_examples={"train": 20}, balance=True)
+        params = source(max_examples={"train": 20})
 
         def drawn(folder, seed):
             return {(e.id, e.split) for e in load_task("mine", params, tmp_path / folder, seed).examples}

@@ -81,26 +81,15 @@ class TestCarve:
 
 
 class TestSubsample:
-    def drawn(self, texts, limit, balance):
-        return Counter(texts[text] for text in subsample(texts, limit, balance, seed=7))
-
     def test_labels_keep_their_proportions(self):
-        assert self.drawn(labelled(a=60, b=40), 10, False) == {"a": 6, "b": 4}
-
-    def test_balance_evens_labels(self):
-        assert self.drawn(labelled(a=5, b=3), None, True) == {"a": 3, "b": 3}
-        assert self.drawn(labelled(a=5, b=3), 5, True) == {"a": 2, "b": 2}
-        assert self.drawn(labelled(a=5, b=3), 100, True) == {"a": 3, "b": 3}
+        texts = labelled(a=60, b=40)
+        assert Counter(texts[text] for text in subsample(texts, 10, seed=7)) == {"a": 6, "b": 4}
 
     def test_no_limit_keeps_all(self):
         texts = labelled(a=5, b=3)
-        assert subsample(texts, None, False, 7) == set(texts)
-        assert subsample(texts, 100, False, 7) == set(texts)
-
-    def test_balance_needs_one_text_a_label(self):
-        with pytest.raises(ParamsError, match="got 1; expected at least 2"):
-            subsample(labelled(a=5, b=3), 1, True, 7)
+        assert subsample(texts, None, 7) == set(texts)
+        assert subsample(texts, 100, 7) == set(texts)
 
     def test_a_smaller_draw_is_part_of_a_larger_one(self):
         texts = labelled(a=30, b=30)
-        assert subsample(texts, 10, False, 7) < subsample(texts, 20, False, 7) < set(texts)
+        assert subsample(texts, 10, 7) < subsample(texts, 20, 7) < set(texts)

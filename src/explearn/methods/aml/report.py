@@ -66,4 +66,4 @@ def refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block
         titles.append(f"{name} {'↑' if CATALOGUE[name].larger_is_better else '↓'}")
         rows.append([name, *(figure(values[metric]) for metric in judged)])
     caption = "Maps from the same steps, chosen by one metric (row) and evaluated by another (column)"
-    return Fold(sentence, [Table(columns(["Map chosen by"], titles), rows, caption)])
+    return Fold(sentence, [Table(columns(["Map chosen by"], titles), rows, caption)], page_only=True)

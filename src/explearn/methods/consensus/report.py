@@ -79,7 +79,7 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
 
     names = sorted(others, key=lambda name: (-abs(others[name].mean), name))
     table = Table(columns(["Feature"], ["Coefficient"]), [[name, others[name].cell] for name in names])
-    return [*blocks, Fold("Weights of neighbouring words, and of the word itself", [table])]
+    return [*blocks, Fold("Weights of neighbouring words, and of the word itself", [table], page_only=True)]
 
 
 def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeight]:

@@ -94,7 +94,7 @@ def questions_for(marks: TaskMarks, seed: int) -> list[Question]:
             and example.id not in marks.marked
             and (settings.labels is None or example.label in settings.labels)
         }
-        chosen |= subsample(unmarked, settings.max_texts, False, seed)
+        chosen |= subsample(unmarked, settings.max_texts, seed)
     return [Question(model, prompt, example) for example in marks.examples if example.id in chosen]
 
 
