@@ -24,8 +24,6 @@ BRACKETS = re.compile(rf"`(\w+)` \(((?:(?:{'|'.join(NAMES)}) {FIGURE}(?:, )?)+)\
 NOT_BEHIND = re.compile(rf"`(\w+)` is not clearly behind the best in ({'|'.join(NAMES)})")
 COUNTED = re.compile(r"of the (\d+) methods")
 
-Claim = tuple[str, str, float]
-
 
 def claims(readme):
     """Yield method, metric and figure."""

@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx_cases
@@ -18,11 +17,9 @@ import explearn
 from explearn import (
     Attribution,
     ExplearnError,
-    LearnedExplainer,
     MissingExtraError,
     ModelError,
     ParamsError,
-    TransformerPredictor,
     UnsupportedError,
 )
 from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
@@ -48,8 +45,6 @@ BATCHES = (
     [*tiny.PAIRS, ("slow", " ".join(tiny.CORPUS)), (" ".join(tiny.CORPUS), "slow")],
 )
 """Of one text, of several lengths, beyond the classifier's length and with words of no sub-token, and of pairs."""
-
-Made = tuple[Path, TransformerPredictor, LearnedExplainer]
 
 
 @pytest.fixture(scope="module")

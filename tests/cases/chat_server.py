@@ -1,7 +1,5 @@
 """A real HTTP server on loopback that speaks the chat-completions protocol, with the faults of real ones."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

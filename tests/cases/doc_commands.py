@@ -1,7 +1,5 @@
 """What the documentation's pages say in fences: commands of a shell, and Python."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import textwrap

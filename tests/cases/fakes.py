@@ -1,7 +1,5 @@
 """A classifier without weights, and texts in its encoding, for tests of the metrics."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ Every operation on tensors of two devices fails, as it does on GPUs, and autogra
 `lazy:1`, ...: torch runs the backward pass of this kind of device as it runs the CPU's.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """A prepared project of one task, and the command line in it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Sequence

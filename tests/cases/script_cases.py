@@ -1,7 +1,5 @@
 """Texts in scripts with and without spaces, and tiny classifiers that read them by three kinds of tokenizers."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A service of a tiny classifier: in the process, and behind a port."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """A learned explainer that holds some tensors, for tests of its folder."""
 
-from __future__ import annotations
-
 from explearn import About, BatchExplainer
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 

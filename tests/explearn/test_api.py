@@ -95,13 +95,6 @@ def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(folder, tmp_path, 
     assert "newest checkpoint is taken, checkpoint-100" in caplog.text
 
 
-def test_probabilities_of_plain_texts():
-    classifier = tiny.classifier()
-    np.testing.assert_array_equal(classifier.predict_proba([TEXT]), classifier.predict_proba(classifier.encode([TEXT])))
-    with pytest.raises(ParamsError, match="one string"):
-        classifier.predict_proba(TEXT)
-
-
 def test_whatever_holds_texts_is_read_alike():
     pd = pytest.importorskip("pandas")
     datasets = pytest.importorskip("datasets")
@@ -166,10 +159,6 @@ class TestTargets:
     @pytest.mark.parametrize("target", ["fair", 1])
     def test_of_one_text_and_one_class_there_is_one(self, target):
         assert explearn.explain(tiny.classifier("bert", 3), TEXT, "gae", target).target == "fair"
-
-    def test_one_for_each_text(self):
-        with pytest.raises(ParamsError, match="targets: fewer than texts"):
-            explearn.explain(tiny.classifier("bert", 3), [TEXT, TEXT], "gae", ["fair"])
 
 
 class TestMethods:

@@ -41,9 +41,6 @@ class TestMethods:
         assert "frozen=False, criteria=['comp'], norm=" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
-    def test_needs_no_heavy_package(self, run_python):
-        run_python("import sys, explearn.cli.app; assert not {'torch', 'fastapi', 'uvicorn'} & set(sys.modules)")
-
 
 def test_the_version_is_said_and_help_begins_with_what_a_newcomer_wants():
     assert run("--version").stdout == f"explearn {metadata.version('explearn')}\n"
@@ -126,11 +123,6 @@ class TestExplain:
         assert len(records(result)) == 1
 
         assert "max-tokens: got '\u00b2'" in complaint(explain(tiny_folder, "a", EXPLEARN_MAX_TOKENS="\u00b2"))
-
-    def test_help_names_the_variable_of_an_option(self):
-        shown = run("explain", "--help").stdout
-        for name in ("DEVICE", "PRECISION", "CLASSIFIER"):
-            assert f"EXPLEARN_{name}" in shown
 
 
 class TestBadInput:

@@ -1,7 +1,5 @@
 """Which stages a change makes stale, by dvc.yaml and the parameters; nothing runs."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys

@@ -63,14 +63,12 @@ class Project:
 
 @pytest.mark.slow
 def test_as_dvc_repro_would(tmp_path, repository):
-    alone = Project(tmp_path / "alone", repository)
     together = Project(tmp_path / "together", repository)
-    alone.run("dvc", "repro")
     output = together.repro().stdout
     assert "[join@blue] Running stage 'join@blue':" in output and "[end] 5 of 5 stages" in output
-    locks = [yaml.safe_load((project.root / "dvc.lock").read_text()) for project in (alone, together)]
-    assert locks[0] == locks[1] and len(locks[0]["stages"]) == 6
-    assert together.repro().stdout.splitlines() == ["Data and pipelines are up to date."]
+    assert len(yaml.safe_load((together.root / "dvc.lock").read_text())["stages"]) == 6
+    for run in (together.run("dvc", "repro"), together.repro()):
+        assert run.stdout.splitlines() == ["Data and pipelines are up to date."]
 
     # The stage code runs first, and alone says what else is stale. Then one stage fails: what runs beside it ends, what
     # needs it does not start, and the exit code says so.

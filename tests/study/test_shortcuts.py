@@ -1,7 +1,5 @@
 """A shortcut is planted, learned and found; without a plant there is none to find."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
@@ -24,7 +22,7 @@ def encoder(tmp_path_factory):
     return str(folder)
 
 
-def films(count: int) -> SourceDataset:
+def films(count):
     draw = Random(1)
     examples = []
     for number in range(count):
@@ -35,7 +33,7 @@ def films(count: int) -> SourceDataset:
     return SourceDataset(examples, [], ["bad", "good"], {}, frozenset())
 
 
-def measure(plant: str, encoder: str, folder):
+def measure(plant, encoder, folder):
     recipe = {"epochs": 8, "patience": 8, "learning_rate": 3e-3, "batch_size": 16}
     return measure_shortcut(films(120), plant, 1, folder, encoder, ComputeOptions(), **recipe)
 

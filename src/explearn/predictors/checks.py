@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explearn.core.errors import ModelError, first_line
+from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.examples import label_problem
 from explearn.predictors.architectures import reads_last, word_table
+from explearn.predictors.encoding import Encoding
 
 if TYPE_CHECKING:
     import transformers
@@ -47,6 +48,30 @@ def check_tokens(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, na
             f"{name}: its tokenizer has token ids up to {last}, the model knows {table.num_embeddings} tokens; "
             "expected its own"
         )
+
+
+def check_ends(config: Any, encodings: Sequence[Encoding], first: int = 1) -> None:
+    """Check that no text contains the token by which the head of an encoder-decoder finds its end (BART, T5).
+
+    The head reads the last such token, and transformers requires the same number of them in all texts of a batch.
+
+    Args:
+        config: the model's configuration.
+        encodings: the texts.
+        first: number of the first text, for error messages.
+
+    Raises:
+        DataError: a text contains the token.
+    """
+    if not getattr(config, "is_encoder_decoder", False):
+        return
+    end = config.eos_token_id
+    for number, encoding in enumerate(encodings, start=first):
+        if any(encoding.input_ids[position] == end for position in encoding.positions):
+            raise DataError(
+                f"text {number}: holds the token by which the head of a {config.model_type!r} model finds the end of a "
+                "text; expected texts without it"
+            )
 
 
 @torch.inference_mode()

@@ -25,7 +25,7 @@ from explearn.predictors.architectures import (
     shortest_input,
     switches_attention,
 )
-from explearn.predictors.checks import check_config, check_tokens, padding_shows, with_padding
+from explearn.predictors.checks import check_config, check_ends, check_tokens, padding_shows, with_padding
 from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
 from explearn.predictors.heads.completion import Completion
 from explearn.predictors.labelled import Problem
@@ -281,7 +281,9 @@ class TransformerPredictor(Predictor):
         """Do as `encode` for another limit than `max_length`; None: texts are not cut."""
         if self.completion is not None:
             return self.completion.encode(texts, limit, first)
-        return encode_texts(self.tokenizer, texts, limit, first)
+        encodings = encode_texts(self.tokenizer, texts, limit, first)
+        check_ends(self.model.config, encodings, first)
+        return encodings
 
     def encode_samples(self, *texts: str) -> list[Encoding]:
         """Encode short sample texts, for any kind of model."""

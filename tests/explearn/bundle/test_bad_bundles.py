@@ -2,9 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
@@ -113,9 +111,6 @@ def test_what_is_no_bundle(tmp_path, model, monkeypatch):
     complaint(lambda: explearn.load(tmp_path / "none"), "no such folder; expected a bundle")
     complaint(lambda: explearn.load(model), "holds no trained explainer")
     complaint(lambda: explearn.load("some/bundle"), "some/bundle: cannot be fetched as a bundle")
-
-
-Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
 
 
 @pytest.mark.parametrize(

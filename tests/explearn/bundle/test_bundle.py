@@ -120,14 +120,6 @@ def test_names_in_the_card_are_shown_not_read(tmp_path):
     assert "<script>" not in text and "**x**" not in text and "&lt;script&gt;" in text
 
 
-def test_a_task_in_the_card_is_shown_not_read(tmp_path):
-    metrics = tmp_path / "metrics.json"
-    metrics.write_text(json.dumps({"tasks": {"<img src=x onerror=alert(1)>": {"rollout": FIGURES}}}))
-    explearn.export(tmp_path / "b", method="rollout", metrics=metrics)
-    text = (tmp_path / "b/README.md").read_text()
-    assert "<img" not in text and text.count("&lt;img") >= 2
-
-
 def test_the_code_of_the_card_runs(model, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
     for more in (True, False):
@@ -137,22 +129,6 @@ def test_the_code_of_the_card_runs(model, tmp_path, monkeypatch, capsys):
         code = code.replace("PATH OR HUB NAME OF THIS BUNDLE", str(folder)).replace("FOLDER OR HUB NAME", str(model))
         exec(code, {})
         assert "A text to explain." in capsys.readouterr().out
-
-
-class TestExplain:
-    """`explearn explain` takes a bundle where it takes the folder of a trained explainer."""
-
-    def explained(self, *arguments):
-        result = run("explain", "--device", "cpu", "--json", *arguments)
-        assert result.exit_code == 0, result.stderr
-        return [json.loads(line) for line in result.stdout.splitlines()]
-
-    def test_by_its_own_method_and_classifier(self, model, tmp_path):
-        options = ("--method", "integrated_gradients", "-o", "steps=5", "--classifier", model)
-        assert run("export", *options, "--with-classifier", "--out", tmp_path / "b").stdout == f"{tmp_path / 'b'}\n"
-        (attribution,) = self.explained("--explainer", tmp_path / "b", TEXTS[0])
-        (expected,) = self.explained(*options, TEXTS[0])
-        assert attribution["scores"] == expected["scores"] and attribution["method"] == "integrated_gradients"
 
 
 def test_explain_without_a_classifier_says_how(tmp_path):

@@ -1,11 +1,7 @@
 """Somebody's own texts from files."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
@@ -16,7 +12,7 @@ from explearn.comparison.texts import TextColumns, given_texts, read_texts
 from explearn_study.example_files import read_examples, write_examples
 
 
-def test_a_txt_file_has_a_text_a_line(tmp_path: Path) -> None:
+def test_a_txt_file_has_a_text_a_line(tmp_path):
     (tmp_path / "lines.txt").write_text("A warm film.\n \nSlow and dull.\n", encoding="utf-8")
     texts = read_texts(tmp_path / "lines.txt", TextColumns())
     assert [example.text for example in texts.examples] == ["A warm film.", "Slow and dull."]
@@ -25,7 +21,7 @@ def test_a_txt_file_has_a_text_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "columns", [TextColumns(label="stars"), TextColumns(pair="stars"), TextColumns(rationales="mask:stars")]
 )
-def test_a_txt_file_has_no_other_column(tmp_path: Path, columns: TextColumns) -> None:
+def test_a_txt_file_has_no_other_column(tmp_path, columns):
     (tmp_path / "lines.txt").write_text("A warm film.\n", encoding="utf-8")
     complaint(lambda: read_texts(tmp_path / "lines.txt", columns), "lines.txt, row 1, field 'stars': missing")
 
@@ -45,29 +41,27 @@ def test_marks_are_by_people_only_if_the_user_says_so(marks_by, annotator, kind)
     assert (marks.annotator, marks.kind) == (annotator, kind)
 
 
-def test_a_table_written_by_pandas_with_its_index(tmp_path: Path) -> None:
+def test_a_table_written_by_pandas_with_its_index(tmp_path):
     (tmp_path / "t.csv").write_text(",text,stars\n0,A warm film.,good\n1,Slow and dull.,bad\n", encoding="utf-8")
     texts = read_texts(tmp_path / "t.csv", TextColumns(label="stars"))
     assert [(one.text, one.label) for one in texts.examples] == [("A warm film.", "good"), ("Slow and dull.", "bad")]
 
 
-def test_a_cell_may_be_as_long_as_a_text_may_be(tmp_path: Path) -> None:
+def test_a_cell_may_be_as_long_as_a_text_may_be(tmp_path):
     (tmp_path / "t.csv").write_text(f"text\n{'word ' * 40_000}\n", encoding="utf-8")
     (example,) = read_texts(tmp_path / "t.csv", TextColumns()).examples
     assert len(example.words) == 40_000
 
 
-def test_labels_by_number_are_those_of_the_classifier() -> None:
+def test_labels_by_number_are_those_of_the_classifier():
     texts = given_texts(["A warm film.", "Slow and dull."], [1, 0]).of_classes("model", ["bad", "good"])
     assert [example.label for example in texts.examples] == ["good", "bad"] and texts.labels == ["bad", "good"]
     complaint(lambda: given_texts(["A film."], [2]).of_classes("model", ["bad", "good"]), "the texts' labels are 2")
     complaint(lambda: given_texts(["A film."], ["1"]).of_classes("model", ["bad", "good"]), "the texts' labels are 1")
 
 
-def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def labels(*numbers: int) -> list[str]:
+def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(tmp_path, caplog):
+    def labels(*numbers):
         lines = [f"A film.,{number}" for number in numbers]
         (tmp_path / "t.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
         texts = read_texts(tmp_path / "t.csv", TextColumns(label="label")).of_classes("model", ["bad", "fair", "good"])
@@ -80,7 +74,7 @@ def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(
         complaint(lambda: labels(*numbers), "expected every label among the classes")  # noqa: B023
 
 
-def test_the_class_names_that_a_data_set_declares() -> None:
+def test_the_class_names_that_a_data_set_declares():
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"]))
     rows = datasets.Dataset.from_dict({"text": ["A warm film.", "Slow and dull."], "label": [1, 0]}, features=features)
@@ -90,7 +84,7 @@ def test_the_class_names_that_a_data_set_declares() -> None:
 SPACED = "  def  f(x):\n\treturn x \n"
 
 
-def test_the_white_space_of_a_text_is_kept(tmp_path: Path) -> None:
+def test_the_white_space_of_a_text_is_kept(tmp_path):
     (tmp_path / "t.jsonl").write_text(json.dumps({"text": SPACED, "pair": "a\tb"}), encoding="utf-8")
     (listed,) = given_texts([SPACED]).examples
     (pair,) = given_texts([("a b", SPACED)]).examples
@@ -102,7 +96,7 @@ def test_the_white_space_of_a_text_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ("word", "token", "sentence", re.compile(r"\w+")))
-def test_a_classifier_compares_the_text_that_it_is_given(unit: Any) -> None:
+def test_a_classifier_compares_the_text_that_it_is_given(unit):
     classifier = tiny.classifier("roberta")
     texts = ComparedTexts(classifier, given_texts([SPACED]), 1, 0, unit)
     (encoding,) = texts.encodings.values()

@@ -100,13 +100,6 @@ class TestReferences:
             for row in actual[3:]:
                 assert sorted(row[encoding.positions].tolist()) == sorted(embeddings[0, encoding.positions].tolist())
 
-    def test_one_is_deep_lift_with_the_mask(self):
-        of = double_classifier("bert")
-        alone = explained("deep_shap", of, TEXTS, references=1)
-        for (_, a, _), (_, b, _) in zip(alone, explained("deep_lift", of, TEXTS, baseline="mask"), strict=True):
-            np.testing.assert_allclose(a.token_scores, b.token_scores, atol=1e-6)
-            assert a.completeness_error == pytest.approx(b.completeness_error)
-
 
 @pytest.mark.parametrize("name", ["deep_lift", "deep_shap"])
 class TestRefusals:

@@ -5,7 +5,7 @@ import pytest
 import tiny
 import torch
 from captum.attr import GradientShap, InputXGradient, IntegratedGradients, Saliency
-from gradient_cases import BASELINES, CASES, FEW, METHODS, TEXTS, close, double_classifier, embedded, empty, explained
+from gradient_cases import BASELINES, CASES, FEW, TEXTS, close, double_classifier, embedded, empty, explained
 from scipy.stats import spearmanr
 
 from explearn.lens.hooks import Hooks
@@ -94,25 +94,6 @@ class TestCompleteness:
         options = {"output": output, "baseline": baseline}
         assert all(a.completeness_error < 1e-6 for _, a, _ in explained(name, of, FEW, steps=60, **options))
         assert any(a.completeness_error > 1e-3 for _, a, _ in explained(name, of, FEW, steps=1, **options))
-
-    def test_the_mean_of_many_samples_is_the_integral(self):
-        of = double_classifier("bert")
-        few = [explained("gradient_shap", of, FEW[:1], samples=2, seed=s)[0][1].completeness_error for s in range(10)]
-        ((_, many, _),) = explained("gradient_shap", of, FEW[:1], samples=4000)
-        ((_, exact, _),) = explained("integrated_gradients", of, FEW[:1])
-        assert np.abs(many.token_scores - exact.token_scores).max() < 0.1 * np.abs(exact.token_scores).max()
-        assert many.completeness_error < np.mean(few) / 3
-
-
-@pytest.mark.parametrize("name", METHODS)
-class TestEveryMethod:
-    def test_the_probabilities_of_two_classes_pull_against_each_other(self, name):
-        """p_0 + p_1 = 1, so their gradients are opposite."""
-        of = double_classifier("bert", 2)
-        texts = tiny.TEXTS
-        first, second = (explained(name, of, [*texts], [k] * 5, output="probability") for k in (0, 1))
-        for (_, a, _), (_, b, _) in zip(first, second, strict=True):
-            np.testing.assert_allclose(a.scores, -b.scores if a.signed else b.scores, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert"])

@@ -1,8 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
@@ -16,13 +11,13 @@ LONGEST = tiny.TEXTS[3]
 
 
 def direct(
-    text: str,
-    classifier_fn: Callable[[Sequence[str]], np.ndarray],
-    target: int,
-    samples: int,
-    seed: int,
-    **options: Any,
-) -> np.ndarray:
+    text,
+    classifier_fn,
+    target,
+    samples,
+    seed,
+    **options,
+):
     """Weights of the words, by the library on the text itself, with its own choice of features."""
     explainer = LimeTextExplainer(split_expression=r"\s+", bow=False, mask_string="", random_state=seed, **options)
     words = len(text.split())
@@ -36,11 +31,11 @@ def direct(
 
 
 @pytest.mark.parametrize(("text", "target"), list(zip(tiny.TEXTS, (0, 1, 2, 0, 1), strict=True)))
-def test_is_what_the_library_gives_for_strings(text: str, target: int) -> None:
+def test_is_what_the_library_gives_for_strings(text, target):
     """BERT's tokenizer splits a word alike wherever it stands, so strings without words are sub-tokens without them."""
     of = tiny.classifier("bert", 3)
 
-    def probabilities(strings: Sequence[str]) -> np.ndarray:
+    def probabilities(strings):
         encoded = of.tokenizer(list(strings), padding=True, return_tensors="pt")
         return of.model(**encoded).logits.softmax(-1).double().numpy()
 
@@ -50,13 +45,11 @@ def test_is_what_the_library_gives_for_strings(text: str, target: int) -> None:
     assert np.abs(expected).max() > 1e-5
 
 
-def by_words(
-    of: explearn.TransformerPredictor, text: str, removal: str, value: Callable[..., np.ndarray]
-) -> Callable[..., Any]:
+def by_words(of, text, removal, value):
     """A classifier_fn that finds the words left in each string, all different, and removes the others' sub-tokens."""
     (encoding,) = of.encode([text])
 
-    def classifier_fn(strings: Sequence[str]) -> np.ndarray:
+    def classifier_fn(strings):
         encodings = []
         for string in strings:
             gone = [i for i, word in enumerate(encoding.words) if word not in string.split()]
@@ -69,9 +62,7 @@ def by_words(
 @pytest.mark.parametrize("removal", ["delete", "mask"])
 @pytest.mark.parametrize(("output", "value"), [("probability", np.array), ("log_probability", np.log)])
 @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-def test_is_what_the_library_gives_for_every_tokenizer(
-    kind: str, output: str, value: Callable[..., np.ndarray], removal: str
-) -> None:
+def test_is_what_the_library_gives_for_every_tokenizer(kind, output, value, removal):
     of = tiny.classifier(kind, 3)
     method = explearn.get_explainer("lime", samples=80, seed=1, output=output, removal=removal, kernel_width=10)
     (attribution,) = method.explain(of, [LONGEST])
@@ -82,21 +73,21 @@ def test_is_what_the_library_gives_for_every_tokenizer(
     np.testing.assert_allclose(attribution.scores[:words], expected, atol=1e-5)
 
 
-def test_equal_copies_are_evaluated_once() -> None:
+def test_equal_copies_are_evaluated_once():
     of = tiny.classifier("bert")
     with count_passes(of.model) as passes:
         explearn.get_explainer("lime", samples=500).explain(of, ["the lazy fox"])
     assert passes.forward == 8
 
 
-def test_a_pair_s_words_are_left_out_of_both_segments() -> None:
+def test_a_pair_s_words_are_left_out_of_both_segments():
     """With one word for each segment, all four sets of words occur, and the regression is weighted by them."""
     of = tiny.classifier("bert")
     pair = ("slow", "refund")
     (attribution,) = explearn.get_explainer("lime", samples=60, seed=2).explain(of, [pair])
     (encoding,) = of.encode([pair])
 
-    def classifier_fn(strings: Sequence[str]) -> np.ndarray:
+    def classifier_fn(strings):
         return of.predict_proba(
             [encoding.delete([i for i, word in enumerate(pair) if word not in s.split()]) for s in strings]
         )

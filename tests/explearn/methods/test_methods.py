@@ -9,7 +9,7 @@ import tiny
 import torch
 
 import explearn
-from explearn import Example, ExplearnError, ParamsError, UnknownNameError
+from explearn import Example, ExplearnError, ParamsError
 from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 from explearn.text.alignment import aggregate
@@ -27,11 +27,6 @@ def test_what_is_asked_of_every_method(name):
 
 def explain(name, of, texts, targets=None):
     return tiny.quick(name).explain(of, texts, targets)
-
-
-def test_a_target_that_is_no_class_brings_near_names():
-    with pytest.raises(UnknownNameError, match=r"unknown label 'fare'; did you mean fair\?"):
-        explain("rollout", tiny.classifier("bert", 3), ["lazy dog"], ["fare"])
 
 
 class TestWhatTheBaseClassDoesForAll:
@@ -76,25 +71,6 @@ class TestWhatTheBaseClassDoesForAll:
         single = Example("single", ("lazy", "dog"), "no", "test", "t")
         actual = [(a.example_id, a.words) for a in explain("rollout", tiny.classifier(), [pair, single])]
         assert actual == [("pair", pair.all_words), ("single", single.words)]
-
-    @pytest.mark.parametrize("name", ["rollout", "occlusion", "shap"])
-    def test_sub_tokens_and_the_matches_of_a_pattern_are_scored_as_words_are(self, name):
-        method = tiny.quick(name)
-        text = "The quick fox, which was lazy, slept"
-        (tokens,) = method.explain(tiny.classifier(), [text], unit="token")
-        assert np.array_equal(tokens.scores, tokens.token_scores)
-        (spans,) = method.explain(tiny.classifier(), [text], unit=re.compile(r"[^,]+,?"))
-        assert spans.words == ("The quick fox,", " which was lazy,", " slept") and np.isfinite(spans.scores).all()
-
-    def test_phrases_are_made_of_words(self):
-        method = explearn.get_explainer("occlusion")
-        text = "The quick fox, which was lazy, slept"
-        (word,) = method.explain(tiny.classifier(), [text])
-        (phrase,) = method.explain(tiny.classifier(), [text], unit="phrase")
-        assert " ".join(phrase.words) == text
-        by_word = dict(zip(word.spans, word.scores, strict=True))
-        for span, score in zip(phrase.spans, phrase.scores, strict=True):
-            assert score == pytest.approx(by_word.get(span, score))
 
 
 class TestTheCheckItself:

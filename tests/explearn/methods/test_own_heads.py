@@ -24,13 +24,13 @@ ANY_HEAD = ("attn_lrp", "attcat", "input_x_gradient", "occlusion")
 class MeanPooled(BertPreTrainedModel):
     """BERT with one linear map on the mean of all tokens."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config):
         super().__init__(config)
         self.bert = BertModel(config)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, token_type_ids: Any = None, **_: Any) -> Any:
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, **_):
         states = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)[0]
         real = attention_mask[..., None].to(states.dtype)
         return type("Output", (), {"logits": self.classifier((states * real).sum(1) / real.sum(1))})
@@ -39,25 +39,25 @@ class MeanPooled(BertPreTrainedModel):
 class NoPooling(BertPooler):
     """The first token's state as it is."""
 
-    def forward(self, hidden_states: Any) -> Any:
+    def forward(self, hidden_states):
         return hidden_states[:, 0]
 
 
-def of(model: Any) -> TransformerPredictor:
+def of(model):
     return TransformerPredictor(model.eval(), tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "own")
 
 
-def changed(change: Any) -> TransformerPredictor:
+def changed(change):
     model: Any = tiny.model("bert", 3)
     change(model)
     return of(model)
 
 
-def scores(classifier: TransformerPredictor, name: str) -> Any:
+def scores(classifier, name):
     return np.concatenate([a.scores for a in explearn.get_explainer(name).explain(classifier, tiny.TEXTS[:2], [1, 2])])
 
 
-def test_a_head_that_reads_the_mean() -> None:
+def test_a_head_that_reads_the_mean():
     config = tiny.model("bert", 3).config
     classifier = of(MeanPooled(config))
     for name in (*STARTS_AT_CLS, *TAKES_APART):
@@ -69,21 +69,21 @@ def test_a_head_that_reads_the_mean() -> None:
         complaint(lambda learned=learned: learned.fit(classifier, labelled, marks), "own has a head of its own")
 
 
-def without_pooling(model: Any) -> None:
+def without_pooling(model):
     model.bert.pooler = NoPooling(model.config)
 
 
-def without_dense(model: Any) -> None:
+def without_dense(model):
     model.bert.pooler.dense = nn.Identity()
 
 
-def with_two_layers(model: Any) -> None:
+def with_two_layers(model):
     width = model.config.hidden_size
     model.classifier = nn.Sequential(nn.Linear(width, 8), nn.Tanh(), nn.Linear(8, 3))
 
 
 @pytest.mark.parametrize("change", [without_pooling, without_dense, with_two_layers])
-def test_a_head_on_the_first_token_is_another_for_methods_that_take_it_apart(change: Any) -> None:
+def test_a_head_on_the_first_token_is_another_for_methods_that_take_it_apart(change):
     classifier = changed(change)
     for name in STARTS_AT_CLS:
         assert np.isfinite(scores(classifier, name)).all()
@@ -91,8 +91,8 @@ def test_a_head_on_the_first_token_is_another_for_methods_that_take_it_apart(cha
         complaint(lambda name=name: scores(classifier, name), name)
 
 
-def test_a_head_without_biases() -> None:
-    def change(model: Any) -> None:
+def test_a_head_without_biases():
+    def change(model):
         model.bert.pooler.dense = nn.Linear(tiny.HIDDEN, tiny.HIDDEN, bias=False)
         model.classifier = nn.Linear(tiny.HIDDEN, 3, bias=False)
 
@@ -104,6 +104,6 @@ def test_a_head_without_biases() -> None:
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float64))
-def test_other_precisions_of_the_head_that_is_listed(dtype: torch.dtype) -> None:
+def test_other_precisions_of_the_head_that_is_listed(dtype):
     classifier = changed(lambda model: model.to(dtype))
     assert all(np.isfinite(scores(classifier, name)).all() for name in ("gae", "cam"))

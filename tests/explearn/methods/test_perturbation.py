@@ -1,10 +1,7 @@
 """The machinery of the perturbation methods, and occlusion."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,20 +9,20 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.lens.passes import count_passes
 from explearn.methods.perturbation.method import PerturbedText
 from explearn.predictors.cached import CachedPredictions
 
-TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
+TEXTS = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
 
 
-def perturbed(of: explearn.TransformerPredictor, text: Any) -> PerturbedText:
+def perturbed(of, text):
     (encoding,) = of.encode([text])
     return PerturbedText(encoding, of.mask_token_id)
 
 
-def some_sets(text: PerturbedText, count: int, seed: int = 0) -> np.ndarray:
+def some_sets(text, count, seed=0):
     """Random sets of words, all of them and none."""
     sets = np.random.default_rng(seed).random((count, len(text))) < 0.5
     sets[0], sets[-1] = True, False
@@ -35,7 +32,7 @@ def some_sets(text: PerturbedText, count: int, seed: int = 0) -> np.ndarray:
 class TestPredictor:
     @pytest.mark.parametrize("budget", [1, 40, 4096])
     @pytest.mark.parametrize("kind", ["bert", "albert", "deberta-v2", "modernbert", "longformer", "gpt2", "llama"])
-    def test_logits_are_those_of_one_text_at_a_time(self, kind: str, budget: int) -> None:
+    def test_logits_are_those_of_one_text_at_a_time(self, kind, budget):
         of = tiny.make_classifier(kind, 3, max_tokens=budget)
         requests = []
         expected = []
@@ -49,7 +46,7 @@ class TestPredictor:
             logits = [of.logits(of.batch([encoding]))[0].numpy() for encoding in expected]
         np.testing.assert_allclose(CachedPredictions(of, of.predict_logits)(requests), logits, atol=2e-5)
 
-    def test_each_distinct_input_is_evaluated_once(self) -> None:
+    def test_each_distinct_input_is_evaluated_once(self):
         of = tiny.classifier("bert")
         one, other = perturbed(of, "the lazy fox"), perturbed(of, "the lazy dog")
         predict = CachedPredictions(of, of.predict_logits)
@@ -65,11 +62,11 @@ class TestPredictor:
         assert (b == c).all()
         assert (a[:4] == b[:4]).all()
 
-    def test_batches_stay_within_the_budget_and_build_no_graph(self) -> None:
+    def test_batches_stay_within_the_budget_and_build_no_graph(self):
         of = tiny.make_classifier("bert", max_tokens=40)
         sizes = []
 
-        def on_forward(_module: Any, _args: Any, inputs: dict[str, torch.Tensor]) -> None:
+        def on_forward(_module, _args, inputs):
             sizes.append(inputs["input_ids"].numel())
             assert torch.is_inference_mode_enabled()
 
@@ -82,12 +79,6 @@ class TestPredictor:
         assert max(sizes) <= 40
         assert len(sizes) < 30
 
-    def test_logits_that_are_not_finite_are_refused(self) -> None:
-        of = tiny.make_classifier("bert")
-        of.model.classifier.bias.data[0] = float("inf")
-        with pytest.raises(ModelError, match="gave a logit that is not finite"):
-            CachedPredictions(of, of.predict_logits)(of.encode(["lazy dog"]))
-
 
 OUTPUTS = {"probability": np.array, "log_probability": np.log}
 
@@ -96,7 +87,7 @@ class TestOcclusion:
     @pytest.mark.parametrize("removal", ["mask", "delete"])
     @pytest.mark.parametrize("output", OUTPUTS)
     @pytest.mark.parametrize("kind", ["bert", "albert"])
-    def test_is_the_drop_without_the_word(self, kind: str, output: str, removal: str) -> None:
+    def test_is_the_drop_without_the_word(self, kind, output, removal):
         of = tiny.classifier(kind, 3)
         value = OUTPUTS[output]
         attributions = explearn.get_explainer("occlusion", output=output, removal=removal).explain(
@@ -110,7 +101,7 @@ class TestOcclusion:
             whole, *parts = value(of.predict_proba([encoding, *without])[:, 1])
             np.testing.assert_allclose(attribution.scores[words], whole - np.array(parts), atol=1e-5)
 
-    def test_takes_one_pass_a_word_and_one_more(self) -> None:
+    def test_takes_one_pass_a_word_and_one_more(self):
         of = tiny.classifier("bert")
         with count_passes(of.model) as passes:
             explearn.get_explainer("occlusion").explain(of, ["the lazy dog sleeps"] * 3)
@@ -122,7 +113,7 @@ class TestOcclusion:
     [("occlusion", {}), ("lime", {"samples": 20}), ("kernel_shap", {}), ("shap", {"max_evals": 20}), ("solvex", {})],
 )
 class TestAll:
-    def test_a_tokenizer_with_nothing_to_mask_with(self, name: str, options: dict[str, Any]) -> None:
+    def test_a_tokenizer_with_nothing_to_mask_with(self, name, options):
         tokenizer = copy.deepcopy(tiny.tokenizer("bert"))
         tokenizer.mask_token = tokenizer.unk_token = None
         of = explearn.TransformerPredictor(tiny.model("bert"), tokenizer, name="maskless")
@@ -141,7 +132,7 @@ class TestAll:
 class TestNothingLeft:
     """A text without special tokens, all of whose words are deleted, is read as one padding token."""
 
-    def test_alone_and_beside_others(self, kind: str) -> None:
+    def test_alone_and_beside_others(self, kind):
         classifier = tiny.classifier(kind)
         (encoding,) = classifier.encode(["the quick fox"])
         nothing = encoding.delete(range(3))
@@ -152,7 +143,7 @@ class TestNothingLeft:
         np.testing.assert_allclose(beside[0], alone[0], atol=1e-6)
 
     @pytest.mark.parametrize("name", ["occlusion", "kernel_shap", "lime", "shap", "solvex"])
-    def test_a_text_of_one_word(self, kind: str, name: str) -> None:
+    def test_a_text_of_one_word(self, kind, name):
         classifier = tiny.classifier(kind)
         (attribution,) = explearn.get_explainer(name).explain(classifier, ["fox"])
         assert attribution.scores.shape == (1,) and np.isfinite(attribution.scores).all()

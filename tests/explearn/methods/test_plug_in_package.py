@@ -4,11 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
-
-Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")

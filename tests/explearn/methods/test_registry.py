@@ -1,7 +1,5 @@
 """Methods by name: Explearn's own, registered ones, those of packages, and variants."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest
@@ -75,9 +73,6 @@ class TestOwnMethods:
             make_explainer(explearn.get_info("rollout"), {}, "folder")
         with pytest.raises(ParamsError, match="options: got hidden; the trained explainer"):
             make_explainer(explearn.get_info("marker"), {"hidden": 3}, "folder")
-
-    def test_names_and_help_need_no_torch(self, run_python):
-        run_python("import sys, explearn; explearn.list_explainers(); assert 'torch' not in sys.modules")
 
 
 class TestRegister:

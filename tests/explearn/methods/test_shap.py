@@ -1,12 +1,8 @@
 """shap (the library's text masker) and kernel_shap."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +17,10 @@ from explearn.methods.perturbation.shap import segment_trees, segments, token_ma
 LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"
 
 
-def direct(of: explearn.TransformerPredictor, text: str, value: Any, seed: int, **options: Any) -> Any:
+def direct(of, text, value, seed, **options):
     """The library by itself; the masker is made of the classifier's tokenizer."""
 
-    def function(strings: Sequence[Any]) -> Any:
+    def function(strings):
         return value(of.predict_proba(of.encode([str(string) for string in strings])))
 
     explainer = shap.Explainer(function, shap.maskers.Text(of.tokenizer), algorithm="partition", seed=seed)
@@ -34,7 +30,7 @@ def direct(of: explearn.TransformerPredictor, text: str, value: Any, seed: int, 
 
 @pytest.mark.parametrize(("output", "value"), [("probability", np.array), ("log_probability", np.log)])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_sub_tokens_have_what_the_library_gives(kind: str, output: str, value: Callable[..., np.ndarray]) -> None:
+def test_sub_tokens_have_what_the_library_gives(kind, output, value):
     """With a budget that opens the whole hierarchy of the shorter texts alone."""
     of = tiny.classifier(kind, 3)
     texts = [*tiny.TEXTS[1:], LONG]
@@ -46,7 +42,7 @@ def test_sub_tokens_have_what_the_library_gives(kind: str, output: str, value: C
         assert actual.completeness_error is not None and actual.completeness_error < 1e-5
 
 
-def shapley(worth: dict[frozenset[int], float], players: int) -> np.ndarray:
+def shapley(worth, players):
     """By the definition: mean gain of a player over all sets of the others, each size counting alike."""
     values = np.zeros(players)
     for player in range(players):
@@ -58,9 +54,7 @@ def shapley(worth: dict[frozenset[int], float], players: int) -> np.ndarray:
     return values
 
 
-def worths(
-    of: explearn.TransformerPredictor, text: Any, target: int, removal: str = "mask"
-) -> dict[frozenset[int], float]:
+def worths(of, text, target, removal="mask"):
     """Probability with each set of words present."""
     (encoding,) = of.encode([text])
     words = range(len(encoding.words))
@@ -73,7 +67,7 @@ def worths(
 class TestWords:
     @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
     @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "refund")])
-    def test_of_one_or_two_are_shapley_values(self, text: Any, kind: str) -> None:
+    def test_of_one_or_two_are_shapley_values(self, text, kind):
         of = tiny.classifier(kind, 3)
         (attribution,) = explearn.get_explainer("shap", level="word").explain(of, [text], [2])
         expected = shapley(worths(of, text, 2), len(attribution.words))
@@ -81,13 +75,13 @@ class TestWords:
         assert attribution.completeness_error == pytest.approx(0, abs=1e-6)
 
     @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-    def test_of_a_pair_are_owen_values_of_its_segments(self, kind: str) -> None:
+    def test_of_a_pair_are_owen_values_of_its_segments(self, kind):
         """Segments are players first; a word's gain counts with the other segment whole or absent, never in part."""
         of = tiny.classifier(kind)
         worth = worths(of, ("slow", "no refund"), 1)
         (attribution,) = explearn.get_explainer("shap").explain(of, [("slow", "no refund")], [1])
 
-        def gain(player: set[int], *others: set[int]) -> float:
+        def gain(player, *others):
             return worth[frozenset(player.union(*others))] - worth[frozenset().union(*others)]
 
         slow = (gain({0}) + gain({0}, {1, 2})) / 2
@@ -95,7 +89,7 @@ class TestWords:
         refund = (gain({2}) + gain({2}, {1}) + gain({2}, {0}) + gain({2}, {0}, {1})) / 4
         np.testing.assert_allclose(attribution.scores, [slow, no, refund], atol=1e-6)
 
-    def test_share_their_value_among_their_pieces(self) -> None:
+    def test_share_their_value_among_their_pieces(self):
         of = tiny.classifier("roberta")
         (attribution,) = explearn.get_explainer("shap", level="word").explain(of, ["unbelievably slow"])
         (encoding,) = of.encode(["unbelievably slow"])
@@ -105,7 +99,7 @@ class TestWords:
             assert (pieces == pieces[0]).all()
             assert pieces.sum() == pytest.approx(attribution.scores[word], rel=1e-5)
 
-    def test_the_hierarchy_is_the_library_s_and_joins_segments_last(self) -> None:
+    def test_the_hierarchy_is_the_library_s_and_joins_segments_last(self):
         of = tiny.classifier("bert")
         (single,) = of.encode([LONG])
         words = segments(PerturbedText(single, 0))
@@ -125,7 +119,7 @@ class TestWords:
 
 class TestLevels:
     @pytest.mark.parametrize("level", ["auto", "word"])
-    def test_a_text_of_a_single_token_has_what_masking_it_takes_away(self, level: str) -> None:
+    def test_a_text_of_a_single_token_has_what_masking_it_takes_away(self, level):
         of = tiny.classifier("gpt2")
         (encoding,) = of.encode(["a"])
         assert len(encoding) == 1
@@ -137,14 +131,14 @@ class TestLevels:
         ("kind", "text"),
         [("bert", tiny.PAIRS[0]), ("roberta", "fox \U0001f600 dog"), ("roberta", "lazy  dog"), ("albert", "quick")],
     )
-    def test_texts_that_do_not_come_back_from_a_string_go_by_words(self, kind: str, text: Any) -> None:
+    def test_texts_that_do_not_come_back_from_a_string_go_by_words(self, kind, text):
         of = tiny.classifier(kind)
         (actual,) = explearn.get_explainer("shap").explain(of, [text])
         (by_words,) = explearn.get_explainer("shap", level="word").explain(of, [text])
         assert (actual.token_scores == by_words.token_scores).all()
 
     @pytest.mark.parametrize("kind", ("bert", "roberta"))
-    def test_of_a_long_text_what_the_classifier_reads_is_masked(self, kind: str) -> None:
+    def test_of_a_long_text_what_the_classifier_reads_is_masked(self, kind):
         of = tiny.classifier(kind)
         (encoding,) = of.encode(["unbelievably " * 60])
         masker, (string,) = token_masker(of, encoding)
@@ -155,14 +149,14 @@ class TestLevels:
         assert len(string) < len("unbelievably ") * 46
 
 
-def test_the_budget_is_kept() -> None:
+def test_the_budget_is_kept():
     of = tiny.classifier("bert")
     with count_passes(of.model) as passes:
         explearn.get_explainer("shap", max_evals=60).explain(of, [LONG])
     assert passes.forward <= 60
 
 
-def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_printed(capfd):
     for name in ("shap", "kernel_shap"):
         explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS)
     assert capfd.readouterr() == ("", "")
@@ -172,21 +166,21 @@ class TestKernelShap:
     @pytest.mark.parametrize("removal", ["mask", "delete"])
     @pytest.mark.parametrize("kind", ["bert", "albert"])
     @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "no refund"), "our guide was friendly today"])
-    def test_is_exact_where_all_sets_of_words_are_evaluated(self, text: Any, kind: str, removal: str) -> None:
+    def test_is_exact_where_all_sets_of_words_are_evaluated(self, text, kind, removal):
         of = tiny.classifier(kind, 3)
         (attribution,) = explearn.get_explainer("kernel_shap", removal=removal).explain(of, [text], [1])
         expected = shapley(worths(of, text, 1, removal), len(attribution.words))
         np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
 
     @pytest.mark.parametrize("kind", ["bert", "albert"])
-    def test_is_what_the_library_gives(self, kind: str) -> None:
+    def test_is_what_the_library_gives(self, kind):
         of = tiny.classifier(kind, 3)
         method = explearn.get_explainer("kernel_shap", samples=100, seed=6)
         texts = [*tiny.TEXTS, LONG]
         for actual, encoding in zip(method.explain(of, texts, [2] * len(texts)), of.encode(texts), strict=True):
             seen = max(encoding.word_ids) + 1
 
-            def probability(kept: Sequence[Any], encoding: Any = encoding) -> np.ndarray:
+            def probability(kept, encoding=encoding):
                 gone = [np.flatnonzero(np.asarray(row) == 0).tolist() for row in kept]
                 return of.predict_proba([encoding.mask(words, of.mask_token_id) for words in gone])[:, 2]
 
@@ -196,7 +190,7 @@ class TestKernelShap:
             np.testing.assert_allclose(actual.scores[:seen], expected, atol=2e-5)
             assert actual.completeness_error == pytest.approx(0, abs=1e-6)
 
-    def test_takes_the_samples_asked_for(self) -> None:
+    def test_takes_the_samples_asked_for(self):
         of = tiny.classifier("bert")
         for samples, passes_expected in ((40, 42), (None, 2 * 18 + 256 + 2)):
             with count_passes(of.model) as passes:
@@ -204,7 +198,7 @@ class TestKernelShap:
             assert passes.forward == passes_expected
 
 
-def test_units_are_left_out_whole() -> None:
+def test_units_are_left_out_whole():
     of = tiny.classifier("bert", 3)
     text = "a warm funny sequel"
     (actual,) = explearn.get_explainer("shap").explain(of, [text], [1], unit=re.compile("a warm|funny sequel"))
@@ -216,10 +210,10 @@ def test_units_are_left_out_whole() -> None:
     np.testing.assert_allclose(actual.scores, expected, atol=1e-5)
 
 
-def test_kernel_shap_asks_for_sets_in_pairs() -> None:
+def test_kernel_shap_asks_for_sets_in_pairs():
     asked: set[frozenset[str]] = set()
 
-    def predict_proba(texts: Sequence[str]) -> list[list[float]]:
+    def predict_proba(texts):
         asked.update(frozenset(text.split()) for text in texts)
         return [[0.5, 0.5]] * len(texts)
 

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Sequence
 from functools import cache, partial
 from itertools import permutations
 
@@ -19,9 +16,7 @@ METRICS = ("comprehensiveness", "sufficiency", "both")
 SHORT = ("lazy", "no refund", "the quick brown fox", "a warm funny sequel", "our guide was friendly today")
 
 
-def worth(
-    of: explearn.TransformerPredictor, text: str, target: int, metric: str, removal: str, top: tuple[int, ...]
-) -> float:
+def worth(of, text, target, metric, removal, top):
     """As the definitions have it, by the classifier itself."""
     (encoding,) = of.encode([text])
     rest = sorted(set(range(len(encoding.words))) - set(top))
@@ -35,7 +30,7 @@ def worth(
     return float(values.get(metric, comprehensiveness - sufficiency))
 
 
-def search(of: explearn.TransformerPredictor, text: str, target: int, method: Solvex) -> tuple[list[int], float]:
+def search(of, text, target, method):
     (encoding,) = of.encode([text])
     perturbed = PerturbedText(encoding, of.mask_token_id)
     ask = CachedPredictions(of, of.predict_logits)
@@ -46,12 +41,12 @@ def search(of: explearn.TransformerPredictor, text: str, target: int, method: So
 @pytest.mark.parametrize("removal", ["delete", "mask"])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("text", SHORT)
-def test_no_order_is_better_than_that_of_a_wide_beam(text: str, metric: str, removal: str) -> None:
+def test_no_order_is_better_than_that_of_a_wide_beam(text, metric, removal):
     of = tiny.classifier("bert", 3)
     order, value = search(of, text, 1, Solvex(metric=metric, beam=120, removal=removal))
     worth_of = cache(partial(worth, of, text, 1, metric, removal))
 
-    def objective(candidate: Sequence[int]) -> float:
+    def objective(candidate):
         return float(np.mean([worth_of(tuple(sorted(candidate[:k]))) for k in range(1, len(candidate) + 1)]))
 
     assert value == pytest.approx(objective(order), abs=1e-6)
@@ -59,10 +54,10 @@ def test_no_order_is_better_than_that_of_a_wide_beam(text: str, metric: str, rem
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_beam_of_one_is_greedy(metric: str) -> None:
+def test_a_beam_of_one_is_greedy(metric):
     of = tiny.classifier("bert", 3)
     for text in tiny.TEXTS:
-        order: list[int] = []
+        order = []
         left = set(range(len(text.split())))
         while left:
             best = max(sorted(left), key=lambda w: worth(of, text, 0, metric, "delete", tuple(sorted([*order, w]))))
@@ -72,7 +67,7 @@ def test_a_beam_of_one_is_greedy(metric: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
-def test_scores_are_ranks(kind: str) -> None:
+def test_scores_are_ranks(kind):
     of = tiny.classifier(kind)
     for text, actual in zip(SHORT, explearn.get_explainer("solvex").explain(of, SHORT, [1] * 5), strict=True):
         order, _ = search(of, text, 1, Solvex())
@@ -81,7 +76,7 @@ def test_scores_are_ranks(kind: str) -> None:
         assert sorted(actual.scores.tolist()) == pytest.approx([k / n for k in range(1, n + 1)])
 
 
-def test_orders_of_one_set_share_its_evaluation() -> None:
+def test_orders_of_one_set_share_its_evaluation():
     """A beam that keeps every order needs no more than every set of words: alone and left out, 2^n of them."""
     of = tiny.classifier("bert")
     with count_passes(of.model) as passes:
@@ -89,7 +84,7 @@ def test_orders_of_one_set_share_its_evaluation() -> None:
     assert passes.forward == 2**4
 
 
-def test_a_text_too_long_is_refused_before_any_search() -> None:
+def test_a_text_too_long_is_refused_before_any_search():
     of = tiny.classifier("bert")
     with count_passes(of.model) as passes, pytest.raises(UnsupportedError, match="a text has 4 words, more than max_w"):
         explearn.get_explainer("solvex", max_words=3).explain(of, ["lazy dog", "the quick brown fox"])

@@ -212,9 +212,3 @@ def test_words_that_were_not_read_are_never_chosen_and_ranked_last_and_alike():
     assert (actual["precision"], actual["recall"], actual["f1_topk"]) == (0.5, 0.5, 0.5)
     # Marked a and d, unmarked b and c: a > b, a > c, d < b, d = c.
     assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
-
-
-def test_importing_what_reports_read_loads_nothing_heavy(run_python):
-    modules = "registry, plausibility, faithfulness, runs; "
-    heavy = "print({'torch', 'sklearn', 'scipy.stats'} & set(sys.modules))"
-    assert run_python(f"import sys; from explearn.metrics import {modules}{heavy}").strip() == "set()"

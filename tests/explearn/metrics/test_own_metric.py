@@ -121,10 +121,10 @@ def test_metrics_of_installed_packages_are_found(monkeypatch):
     assert explearn.get_metric("entropy") is ENTROPY
 
 
-def test_attributions_alone_hold_the_text_that_the_model_reads() -> None:
-    asked: list[str] = []
+def test_attributions_alone_hold_the_text_that_the_model_reads():
+    asked = []
 
-    def predict_proba(texts: list[str]) -> list[list[float]]:
+    def predict_proba(texts):
         asked.extend(texts)
         return [[0.25, 0.75] for _ in texts]
 

@@ -162,21 +162,12 @@ class TestFromPretrained:
         weights.unlink()
         assert "config.json, num_labels: got 1000000000; its weights" in complaint(tmp_path)
 
-    def test_an_unknown_argument(self, tmp_path):
-        with pytest.raises(TypeError, match="unexpected keyword argument 'devise'"):
-            load_classifier(tmp_path, devise="cpu")
-
     def test_a_tokenizer_without_padding_or_that_is_not_fast(self):
         words = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny.tokenizer("bert").backend_tokenizer)
         with pytest.raises(ModelError, match="its tokenizer has no padding token; batches need one"):
             TransformerPredictor(tiny.model("bert"), words)
         with pytest.raises(ModelError, match="its tokenizer is not a fast one; word alignment needs one"):
             TransformerPredictor(tiny.model("bert"), SimpleNamespace(is_fast=False))
-
-    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-    def test_a_gpu_that_is_not_there(self, tmp_path):
-        with pytest.raises(DeviceError, match=r"device 'cuda'.* this machine has 0 usable CUDA devices"):
-            load_classifier(tmp_path, device="cuda")
 
     def test_loaded_in_inference_mode_it_has_gradients_all_the_same(self, tmp_path):
         folder = tiny.save(tmp_path)

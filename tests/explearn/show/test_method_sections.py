@@ -31,10 +31,6 @@ class TestAML:
         (table,) = tables(aml_report(run(), [task(notes={"paml": self.trained()})]))
         assert table.rows == [["paml", "films", "prediction 1.00, size 0.25", "log_odds", "-0.500", "-1.500", "1 of 2"]]
 
-    def test_weights_that_were_searched_for_are_of_so_many_trials(self):
-        (training,) = tables(aml_report(run(), [task(notes={"paml": self.trained(13)})]))
-        assert "(best of 13 trials)" in training.rows[0][2]
-
     def test_what_chose_its_maps_by_a_metric_says_so_with_its_passes(self):
         judged = {name: {"comprehensiveness": 0.5, "log_odds": -1.0} for name in ("comprehensiveness", "log_odds")}
         notes = {"optimised_for": "comprehensiveness", "steps": 7.5, "judged": judged}

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from explearn import DataError, Example, Rationale
@@ -98,10 +96,6 @@ class TestMetrics:
 
     def test_the_merge_share_is_a_choice(self):
         assert agreement_metrics(RATIONALES, EXAMPLES, "train", agreement=1.0)["mean_length"] == 1.0
-
-    def test_figures_are_plain_json(self):
-        for rationales in (RATIONALES, []):
-            json.dumps(agreement_metrics(rationales, EXAMPLES, "train"), allow_nan=False)
 
     def test_crowds_are_not_listed_pair_by_pair(self):
         crowd = [Rationale("t1", f"w{n}", "human", mask("1000")) for n in range(6)]  # 15 pairs

@@ -1,7 +1,5 @@
 """What the study adds to the library's report: its facts, its JSON files, papers, students and curves."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import pytest

@@ -82,7 +82,7 @@ def test_training_texts_stay_and_have_a_copy_of_either_class(plant):
 
 
 def test_texts_of_their_own_label_have_the_parts_of_a_plant_but_not_the_plant():
-    def kept(plant: str) -> list[tuple[str, ...]]:
+    def kept(plant):
         data = plant_words(DATA, plant, seed=3)
         return [example.words for example in data.examples if example.id in {text.id for text in TRAIN}]
 

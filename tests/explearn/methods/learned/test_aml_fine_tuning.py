@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from aml_cases import TEXTS, encoder, examples, one_word_classifier, refiner, trained, untrained, values
+from aml_cases import TEXTS, encoder, examples, one_word_classifier, refiner, untrained, values
 
-from explearn.lens.passes import count_passes
 from explearn.methods.aml import faml as engine
 from explearn.methods.aml.params import Metric
 
@@ -64,14 +63,6 @@ class TestSearch:
         assert (after >= before - 1e-5).all()
         assert after.mean() > before.mean() + 0.1
 
-    def test_no_step_is_paml(self):
-        classifier = one_word_classifier()
-        paml = trained()
-        for a, b in zip(
-            paml.explain(classifier, TEXTS), refiner(paml, steps=0).explain(classifier, TEXTS), strict=True
-        ):
-            np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
-
 
 class TestNotes:
     def test_each_metric_s_best_map_is_judged_by_all_metrics(self):
@@ -88,11 +79,3 @@ class TestNotes:
             assert judged[name][name] == pytest.approx(min(column) if smaller else max(column), abs=1e-4)
         expected = values(classifier, attributions, "comprehensiveness").mean()
         assert judged["comprehensiveness"]["comprehensiveness"] == pytest.approx(expected, abs=1e-5)
-
-    def test_passes_are_counted(self):
-        classifier = one_word_classifier()
-        with count_passes(classifier.model) as passes:
-            refiner(trained(), steps=3).explain(classifier, ["the warm fox sleeps"])
-        # The text itself twice, six masked texts, and at least one map's parts.
-        assert passes.forward > 2 + 6
-        assert passes.backward == 6

@@ -66,15 +66,6 @@ class TestLearning:
         assert ((probabilities >= marker.threshold) == unseen.labels.bool()).float().mean() > 0.98
         assert len(marker.losses) == 50 and marker.losses[-1] < marker.losses[0] / 4
 
-    def test_several_tasks_are_pooled_and_the_seed_decides(self):
-        one = planted(40, seed=1)
-        other = planted(40, seed=2)
-        x = torch.cat([one.features, other.features])
-        y = torch.cat([one.labels, other.labels])
-        together = learned([TokenExamples(x, y, np.full(80, 12))], epochs=2)
-        assert torch.equal(scores(learned([one, other], epochs=2), x), scores(together, x))
-        assert not torch.equal(scores(learned([one, other], epochs=2, seed=6), x), scores(together, x))
-
 
 class TestTrainingTokens:
     def test_every_piece_of_a_marked_word_is_evidence(self):

@@ -1,0 +1,24 @@
+"""What a user waits for at the prompt, and what a report reads, loads nothing heavy."""
+
+CODE = """
+import sys
+
+def without(*names):
+    loaded = set(names) & set(sys.modules)
+    assert not loaded, loaded
+
+from explearn.metrics import registry, plausibility, faithfulness, runs
+without("torch", "sklearn", "scipy.stats")
+import explearn
+explearn.list_explainers()
+from explearn.core.compute import ComputeOptions
+ComputeOptions()
+import explearn.report.page
+without("torch", "transformers", "explearn_study", "explearn_apps")
+import explearn.cli.app
+without("torch", "transformers", "fastapi", "uvicorn")
+"""
+
+
+def test_torch_is_loaded_only_where_a_model_is(run_python):
+    run_python(CODE)
