@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, UnsupportedError, kind_of, shown
-from explearn.core.examples import Example, Rationale
+from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.examples import Example
 from explearn.core.words import segments_of, words_of
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.cached import CachedPredictions
-from explearn.text.rationales import merge_annotators
+from explearn.text.rationales import marks_by_id
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
@@ -319,36 +319,6 @@ def read_texts(
 
 
 def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
-    """Return the marked words of each text, bool (words,); all False for a text that nobody marked.
-
-    Args:
-        rationales: example id -> mask; or a list of Rationales, of one or more annotators; or a list of masks, one for
-            each text; or None.
-        examples: the texts.
-
-    Raises:
-        DataError: a mask does not have 0 or 1 for each word of its text.
-    """
-    if rationales is None:
-        rationales = {}
-    if not isinstance(rationales, Mapping):
-        listed = list(rationales)
-        if all(isinstance(rationale, Rationale) for rationale in listed):
-            rationales = merge_annotators(listed)
-        elif len(listed) == len(examples):
-            rationales = {example.id: mask for example, mask in zip(examples, listed, strict=True)}
-        else:
-            raise DataError(f"rationales: got {len(listed)} for {len(examples)} texts; expected one for each")
-    masks = []
-    for example in examples:
-        words = len(example.all_words)
-        mask = rationales.get(example.id)
-        if mask is None:
-            mask = np.zeros(words)
-        mask = np.asarray(mask)
-        if mask.shape != (words,):
-            raise DataError(f"rationale of example {example.id!r}: {mask.size} entries; expected {words}")
-        if not np.isin(mask, (0, 1)).all():
-            raise DataError(f"rationale of example {example.id!r}: got {shown(mask.tolist())}; expected 0 or 1 a word")
-        masks.append(mask.astype(np.bool_))
-    return masks
+    """Return the marked words of each text, bool (words,); all False for a text that nobody marked."""
+    marks = marks_by_id(rationales, examples)
+    return [np.array(marks.get(example.id, [False] * len(example.all_words))) for example in examples]
