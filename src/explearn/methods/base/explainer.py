@@ -353,10 +353,7 @@ class BatchExplainer(Explainer):
         ...     about = About(name="ones", family="chance", cost="one forward pass")
         ...
         ...     def score_batch(self, classifier, batch, targets):
-        ...         logits = classifier.logits(batch)
-        ...         if targets is None:
-        ...             targets = logits.argmax(-1)
-        ...         return BatchScores(batch.attention_mask, logits, targets)
+        ...         return BatchScores(batch.attention_mask, classifier.logits(batch), targets)
         >>> (attribution,) = Ones().explain(make_classifier(), ["the quick fox"])
         >>> attribution.scores
         array([1., 1., 1.], dtype=float32)
@@ -388,7 +385,7 @@ class BatchExplainer(Explainer):
             columns = zip(
                 scored.scores.detach().float().cpu().numpy(),
                 scored.logits.detach().double().cpu().numpy(),
-                scored.targets.tolist(),
+                resolve_targets(scored.logits, scored.targets).tolist(),
                 errors,
                 scored.unread or [0] * len(indices),
                 scored.certificates or none,
