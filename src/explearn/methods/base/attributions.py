@@ -47,16 +47,20 @@ class BatchScores:
         >>> from explearn import BatchScores
         >>> scores = torch.tensor([[0.0, 2.0, 0.0]])
         >>> logits = torch.tensor([[-1.0, 1.0]])
-        >>> BatchScores(scores, logits, targets=torch.tensor([1])).targets
+        >>> BatchScores(scores, logits).targets
         tensor([1])
     """
 
     scores: torch.Tensor
     logits: torch.Tensor
-    targets: torch.Tensor | None = None
+    targets: Any = None
     completeness_error: torch.Tensor | None = None
     unread: Sequence[int] | None = None
     certificates: Sequence[Sequence[float]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.targets is None:
+            object.__setattr__(self, "targets", self.logits.argmax(-1))
 
 
 @dataclass(frozen=True, slots=True)

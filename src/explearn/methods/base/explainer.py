@@ -385,7 +385,7 @@ class BatchExplainer(Explainer):
             columns = zip(
                 scored.scores.detach().float().cpu().numpy(),
                 scored.logits.detach().double().cpu().numpy(),
-                resolve_targets(scored.logits, scored.targets).tolist(),
+                scored.targets.tolist(),
                 errors,
                 scored.unread or [0] * len(indices),
                 scored.certificates or none,

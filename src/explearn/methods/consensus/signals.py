@@ -88,7 +88,7 @@ def batch_signals(
         for name in names:
             scored = METHODS[name]().score_batch(classifier, batch, targets)
             scores[name] = full_precision(scored.scores)
-        return scores, scored.logits, resolve_targets(scored.logits, targets)
+        return scores, scored.logits, scored.targets
 
     model = classifier.model
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
