@@ -7,14 +7,15 @@ from typing import Any
 
 import torch
 
-from explearn.core.arguments import check_listed
-from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
+from explearn.core.arguments import check_listed, is_pair
+from explearn.core.errors import DataError, UnknownNameError, UnsupportedError, kind_of
 from explearn.core.examples import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.task import LabelledText, Lessons, Marks, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.predictors.predictor import Predictor
+from explearn.text.rationales import marks_by_id
 
 
 class ListedTask:
@@ -28,7 +29,7 @@ class ListedTask:
         train: strings, pairs of a text and its label, or examples. Text N that is no example gets the id `train-N`,
             from N = 1; a string has no label.
         validation: as `train`.
-        gold: which words are evidence: for each text of `train` a mask over its words or None, or example id -> mask.
+        gold: which words of `train` are evidence (`explearn.text.rationales.marks_by_id`).
         others: other tasks, for methods that learn from them.
         name: name of the task.
         teachers: teacher's name -> its options (default: the method's defaults).
@@ -39,8 +40,7 @@ class ListedTask:
         seed: seed of teachers.
 
     Raises:
-        DataError: a text is not a string, a pair or an example; marks are without a text, or with another number of
-            words.
+        DataError: a text is not a string, a pair or an example; a mask has another number of words.
         ParamsError: an argument is of another kind.
         UnsupportedError: the classifier is a zero-shot classifier.
     """
@@ -84,8 +84,7 @@ class ListedTask:
             "validation": _examples("validation", validation, "validation", name),
         }
         self._lessons: dict[str, Lessons] = {}
-        self.gold = _by_id(gold, self._splits["train"])
-        _check_masks(self.gold, self.examples())
+        self.gold = marks_by_id(gold, self._splits["train"], [example.id for example in self.examples()])
 
     @property
     def device(self) -> torch.device:
@@ -120,39 +119,13 @@ def _examples(argument: str, texts: Sequence[LabelledText], split: Split, task: 
         if isinstance(text, Example):
             examples.append(text)
             continue
-        words, label = (text, "") if isinstance(text, str) else _pair(text, f"{split} text {number}")
+        if isinstance(text, str):
+            text = (text, "")
+        if not is_pair(text):
+            raise DataError(
+                f"{split} text {number}: got {kind_of(text)}; expected a string, a text and its label, or an "
+                "explearn.Example"
+            )
+        words, label = text
         examples.append(Example(f"{split}-{number}", tuple(words.split()), label, split, task))
     return examples
-
-
-def _pair(text: object, where: str) -> tuple[str, str]:
-    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
-        return text
-    got = type(text).__name__
-    raise DataError(f"{where}: got {got}; expected a string, a text and its label, or an explearn.Example")
-
-
-def _by_id(marks: Marks | None, examples: Sequence[Example]) -> dict[str, Sequence[bool]]:
-    if marks is None:
-        return {}
-    if isinstance(marks, Mapping):
-        return dict(marks)
-    check_listed("rationales", marks, "one mask over the words, or None, for each text")
-    if len(marks) != len(examples):
-        raise DataError(f"rationales: got {len(marks)} for {len(examples)} texts; expected one mask, or None, for each")
-    return {example.id: mask for example, mask in zip(examples, marks, strict=True) if mask is not None}
-
-
-def _check_masks(gold: Mapping[str, Sequence[bool]], examples: Sequence[Example]) -> None:
-    lengths = {example.id: len(example.all_words) for example in examples}
-    for example_id, mask in gold.items():
-        if example_id not in lengths:
-            some = ", ".join(map(repr, list(lengths)[:2])) or "none"
-            raise DataError(
-                f"rationales: no text has the id {example_id!r}; expected ids of the task's texts ({some}, ...)"
-            )
-        words = lengths[example_id]
-        if len(mask) != words:
-            raise DataError(
-                f"rationales of text {example_id!r}: {len(mask)} marks; expected one for each of its {words} words"
-            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,20 +13,18 @@ from numpy.typing import ArrayLike
 from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, UnsupportedError, kind_of, shown
-from explearn.core.examples import Example, Rationale
+from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.examples import Example
 from explearn.core.words import segments_of, words_of
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.cached import CachedPredictions
-from explearn.text.rationales import merge_annotators
+from explearn.text.rationales import marks_by_id
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.predictor import Predictor
     from explearn.text.encoding import Encoding
-
-logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -319,50 +316,6 @@ def read_texts(
 
 
 def gold_masks(rationales: Any, examples: Sequence[Example], known: Collection[str] = ()) -> list[Mask]:
-    """Return the marked words of each text, bool (words,); all False for a text that nobody marked.
-
-    Args:
-        rationales: example id -> mask; or a list of Rationales, of one or more annotators; or a list of masks, one for
-            each text; or None.
-        examples: the texts.
-        known: ids of further texts, whose masks are of no use here.
-
-    Raises:
-        DataError: a mask does not have 0 or 1 for each word of its text, or no mask is of a text.
-    """
-    if rationales is None:
-        rationales = {}
-    if not isinstance(rationales, Mapping):
-        listed = list(rationales)
-        if all(isinstance(rationale, Rationale) for rationale in listed):
-            rationales = merge_annotators(listed)
-        elif len(listed) == len(examples):
-            rationales = {example.id: mask for example, mask in zip(examples, listed, strict=True)}
-        else:
-            raise DataError(f"rationales: got {len(listed)} for {len(examples)} texts; expected one for each")
-    _check_ids(list(rationales), {example.id for example in examples} | set(known))
-    masks = []
-    for example in examples:
-        words = len(example.all_words)
-        mask = rationales.get(example.id)
-        if mask is None:
-            mask = np.zeros(words)
-        masked = np.ma.is_masked(mask)
-        mask = np.asarray(mask)
-        if mask.shape != (words,):
-            raise DataError(f"rationale of example {example.id!r}: {mask.size} entries; expected {words}")
-        if masked or not np.isin(mask, (0, 1)).all():
-            raise DataError(f"rationale of example {example.id!r}: got {shown(mask.tolist())}; expected 0 or 1 a word")
-        masks.append(mask.astype(np.bool_))
-    return masks
-
-
-def _check_ids(ids: Sequence[str], known: Collection[str]) -> None:
-    """Warn of ids of marks that are of no text. Raises DataError if none of them is."""
-    unknown = [i for i in ids if i not in known]
-    if not unknown:
-        return
-    message = f"rationales: {len(unknown)} of {len(ids)} ids name no text ({shown(unknown)})"
-    if len(unknown) == len(ids):
-        raise DataError(f"{message}; expected ids of the texts, such as {min(known)!r}")
-    logger.warning("%s; they are left out", message)
+    """Return the marked words of each text, bool (words,); all False for a text that nobody marked."""
+    marks = marks_by_id(rationales, examples, known)
+    return [np.array(marks.get(example.id, [False] * len(example.all_words))) for example in examples]

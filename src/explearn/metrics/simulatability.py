@@ -104,7 +104,9 @@ def simulatability(
     if texts < params.folds:
         raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
     rng = np.random.default_rng(seed)
-    learns = _training_texts(texts, params, rng)
+    # The texts that each student learns from, (repeats folds, texts): all but one part of a partition.
+    partitions = np.array([rng.permutation(texts) % params.folds for _ in range(params.repeats)])
+    learns = (partitions[:, None] != np.arange(params.folds)[:, None]).reshape(-1, texts)
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
 
@@ -126,16 +128,6 @@ def simulatability(
     tested = ~learns
     accuracy = (np.concatenate(right) & tested).sum(axis=1) / tested.sum(axis=0)
     return {method: SimulatabilityResult(accuracy[1 + row], accuracy[0]) for row, method in enumerate(scores)}
-
-
-def _training_texts(texts: int, params: SimulatabilityParams, rng: np.random.Generator) -> Mask:
-    """Return the texts that each student learns from, (repeats folds, texts): all but one part of a partition."""
-    partitions = [rng.permutation(texts) % params.folds for _ in range(params.repeats)]
-    learns = []
-    for partition in partitions:
-        for fold in range(params.folds):
-            learns.append(partition != fold)
-    return np.array(learns)
 
 
 def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Tensor, torch.Tensor]:

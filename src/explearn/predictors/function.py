@@ -103,9 +103,7 @@ class FunctionEncoding(Encoding):
     @property
     def input(self) -> str | tuple[str, str]:
         """What the function gets: the text, or a pair of texts, without the words that were left out."""
-        return self._input(self.input_ids)
-
-    def _input(self, ids: Sequence[int]) -> str | tuple[str, str]:
+        ids = self.input_ids
         if BETWEEN not in ids:
             return self._joined(ids, self.ends[0])
         between = ids.index(BETWEEN)
@@ -321,7 +319,7 @@ class FunctionPredictor(Predictor):
             raise
         except Exception as error:  # a function of somebody else may raise anything
             hint = ""
-            if any(not segment for text in texts for segment in _segments(text)):
+            if any(not text or (isinstance(text, tuple) and "" in text) for text in texts):
                 hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
             raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)}){hint}") from error
         columns = [str(name) for name in getattr(answer, "columns", ())]
@@ -354,9 +352,3 @@ class FunctionPredictor(Predictor):
         if not right.all():
             row = int(right.all(1).argmin())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
-
-
-def _segments(text: str | tuple[str, str]) -> tuple[str, ...]:
-    if isinstance(text, str):
-        return (text,)
-    return text

@@ -1,12 +1,18 @@
-"""Merging the marks of several annotators."""
+"""The marks of a text's words, of one annotator or several."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
-from explearn.core.errors import DataError
-from explearn.core.examples import Rationale
+import numpy as np
+
+from explearn.core.errors import DataError, shown
+from explearn.core.examples import Example, Rationale
+
+logger = logging.getLogger(__name__)
 
 
 def merge_annotators(rationales: Iterable[Rationale], agreement: float = 0.5) -> dict[str, tuple[bool, ...]]:
@@ -48,3 +54,56 @@ def merge_annotators(rationales: Iterable[Rationale], agreement: float = 0.5) ->
         needed = max(share * len(masks), 1)
         merged[example_id] = tuple(sum(marks) >= needed for marks in zip(*masks.values(), strict=True))
     return merged
+
+
+def marks_by_id(
+    rationales: Any, examples: Sequence[Example], known: Collection[str] = ()
+) -> dict[str, tuple[bool, ...]]:
+    """Return example id -> mask over the words, for the examples that have one.
+
+    Args:
+        rationales: example id -> mask; or a list of Rationales, of one or more annotators; or for each example its mask
+            or None; or None.
+        examples: the examples.
+        known: ids of further texts, whose masks are of no use here.
+
+    Raises:
+        DataError: a mask does not have 0 or 1 for each word of its text, no mask is of a text, or there is not one
+            entry an example.
+    """
+    if rationales is None:
+        return {}
+    if not isinstance(rationales, Mapping):
+        listed = list(rationales)
+        if all(isinstance(rationale, Rationale) for rationale in listed):
+            rationales = merge_annotators(listed)
+        elif len(listed) == len(examples):
+            rationales = {example.id: mask for example, mask in zip(examples, listed, strict=True)}
+        else:
+            raise DataError(f"rationales: got {len(listed)} for {len(examples)} texts; expected one for each")
+    _check_ids(list(rationales), {example.id for example in examples} | set(known))
+    masks = {}
+    for example in examples:
+        mask = rationales.get(example.id)
+        if mask is None:
+            continue
+        masked = np.ma.is_masked(mask)
+        mask = np.asarray(mask)
+        words = len(example.all_words)
+        if mask.shape != (words,):
+            raise DataError(f"rationale of example {example.id!r}: {mask.size} entries; expected {words}")
+        if masked or not np.isin(mask, (0, 1)).all():
+            raise DataError(f"rationale of example {example.id!r}: got {shown(mask.tolist())}; expected 0 or 1 a word")
+        masks[example.id] = tuple(mask.astype(bool).tolist())
+    return masks
+
+
+def _check_ids(ids: Sequence[str], known: Collection[str]) -> None:
+    """Warn of ids of marks that are of no text. Raises DataError if none of them is."""
+    unknown = [i for i in ids if i not in known]
+    if not unknown:
+        return
+    message = f"rationales: {len(unknown)} of {len(ids)} ids name no text ({shown(unknown)})"
+    if len(unknown) == len(ids):
+        raise DataError(f"{message}; expected ids of the texts, such as {min(known)!r}")
+    logger.warning("%s; they are left out", message)

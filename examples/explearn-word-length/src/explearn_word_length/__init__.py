@@ -30,4 +30,4 @@ class WordLength(BatchExplainer):
             for position, word in enumerate(encoding.word_ids):
                 if word >= 0:  # special tokens belong to no word
                     scores[row, position] = len(encoding.words[word]) ** self.options.power
-        return BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)
+        return BatchScores(scores, logits, targets)

@@ -15,7 +15,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Rounds, Section
 from explearn.lens.attention import Attention, read_weights, reduced_attention, resolve_layer
 from explearn.lens.listed_head import check_reads
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.predictors.architectures import reads
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -51,7 +51,7 @@ class RawAttention(BatchExplainer):
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         layer = resolve_layer(classifier.model, self.options.layer)
         logits, (row,) = reduced_attention(classifier, batch, Attention.row, [layer])
-        return BatchScores(row.mean(-1), logits, resolve_targets(logits, targets))
+        return BatchScores(row.mean(-1), logits, targets)
 
 
 class AttentionMean(BatchExplainer):
@@ -73,7 +73,7 @@ class AttentionMean(BatchExplainer):
 
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, rows = reduced_attention(classifier, batch, Attention.row)
-        return BatchScores(torch.stack(rows).mean((0, -1)), logits, resolve_targets(logits, targets))
+        return BatchScores(torch.stack(rows).mean((0, -1)), logits, targets)
 
 
 class Rollout(BatchExplainer):
@@ -98,7 +98,7 @@ class Rollout(BatchExplainer):
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)
         row = rollout_row(means, read_weights(classifier.model, batch))
-        return BatchScores(row, logits, resolve_targets(logits, targets))
+        return BatchScores(row, logits, targets)
 
 
 def rollout_row(head_means: Sequence[Tensor], reads: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class AttentionFlow(BatchExplainer):
         for row, encoding in enumerate(batch.encodings):
             n = len(encoding)
             scores[row, encoding.positions] = flows(layers[row, :, :n, :n], encoding.positions, starts[row])
-        return BatchScores(torch.from_numpy(scores).to(means[0]), logits, resolve_targets(logits, targets))
+        return BatchScores(torch.from_numpy(scores).to(means[0]), logits, targets)
 
 
 def flows(attention: Array, sinks: list[int], start: int = 0) -> Array:

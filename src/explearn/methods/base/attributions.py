@@ -35,7 +35,7 @@ class BatchScores:
     Attributes:
         scores: (batch, tokens), one number per position; special tokens and padding are ignored.
         logits: (batch, C), from the same forward pass, so that texts are not classified twice.
-        targets: int64, (batch,), the explained classes.
+        targets: int64, (batch,), the explained classes. None: the predicted ones.
         completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss
             it, counting scores of special tokens. None for other methods.
         unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
@@ -47,16 +47,20 @@ class BatchScores:
         >>> from explearn import BatchScores
         >>> scores = torch.tensor([[0.0, 2.0, 0.0]])
         >>> logits = torch.tensor([[-1.0, 1.0]])
-        >>> BatchScores(scores, logits, targets=logits.argmax(-1)).targets
+        >>> BatchScores(scores, logits).targets
         tensor([1])
     """
 
     scores: torch.Tensor
     logits: torch.Tensor
-    targets: torch.Tensor
+    targets: Any = None
     completeness_error: torch.Tensor | None = None
     unread: Sequence[int] | None = None
     certificates: Sequence[Sequence[float]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.targets is None:
+            object.__setattr__(self, "targets", self.logits.argmax(-1))
 
 
 @dataclass(frozen=True, slots=True)

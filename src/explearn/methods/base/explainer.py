@@ -12,10 +12,11 @@ import inspect
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, ClassVar
 
@@ -271,7 +272,7 @@ class Explainer(ABC):
         if windows is not None:
             chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
-        unread = UnreadWords()
+        unread = Counter[str]()
         with progress(description) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), classifier.gathered():
@@ -285,17 +286,18 @@ class Explainer(ABC):
                         )
                         attributions.append(attribution)
                     yield attributions
-                    unread.count(attributions[-1].unaligned)
+                    words = attributions[-1].unaligned
+                    unread.update(texts=1, cut_texts=int(words > 0), words=words)
                     bar.update()
-        if unread.words and not _unread_known.get():
+        if unread["words"] and not _unread_known.get():
             logger.warning(
                 "%s: %s %ss of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
                 "they have no score",
                 self.name,
-                f"{unread.words:,}",
+                f"{unread['words']:,}",
                 name,
-                f"{unread.cut_texts:,}",
-                f"{unread.texts:,}",
+                f"{unread['cut_texts']:,}",
+                f"{unread['texts']:,}",
                 f"{classifier.max_length:,}",
             )
 
@@ -339,21 +341,6 @@ class Explainer(ABC):
         return f"{self.name}, of {package!r},"
 
 
-@dataclass(slots=True)
-class UnreadWords:
-    """Counts of words that the classifier did not read, over the texts of a stream."""
-
-    texts: int = 0
-    cut_texts: int = 0
-    words: int = 0
-
-    def count(self, words: int) -> None:
-        """Count a text of which this many words were not read."""
-        self.texts += 1
-        self.cut_texts += words > 0
-        self.words += words
-
-
 class BatchExplainer(Explainer):
     """Base of methods that score the sub-tokens of one batch at a time, as most do.
 
@@ -366,10 +353,7 @@ class BatchExplainer(Explainer):
         ...     about = About(name="ones", family="chance", cost="one forward pass")
         ...
         ...     def score_batch(self, classifier, batch, targets):
-        ...         logits = classifier.logits(batch)
-        ...         if targets is None:
-        ...             targets = logits.argmax(-1)
-        ...         return BatchScores(batch.attention_mask, logits, targets)
+        ...         return BatchScores(batch.attention_mask, classifier.logits(batch), targets)
         >>> (attribution,) = Ones().explain(make_classifier(), ["the quick fox"])
         >>> attribution.scores
         array([1., 1., 1.], dtype=float32)

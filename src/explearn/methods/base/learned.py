@@ -148,7 +148,7 @@ class LearnedExplainer(Explainer):
             texts: strings, pairs of a text and its label, or examples. Methods that learn from labels or rationales
                 need the labels.
             rationales: which words are evidence, for methods that learn from marks: for each text a mask over its
-                words or None, or example id -> mask.
+                words or None, example id -> mask, or a list of `explearn.Rationale`.
             validation: other texts, for methods that choose their best epoch or their certificate by them.
             others: other tasks, for methods that learn from their marks: name -> classifier, texts and rationales.
             name: name of the task, for records and messages.

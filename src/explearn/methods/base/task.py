@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
-from explearn.core.examples import Example
+from explearn.core.examples import Example, Rationale
 
 if TYPE_CHECKING:
     # torch and transformers take seconds to import, and reading a run's parameters needs neither.
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 LabelledText = str | tuple[str, str] | Example
 """A text, a text with its label, or an example."""
 
-Marks = Mapping[str, Sequence[bool]] | Sequence[Sequence[bool] | None]
-"""Which words are evidence: example id -> mask over the words, or for each text its mask or None."""
+Marks = Mapping[str, Sequence[bool]] | Sequence[Sequence[bool] | None] | Sequence[Rationale]
+"""Which words are evidence: example id -> mask over the words, for each text its mask or None, or Rationales."""
 
 
 class Lesson(NamedTuple):

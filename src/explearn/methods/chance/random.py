@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.validation import Seeded
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding
 from explearn.predictors.predictor import Predictor
 
 
@@ -38,7 +38,7 @@ class Random(BatchExplainer):
         with torch.inference_mode():
             logits = classifier.logits(batch)
         scores = map(self._draw, batch.encodings)
-        return BatchScores(batch.token_scores(scores), logits, resolve_targets(logits, targets))
+        return BatchScores(batch.token_scores(scores), logits, targets)
 
     def _draw(self, encoding: Encoding) -> NDArray[np.float64]:
         text = "\x1f".join((encoding.example_id, *encoding.words))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.methods.base.learned import LearnedExplainer, TaskData, TrainedState
 from explearn.predictors.predictor import Predictor
 
@@ -44,7 +44,7 @@ class WordScorer(LearnedExplainer, BatchExplainer):
     def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         scores = [self.score_words([bare(word) for word in text.words]) for text in batch.encodings]
-        return BatchScores(batch.token_scores(scores), logits, resolve_targets(logits, targets))
+        return BatchScores(batch.token_scores(scores), logits, targets)
 
 
 def marked_texts(task: TaskData) -> Iterator[tuple[list[str], Sequence[bool]]]:

@@ -23,7 +23,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.lens.listed_head import check_listed_head
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.predictors.quantised import rounds_inputs, weight_of
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -99,7 +99,7 @@ class LayerMixing(BatchExplainer):
                 vectors = head_vectors(block, trace, sources)
                 columns.append(self.contributions(block, trace, vectors, head_weights(trace, sources, rows)))
             rollout = self.rows(torch.cat(columns, dim=1).transpose(1, 2)) @ rollout
-        return BatchScores(rollout[:, 0], run.logits, resolve_targets(run.logits, targets))
+        return BatchScores(rollout[:, 0], run.logits, targets)
 
 
 def slices(count: int, each: int, limit: int) -> Iterator[slice]:

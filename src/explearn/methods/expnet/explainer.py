@@ -20,7 +20,7 @@ from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.lens.listed_head import check_reads
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
 from explearn.methods.base.training import seeded, train_epochs
@@ -254,7 +254,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         assert self.network is not None
         self.network.to(classifier.device)
         features = batch_features(classifier, batch, [self.encoder["layer"]], self.needs_hidden)
-        return BatchScores(self.score(features), features.logits, resolve_targets(features.logits, targets))
+        return BatchScores(self.score(features), features.logits, targets)
 
     def score(self, features: TokenFeatures) -> Tensor:
         """Return the probability that each position is evidence, (batch, tokens)."""

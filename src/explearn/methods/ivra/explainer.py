@@ -31,7 +31,6 @@ from explearn.methods.base.explainer import (
     BatchScores,
     Encoding,
     Variant,
-    resolve_targets,
 )
 from explearn.methods.base.learned import DIVERGED, BoundExplainer, TaskData, TrainedState
 from explearn.methods.ivra.attention import (
@@ -264,7 +263,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         attention = self._trained(self.attention).to(classifier.device)
         with torch.inference_mode():
             explained = explain_batch(classifier, attention, batch)
-        return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
+        return BatchScores(explained.r, explained.logits, targets)
 
     def notes(self) -> dict[str, Any]:
         """Return what the report shows: criteria, trained epochs, the best one, coefficients, and `accuracy`.

@@ -21,7 +21,7 @@ from explearn.core.errors import DataError
 from explearn.core.validation import Number
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.lens.listed_head import check_reads
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Variant, resolve_targets
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Variant
 from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
 from explearn.methods.marker.network import (
@@ -173,7 +173,7 @@ class Marker(BoundExplainer, BatchExplainer):
         # One more entry, which -1 reads: positions of no word have score 0.
         with_zero = torch.cat([probabilities, probabilities.new_zeros(1)])
         scores = with_zero[torch.from_numpy(pooled.rows).to(with_zero.device)]
-        return BatchScores(scores.view(owners.shape), features.logits, resolve_targets(features.logits, targets))
+        return BatchScores(scores.view(owners.shape), features.logits, targets)
 
     def _probabilities(self, pooled: PooledWords, texts: Counts) -> Tensor:
         """Return the probability that each word is evidence, (words,), for words of numbered `texts`, (words,)."""

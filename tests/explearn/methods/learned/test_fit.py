@@ -195,7 +195,7 @@ def test_examples_keep_their_ids_and_other_texts_are_numbered():
     texts = [example, ("the dog", "no"), "the sea"]
     actual = ListedTask(tiny.classifier(), texts, gold=[None, [True, False], None])
     assert [(row.id, row.label) for row in actual.examples()] == [("mine", "yes"), ("train-2", "no"), ("train-3", "")]
-    assert actual.gold == {"train-2": [True, False]}
+    assert actual.gold == {"train-2": (True, False)}
     assert actual.examples("validation") == actual.examples("test") == []
     with pytest.raises(UnknownNameError, match="dev"):
         actual.examples("dev")
