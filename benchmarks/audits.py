@@ -154,7 +154,7 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     others = read_subject(classifier, texts[count : 2 * count], None, None, None, options)
     read = explain_texts(others, [], NOT_KEPT, False)
     second = Tested(others, read, known, [], range(len(read)), confirmed).run(NOT_KEPT, False)
-    tested = [verdict for verdict in second if len(verdict.values) >= FEWEST_VALUES]
+    tested = [verdict for verdict in second if verdict.changed >= FEWEST_VALUES]
     holds = 0
     for verdict in tested:
         contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (verdict.taken_out, verdict.put_in))

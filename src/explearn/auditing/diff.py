@@ -19,8 +19,10 @@ from explearn.auditing.sentences import diff_sentences
 from explearn.auditing.tested import Tested
 from explearn.auditing.texts import AuditText
 from explearn.auditing.work import Work
+from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
+from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
 from explearn.show.blocks import Block, several
 
@@ -137,12 +139,14 @@ def diff(
         chosen = [of_one[i] for i in searched]
         for candidate in find_candidates(chosen, known, options.patterns, len(new.model.labels)):
             claims.setdefault((candidate.element, candidate.target), candidate)
+    effects = []
     verdicts = []
     for subject, of_one in ((new, read), (old, before)):
         tested = Tested(subject, of_one, known, searched, held_out, list(claims.values()))
         verdicts.append(tested.run(work, options.show_progress))
+        effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
-        findings=_changes(list(claims), verdicts[0], verdicts[1], new.model.labels),
+        findings=_changes(list(claims), verdicts, effects, new.model.labels),
         answers=_changed_answers(read, before, new.model.labels),
         reasons=_changed_reasons(read, before, new.model.labels),
         texts=len(read),
@@ -155,11 +159,22 @@ def diff(
 
 
 def _changes(
-    claims: Sequence[tuple[Element, int]], after: Sequence[Verdict], before: Sequence[Verdict], labels: Sequence[str]
+    claims: Sequence[tuple[Element, int]],
+    verdicts: Sequence[Sequence[Verdict]],
+    effects: Sequence[Sequence[Array]],
+    labels: Sequence[str],
 ) -> list[Change]:
-    """Return the confirmed findings of either classifier, those that changed most first."""
+    """Return the confirmed findings of either classifier, those that changed most first.
+
+    Args:
+        claims: element and index of the class for which it counts.
+        verdicts: of each claim, for the new and the old classifier.
+        effects: by text, likewise.
+        labels: the classes.
+    """
+    after, before = verdicts
     either = [i for i in range(len(claims)) if after[i].confirmed or before[i].confirmed]
-    differences = [after[i].values - before[i].values for i in either]
+    differences = [effects[0][i] - effects[1][i] for i in either]
     _, corrected = corrected_tests(differences)
     changes = []
     for i, values, p_value in zip(either, differences, corrected.tolist(), strict=True):
@@ -169,8 +184,8 @@ def _changes(
         status = "the same"
         if p_value <= LEVEL and abs(difference) >= LEAST_EFFECT:
             status = _status(before[i].confirmed, after[i].confirmed, difference)
-        effects = float(before[i].values.mean()), float(after[i].values.mean())
-        change = Change(str(element), element.kind, labels[target], status, *effects, difference, low, high, p_value)
+        means = float(effects[1][i].mean()), float(effects[0][i].mean())
+        change = Change(str(element), element.kind, labels[target], status, *means, difference, low, high, p_value)
         changes.append(change)
     return sorted(changes, key=lambda change: (change.status == "the same", -abs(change.difference), change.element))
 
@@ -201,15 +216,13 @@ def _changed_reasons(
     after: Sequence[AuditText], before: Sequence[AuditText], labels: Sequence[str]
 ) -> list[ChangedReasons]:
     """Return the texts with the same answer whose scores correlate least (Spearman)."""
-    from scipy.stats import spearmanr
-
     changed = []
     for new, old in zip(after, before, strict=True):
         if new.predicted != old.predicted or new.shares is None or old.shares is None:
             continue
-        if np.ptp(new.shares) == 0 or np.ptp(old.shares) == 0:
+        correlation = float(rank_correlations([new.shares], [old.shares])[0])
+        if np.isnan(correlation):
             continue
-        correlation = float(spearmanr(new.shares, old.shares).statistic)
         text = " ".join(new.words)
         answer = labels[new.predicted]
         changed.append(ChangedReasons(new.example.id, text, answer, correlation, _top_words(old), _top_words(new)))

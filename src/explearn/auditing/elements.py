@@ -1,8 +1,9 @@
 """Elements that a classifier may lean on: where a text has them, and how a text is changed to test that they count.
 
-An intervention gives versions of a text, each with a weight; the weighted sum of the probabilities of a class is the
-element's effect on this text (AS_IT_IS stands for the text itself). For most elements that is the probability with the
-element less that without it. A claim about several words is about more than its words claim alone:
+An intervention gives versions of a text, each with a weight; the weights sum to 0, and the weighted sum of the
+probabilities of a class is the element's effect on this text (AS_IT_IS stands for the text itself). For most elements
+that is the probability with the element less that without it. A claim about several words is about more than its words
+claim alone:
 
     phrase      with it less with its strongest word only
     order       a before b less b before a
@@ -15,7 +16,7 @@ element less that without it. A claim about several words is about more than its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ class Element(NamedTuple):
     """Something that texts have.
 
     Attributes:
-        kind: one of KINDS.
+        kind: one of NAMES.
         parts: its words, or the name of the class of words, pattern, mark or length.
     """
 
@@ -60,6 +61,11 @@ class Element(NamedTuple):
 
     def __str__(self) -> str:
         return NAMES[self.kind].format(*self.parts, phrase=" ".join(self.parts))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The parts that are words."""
+        return self.parts[: WORDS.get(self.kind, 0)]
 
 
 NAMES = {
@@ -75,9 +81,8 @@ NAMES = {
 }
 """Kind of element -> how it is named."""
 
-KINDS = tuple(NAMES)
-OF_WORDS = ("word", "phrase", "order", "together", "place")
-"""Kinds whose parts are words (the second part of a place is an end of the text)."""
+WORDS = {"word": 1, "phrase": 3, "order": 2, "together": 2, "place": 1}
+"""Kind of element -> most of its parts that are words, the first ones."""
 
 CLASSES_OF_WORDS = ("numbers", "negations", "names", "function words")
 
@@ -116,46 +121,30 @@ class Vocabulary(NamedTuple):
 
 def positions(element: Element, text: AuditText, known: Vocabulary) -> list[int]:
     """Return the numbers of the words that make an element in a text; empty if the text does not have it."""
-    return _FINDERS[element.kind](element.parts, text, known)
-
-
-def _word(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
-    return [number for number, key in enumerate(text.keys) if key == parts[0]]
-
-
-def _phrase(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
-    size = len(parts)
-    found: list[int] = []
-    for number in range(len(text.keys) - size + 1):
-        if text.keys[number : number + size] == parts:
-            found += range(number, number + size)
-    return sorted(set(found))
-
-
-def _order(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
-    """The first of either word."""
-    if not set(parts) <= set(text.keys):
+    kind, parts = element
+    keys = text.keys
+    if kind == "pattern":
+        return text.matches[parts[0]]
+    if kind == "class of words":
+        return _of_class(parts[0], text, known)
+    if kind == "punctuation":
+        return [number for number, word in enumerate(text.words) if parts[0] in word]
+    if kind == "length":
+        is_long = len(keys) > known.length
+        return list(range(len(keys))) if is_long == (parts[0] == "long") else []
+    if not all(word in keys for word in element.words):
         return []
-    first, second = map(text.keys.index, parts)
-    if first > second:
-        return []
-    return [first, second]
-
-
-def _together(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
-    if not set(parts) <= set(text.keys):
-        return []
-    return [number for number, key in enumerate(text.keys) if key in parts]
-
-
-def _place(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
-    """The word, if it comes once, and in the first or last fifth."""
-    if text.keys.count(parts[0]) != 1:
-        return []
-    number = text.keys.index(parts[0])
-    if _end_at(number, text) != parts[1]:
-        return []
-    return [number]
+    if kind == "phrase":
+        size = len(parts)
+        starts = [number for number in range(len(keys) - size + 1) if keys[number : number + size] == parts]
+        return sorted({number for start in starts for number in range(start, start + size)})
+    first = keys.index(parts[0])
+    if kind == "order":  # the first of either word
+        second = keys.index(parts[1])
+        return [first, second] if first < second else []
+    if kind == "place":  # of a word that comes once
+        return [first] if keys.count(parts[0]) == 1 and _end_at(first, text) == parts[1] else []
+    return [number for number, key in enumerate(keys) if key in parts]
 
 
 def _end_at(number: int, text: AuditText) -> str:
@@ -168,14 +157,13 @@ def _end_at(number: int, text: AuditText) -> str:
     return ""
 
 
-def _class_of_words(parts: Sequence[str], text: AuditText, known: Vocabulary) -> list[int]:
-    if parts[0] == "names":
+def _of_class(name: str, text: AuditText, known: Vocabulary) -> list[int]:
+    """Return the numbers of the words of a class."""
+    if name == "names":
         return [number for number in range(len(text.words)) if _is_name(text, number)]
-    if parts[0] == "numbers":
+    if name == "numbers":
         return [number for number, key in enumerate(text.keys) if any(map(str.isdigit, key))]
-    listed = known.function_words
-    if parts[0] == "negations":
-        listed = NEGATIONS
+    listed = NEGATIONS if name == "negations" else known.function_words
     return [number for number, key in enumerate(text.keys) if key in listed]
 
 
@@ -185,34 +173,6 @@ def _is_name(text: AuditText, number: int) -> bool:
         return False
     before = text.words[number - 1]
     return bare(text.words[number])[:1].isupper() and not before.rstrip("\"')”’").endswith(SENTENCE_ENDS)
-
-
-def _punctuation(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
-    return [number for number, word in enumerate(text.words) if parts[0] in word]
-
-
-def _pattern(parts: Sequence[str], text: AuditText, _: Vocabulary) -> list[int]:
-    return text.matches[parts[0]]
-
-
-def _length(parts: Sequence[str], text: AuditText, known: Vocabulary) -> list[int]:
-    is_long = len(text.words) > known.length
-    if is_long != (parts[0] == "long"):
-        return []
-    return list(range(len(text.words)))
-
-
-_FINDERS: Mapping[str, Callable[[Sequence[str], AuditText, Vocabulary], list[int]]] = {
-    "word": _word,
-    "phrase": _phrase,
-    "order": _order,
-    "together": _together,
-    "place": _place,
-    "class of words": _class_of_words,
-    "punctuation": _punctuation,
-    "pattern": _pattern,
-    "length": _length,
-}
 
 
 def elements_of(text: AuditText, common: frozenset[str]) -> set[Element]:
@@ -248,22 +208,20 @@ def elements_of(text: AuditText, common: frozenset[str]) -> set[Element]:
 
 def lacks(element: Element, text: AuditText, known: Vocabulary) -> bool:
     """Return whether an element can be put into a text: it has none of its words, or one of two whose order counts."""
-    if element.kind not in OF_WORDS:
+    if not element.words:
         return not positions(element, text, known)
+    has = [word in text.keys for word in element.words]
     if element.kind == "order":
-        return not set(element.parts) <= set(text.keys)
-    words = element.parts
-    if element.kind == "place":
-        words = words[:1]
-    return set(text.keys).isdisjoint(words)
+        return not all(has)
+    return not any(has)
 
 
 def take_out(element: Element, text: AuditText, known: Vocabulary) -> Intervention:
     """Return the intervention that takes an element out of a text that has it."""
     if element.kind == "together":
         first, second = element.parts
-        without_first = text.without(_word((first,), text, known))
-        without_second = text.without(_word((second,), text, known))
+        without_first = text.without(positions(Element("word", (first,)), text, known))
+        without_second = text.without(positions(Element("word", (second,)), text, known))
         return [(1, AS_IT_IS), (-1, without_first), (-1, without_second), (1, without(element, text, known))]
     return [(1, AS_IT_IS), (-1, without(element, text, known))]
 
@@ -299,47 +257,46 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
         known: what is known of all texts.
         donor: a text that has it: its words are put in, at the same share of the text.
     """
-    if element.kind == "length":
+    kind, parts = element
+    if kind == "length":
         return [(1, _stretched(text, known)), (-1, AS_IT_IS)]
     at = _to_give(element, positions(element, donor, known), donor)
     place = round(at[0] / len(donor.words) * len(text.words))
-    given = [bare(donor.words[position]) for position in at]
-    with_element = text.rewritten({}, {place: given})
-    if element.kind == "phrase":
-        strongest = given[element.parts.index(_strongest(element, known))]
-        return [(1, with_element), (-1, text.rewritten({}, {place: [strongest]}))]
-    if element.kind == "order":
-        return _put_in_order(element.parts, text, place, given)
-    if element.kind == "together":
-        first = text.rewritten({}, {place: given[:1]})
-        second = text.rewritten({}, {place: given[1:]})
-        return [(1, with_element), (-1, first), (-1, second), (1, AS_IT_IS)]
-    if element.kind == "place":
-        at_start = text.rewritten({}, {0: given})
-        at_end = text.rewritten({}, {len(text.words): given})
-        if element.parts[1] == "start":
-            return [(1, at_start), (-1, at_end)]
-        return [(1, at_end), (-1, at_start)]
-    if element.kind == "punctuation":
+    if kind == "punctuation":
         number = min(place, len(text.words) - 1)
-        with_element = text.rewritten({number: text.words[number] + element.parts[0]})
-    return [(1, with_element), (-1, AS_IT_IS)]
+        return [(1, text.rewritten({number: text.words[number] + parts[0]})), (-1, AS_IT_IS)]
+    given = [bare(donor.words[position]) for position in at]
+    puts = [(1, {place: given})]
+    if kind == "phrase":
+        puts.append((-1, {place: [given[parts.index(_strongest(element, known))]]}))
+    elif kind == "together":
+        puts += [(-1, {place: given[:1]}), (-1, {place: given[1:]})]
+    elif kind == "order":
+        this, other = _both_orders(parts, text, place, given)
+        puts = [(1, this), (-1, other)]
+    elif kind == "place":
+        ends = [{0: given}, {len(text.words): given}]
+        sign = 1 if parts[1] == "start" else -1
+        puts = [(sign, ends[0]), (-sign, ends[1])]
+    intervention: Intervention = [(weight, text.rewritten({}, put)) for weight, put in puts]
+    rest = sum(weight for weight, _ in puts)
+    if rest:
+        intervention.append((-rest, AS_IT_IS))
+    return intervention
 
 
-def _put_in_order(parts: Sequence[str], text: AuditText, place: int, given: Sequence[str]) -> Intervention:
-    """Return the intervention that puts two words into a text in order; of a text that has one, only the other."""
+def _both_orders(
+    parts: Sequence[str], text: AuditText, place: int, given: list[str]
+) -> Sequence[Mapping[int, list[str]]]:
+    """Return what is put in for two words in order, and in the other order: both, or one beside the other."""
     first, second = given
-    before = {place: [first, second]}
-    reverse = {place: [second, first]}
     if parts[0] in text.keys:
-        place = text.keys.index(parts[0])
-        before = {place + 1: [second]}
-        reverse = {place: [second]}
-    elif parts[1] in text.keys:
-        place = text.keys.index(parts[1])
-        before = {place: [first]}
-        reverse = {place + 1: [first]}
-    return [(1, text.rewritten({}, before)), (-1, text.rewritten({}, reverse))]
+        number = text.keys.index(parts[0])
+        return {number + 1: [second]}, {number: [second]}
+    if parts[1] in text.keys:
+        number = text.keys.index(parts[1])
+        return {number: [first]}, {number + 1: [first]}
+    return {place: given}, {place: [second, first]}
 
 
 def _strongest(element: Element, known: Vocabulary) -> str:

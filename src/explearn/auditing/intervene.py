@@ -59,8 +59,8 @@ class Verdict:
     """What the interventions say of a claim.
 
     Attributes:
-        values: effects on the class, by text.
-        effect: their mean; None without any.
+        changed: number of texts that were changed.
+        effect: mean effect on the class; None without any.
         low: lower end of the mean's interval; None for fewer than two.
         high: its upper end.
         taken_out: mean effect of taking the element out; None if no text has it.
@@ -71,7 +71,7 @@ class Verdict:
             LEAST_EFFECT, and neither way of testing it contradicts. With the mean alone, fewer held on other texts.
     """
 
-    values: Array
+    changed: int
     effect: float | None
     low: float | None
     high: float | None
@@ -188,7 +188,7 @@ def judge(claims: Sequence[tuple[Element, int]], effects: Mapping[Element, Effec
         contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (taken_out, put))
         confirmed = bool(corrected[number] <= LEVEL and large and not contradicted)
         verdict = Verdict(
-            values=values[number],
+            changed=len(values[number]),
             effect=effect,
             low=low,
             high=high,

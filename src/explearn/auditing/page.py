@@ -11,7 +11,7 @@ from explearn.auditing.findings import AuditFigures, DiffFigures, Finding
 from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT, LEVEL, MOST_TEXTS
 from explearn.auditing.reading import MOST_SEARCHED
 from explearn.auditing.sentences import diff_sentences, listed, percent, sentences
-from explearn.report.figures.style import FAINT, INK, STYLES, say
+from explearn.report.figures.style import FAINT, INK, STYLES, draw_value
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -41,7 +41,7 @@ LONGEST_TEXT = 160
 MOST_ANSWERS = 100
 """Changed answers on the page; all are in the JSON beside it."""
 
-COLOUR = STYLES["learned"][0]
+STYLE = STYLES["learned"][0], "o"
 
 BOUNDS = {
     "effect": ("low", "high"),
@@ -143,11 +143,7 @@ def _draw(rows: Sequence[Finding], drawing: Any) -> None:
         position = len(names)
         names.append(shortened(finding.element, LONGEST_NAME))
         words = f"{finding.element}: {finding.effect:+.3f}"
-        if finding.low is not None:
-            axes.plot([finding.low, finding.high], [position, position], color=COLOUR, linewidth=1.6)
-            words += f" ({finding.low:+.3f} to {finding.high:+.3f})"
-        (point,) = axes.plot([finding.effect], [position], color=COLOUR, marker="o", markersize=5, clip_on=False)
-        say(point, words)
+        draw_value(axes, position, finding.effect or 0.0, (finding.low, finding.high), STYLE, words)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.grid(axis="x", color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)

@@ -19,6 +19,7 @@ from explearn.auditing.origin import Origin
 from explearn.auditing.scores import JobScores, read_job
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
 from explearn.auditing.work import Work
+from explearn.comparison.plan import settings_of
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.compute import ComputeOptions
@@ -27,7 +28,6 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.seeds import hash_order
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import settings_of
 from explearn.predictors.batching import progress
 from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.predictor import Predictor

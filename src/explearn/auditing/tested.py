@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -133,15 +133,7 @@ class Tested:
             score=score,
             score_low=score_low,
             score_high=score_high,
-            taken_out=verdict.taken_out,
-            put_in=verdict.put_in,
-            effect=verdict.effect,
-            low=verdict.low,
-            high=verdict.high,
-            changed=len(verdict.values),
-            p_value=verdict.p_value,
-            corrected=verdict.corrected,
-            confirmed=verdict.confirmed,
+            **asdict(verdict),
         )
 
     def errors(self, confirmed: Sequence[Candidate]) -> list[ErrorCause]:

@@ -23,7 +23,7 @@ from explearn.core.validation import MOST, Number, Shape, check
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import settings_of
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
 from explearn.metrics.params import SanityParams
 from explearn.metrics.runs import MethodRun, read_run
@@ -106,6 +106,14 @@ class Candidates:
             return copy.copy(self.explainers[name]), dict(self.options[name])
         options = with_seed(name, self.options[name], self.seed)
         return get_explainer(name, **options), options
+
+
+def settings_of(explainer: Explainer) -> dict[str, Any]:
+    """Return all that scores depend on but the classifier: options and, of a trained explainer, SHA-256 of weights."""
+    settings = explainer.options.model_dump(mode="json")
+    if isinstance(explainer, LearnedExplainer):
+        settings["weights"] = explainer.content_hash()
+    return settings
 
 
 def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
+from explearn.comparison.plan import settings_of
 from explearn.comparison.findings import read_findings
 from explearn.comparison.provenance import facts_of
 from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest
+from explearn.core.documents import file_digest, public_name
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.validation import check
 from explearn.core.writing import check_own, is_page, write_json, write_text
@@ -41,7 +42,6 @@ from explearn.decision.page import page_of
 from explearn.decision.replacements import from_list, from_masked_words
 from explearn.decision.signature import read_private_key, sign
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import settings_of
 from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.predictors.labelled import CLASSES
 from explearn.predictors.predictor import Predictor
@@ -237,7 +237,7 @@ def observe(
             unread=attribution.unaligned,
         ),
         classifier=RecordedClassifier(
-            name=_last_part(model.name), sha256=model.fingerprint, problem=str(model.problem)
+            name=public_name(model.name), sha256=model.fingerprint, problem=str(model.problem)
         ),
         answer=_as_answer(decision, decision.original),
         method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=_method_sha256(explainer)),
@@ -250,14 +250,6 @@ def observe(
         made={},
         versions=dict(versions(COMPARISON)),
     )
-
-
-def _last_part(name: str) -> str:
-    """Return a classifier's name; of an absolute path, which says something of the machine, its last part."""
-    path = Path(name)
-    if path.is_absolute():
-        name = path.name
-    return name
 
 
 def _as_answer(decision: Decision, probabilities: NDArray[np.float64]) -> Answer:

@@ -325,14 +325,6 @@ def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def settings_of(explainer: Explainer) -> dict[str, Any]:
-    """Return all that scores depend on but the classifier: options and, of a trained explainer, SHA-256 of weights."""
-    settings = explainer.options.model_dump(mode="json")
-    if isinstance(explainer, LearnedExplainer):
-        settings["weights"] = explainer.content_hash()
-    return settings
-
-
 def text_hashes(examples: Iterable[Example]) -> dict[str, str]:
     """Return example id -> a hash of its words, which identifies a text without storing it."""
     hashes = {}

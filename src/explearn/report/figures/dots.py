@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from explearn.methods.results import RunFacts, Tasks
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import marked
-from explearn.report.figures.style import FAINT, STYLES, draw_legend, say
+from explearn.report.figures.style import FAINT, STYLES, draw_legend, draw_value
 from explearn.report.verdict import MARKS, MODEL, TIME, means
 from explearn.show.blocks import Picture
 
@@ -97,13 +97,9 @@ def _draw(
 
 def _draw_row(axes: Axes, row: int, run: RunFacts, tasks: Tasks, metric: str, method: str, value: float) -> None:
     """Draw a method's figure and, if there is only one task, its interval."""
-    colour, marker = STYLES[run.methods[method].family]
     words = f"{method}: {CATALOGUE[metric].heading} {value:.3f}"
+    low = high = None
     if len(tasks) == 1:
-        low = tasks[0].methods[method].get(f"{metric}_low")
-        high = tasks[0].methods[method].get(f"{metric}_high")
-        if low is not None and high is not None:
-            axes.plot([low, high], [row, row], color=colour, linewidth=1.6, zorder=2)
-            words += f" ({low:.3f} to {high:.3f})"
-    (point,) = axes.plot([value], [row], color=colour, marker=marker, markersize=6, zorder=3, clip_on=False)
-    say(point, words)
+        figures = tasks[0].methods[method]
+        low, high = figures.get(f"{metric}_low"), figures.get(f"{metric}_high")
+    draw_value(axes, row, value, (low, high), STYLES[run.methods[method].family], words)

@@ -12,6 +12,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -67,6 +68,28 @@ _VALUE = "value: "
 def say(point: Artist, words: str) -> None:
     """Let a point of a picture show some text on hover and focus."""
     point.set_gid(f"{_VALUE}{words}")
+
+
+def draw_value(
+    axes: Axes, row: int, value: float, bounds: tuple[float | None, float | None], style: tuple[str, str], words: str
+) -> None:
+    """Draw a value and its interval, if it has one, into a row of a picture.
+
+    Args:
+        axes: what to draw on.
+        row: position of the row.
+        value: the value.
+        bounds: its interval; None for each bound if there is none.
+        style: colour and marker, as in STYLES.
+        words: text to show on hover; the interval is added.
+    """
+    colour, marker = style
+    low, high = bounds
+    if low is not None and high is not None:
+        axes.plot([low, high], [row, row], color=colour, linewidth=1.6, zorder=2)
+        words += f" ({low:.3f} to {high:.3f})"
+    (point,) = axes.plot([value], [row], color=colour, marker=marker, markersize=6, zorder=3, clip_on=False)
+    say(point, words)
 
 
 def svg(picture: Picture) -> str:
