@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.examples import label_problem
@@ -48,11 +49,13 @@ def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name
         name: name for messages.
 
     Raises:
-        ModelError: the model has no weights, its attention has no gradients on its device, or its table of words is too
-            small for the tokenizer's ids.
+        ModelError: the model has no weights or no head, its attention has no gradients on its device, or its table of
+            words is too small for the tokenizer's ids.
     """
     if model.device.type == "meta":
         raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
+    if type(model).__name__ in MODEL_MAPPING_NAMES.values():
+        raise ModelError(f"{name}: a {type(model).__name__} has no head; expected a model for text classification")
     if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
         raise ModelError(
             f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"
@@ -95,7 +98,7 @@ def padding_shows(predictor: Any) -> bool:
     """Return whether padding changes the prediction: a short text's logits differ if a longer one is in its batch.
 
     Raises:
-        ModelError: the model fails.
+        ModelError: the model fails, or does not give one logit for each class.
     """
     short, long = predictor.encode_samples("a b", "a b c d e f g h")
     single = predictor.batch([short])
@@ -107,6 +110,11 @@ def padding_shows(predictor: Any) -> bool:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         raise ModelError(f"{predictor.name}: its model cannot read a text ({first_line(error)[:200]})") from error
+    if alone.shape != (len(predictor.labels),):
+        raise ModelError(
+            f"{predictor.name}: gives logits of shape {tuple(alone.shape)} for a text; expected one for each of its "
+            f"{len(predictor.labels)} classes, as a model for text classification gives"
+        )
     return not same_logits(predictor, padded, alone)
 
 

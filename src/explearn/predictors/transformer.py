@@ -305,7 +305,8 @@ class TransformerPredictor(Predictor):
         """
         if switches_attention(self.model):
             return True
-        return architecture(self.model.config).attention is None and padding_shows(self)
+        shows = padding_shows(self)  # also finds a model that is no classifier
+        return architecture(self.model.config).attention is None and shows
 
     def autocast(self) -> Any:
         """Return the context in which the model computes in `dtype`."""
