@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import compress, pairwise
 from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -112,6 +112,16 @@ class FunctionEncoding(Encoding):
             ids.append(mask_token_id - number if word in masked and number >= 0 else number)
         return replace(self, input_ids=tuple(ids))
 
+    def cut(self, bounds: Sequence[Collection[int]]) -> FunctionEncoding:
+        segments = []
+        for segment, its in zip(self.segments, bounds, strict=True):
+            spans = []
+            for start, end in segment.spans:
+                inner = [bound for bound in sorted(its) if start < bound < end]
+                spans += pairwise([start, *inner, end])
+            segments.append(Segment(segment.text, tuple(spans)))
+        return function_encoding(segments, self.example_id, self.mask_word, self.empty)
+
     def copies(self, stays: Mask, mask_token_id: int | None = None) -> list[FunctionCopy]:
         if mask_token_id is None or not self.mask_word:
             return [FunctionCopy(self._input(list(compress(self.input_ids, row)))) for row in stays.tolist()]
@@ -168,6 +178,38 @@ class FunctionEncoding(Encoding):
         if not parts:
             return self.empty
         return "".join([ends[0], *parts, ends[1]])
+
+
+def function_encoding(segments: Sequence[Segment], example_id: str, mask_word: str, empty: str) -> FunctionEncoding:
+    """Return the words of a text, or of a pair's segments, after a position for the start of each segment."""
+    parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
+    pair_start = start_of_pair(segments)
+    offsets: list[Span | None] = []
+    for start, segment in parts:
+        offsets.append(None)
+        offsets.extend((start + a, start + b) for a, b in segment.spans)
+    fields = align_words(offsets, parts)
+    pieces: list[Piece] = []
+    ends = []
+    for segment in segments:
+        before, *gaps, behind = gaps_of(segment)
+        ends.append((before, behind))
+        pieces += map(Piece, segment.words, ["", *gaps], [*gaps, ""])
+    ids = list(fields["word_ids"])
+    if pair_start is not None:
+        ids[pair_start + 1] = BETWEEN
+    return FunctionEncoding(
+        input_ids=(START, *ids[1:]),
+        token_type_ids=(),
+        special=tuple(offset is None for offset in offsets),
+        example_id=example_id,
+        pair_start=pair_start,
+        pieces=tuple(pieces),
+        ends=tuple(ends),
+        mask_word=mask_word,
+        empty=empty,
+        **fields,
+    )
 
 
 class FunctionPredictor(Predictor):
@@ -284,38 +326,12 @@ class FunctionPredictor(Predictor):
         return [self._encode(*as_segments(text, number), number) for number, text in enumerate(texts, start=first)]
 
     def _encode(self, segments: Sequence[Segment], example_id: str, number: int) -> Encoding:
-        parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
-        pair_start = start_of_pair(segments)
-        offsets: list[Span | None] = []
-        for start, segment in parts:
-            offsets.append(None)
-            offsets.extend((start + a, start + b) for a, b in segment.spans)
-        fields = align_words(offsets, parts)
-        words = fields["words"]
-        if len(words) > self.max_words:
+        encoding = function_encoding(segments, example_id, self.mask, self.empty)
+        words = len(encoding.words)
+        if words > self.max_words:
             where = name_of(example_id, number)
-            raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
-        pieces: list[Piece] = []
-        ends = []
-        for segment in segments:
-            before, *gaps, behind = gaps_of(segment)
-            ends.append((before, behind))
-            pieces += map(Piece, segment.words, ["", *gaps], [*gaps, ""])
-        ids = list(fields["word_ids"])
-        if pair_start is not None:
-            ids[pair_start + 1] = BETWEEN
-        return FunctionEncoding(
-            input_ids=(START, *ids[1:]),
-            token_type_ids=(),
-            special=tuple(offset is None for offset in offsets),
-            example_id=example_id,
-            pair_start=pair_start,
-            pieces=tuple(pieces),
-            ends=tuple(ends),
-            mask_word=self.mask,
-            empty=self.empty,
-            **fields,
-        )
+            raise DataError(f"{where} has {words:,} words; expected at most {self.max_words:,} (max_words)")
+        return encoding
 
     # ---- answers -------------------------------------------------------------------------------------------------
 
