@@ -49,13 +49,19 @@ def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name
         name: name for messages.
 
     Raises:
-        ModelError: the model has no weights or no head, its attention has no gradients on its device, or its table of
-            words is too small for the tokenizer's ids.
+        ModelError: the model has no weights, no head or another number of outputs than classes, its attention has no
+            gradients on its device, or its table of words is too small for the tokenizer's ids.
     """
     if model.device.type == "meta":
         raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
     if type(model).__name__ in MODEL_MAPPING_NAMES.values():
         raise ModelError(f"{name}: a {type(model).__name__} has no head; expected a model for text classification")
+    outputs = getattr(model, "num_labels", len(model.config.id2label))
+    if outputs != len(model.config.id2label):
+        raise ModelError(
+            f"{name}: has {outputs} outputs and the classes {', '.join(map(str, model.config.id2label.values()))}; "
+            "expected one for each (id2label)"
+        )
     if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
         raise ModelError(
             f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"

@@ -305,8 +305,12 @@ class TransformerPredictor(Predictor):
         """
         if switches_attention(self.model):
             return True
+        listed = architecture(self.model.config).attention is not None
+        named = type(self.model).__name__.endswith("ForSequenceClassification")
+        if listed and (named or type(self.model).__module__.startswith("explearn.")):
+            return False
         shows = padding_shows(self)  # also finds a model that is no classifier
-        return architecture(self.model.config).attention is None and shows
+        return shows and not listed
 
     def autocast(self) -> Any:
         """Return the context in which the model computes in `dtype`."""
