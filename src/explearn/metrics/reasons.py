@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.metrics.arrays import ratio
-from explearn.metrics.base import Array, Measure, Metric
+from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Explanations
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test

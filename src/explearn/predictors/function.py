@@ -115,7 +115,7 @@ class FunctionEncoding(Encoding):
     def cut(self, bounds: Sequence[Collection[int]]) -> FunctionEncoding:
         segments = []
         for segment, its in zip(self.segments, bounds, strict=True):
-            spans = []
+            spans: list[Span] = []
             for start, end in segment.spans:
                 inner = [bound for bound in sorted(its) if start < bound < end]
                 spans += pairwise([start, *inner, end])

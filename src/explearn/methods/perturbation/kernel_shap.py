@@ -79,7 +79,7 @@ def word_explainer() -> type[Any]:
     """Return shap's explainer without its searches for what differs between text and background: each word does."""
     from shap import KernelExplainer
 
-    class WordExplainer(KernelExplainer):
+    class WordExplainer(KernelExplainer):  # type: ignore[misc]
         def varying_groups(self, x: NDArray[np.float64]) -> NDArray[np.intp]:
             return np.arange(x.shape[1])
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from explearn.core.arrays import Array
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.arrays import mean_where_defined
-from explearn.metrics.base import Array
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.reasons import METHOD, METRICS, judge_trust
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
