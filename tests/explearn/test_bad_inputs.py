@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
+import transformers
 from saying import command_complaint, complaint
 
 import explearn
@@ -37,6 +38,25 @@ def test_names_of_methods(name):
 
 
 # ---- texts, targets and tasks ----------------------------------------------------------------------------------------
+
+
+def no_classifier(kind):
+    """A loaded model that does not classify texts, with its tokenizer."""
+    model = tiny.model("bert", 3)
+    if kind == "without a head":
+        model = model.bert
+    elif kind == "of words":
+        model = transformers.BertForMaskedLM(model.config)
+    else:
+        model = tiny.model("bert", 3, seed=1)
+        model.config.id2label = {0: "no", 1: "yes"}
+    return model, tiny.tokenizer("bert")
+
+
+@pytest.mark.parametrize("method", ["occlusion", "gradient", "attn_lrp", "gae"])
+@pytest.mark.parametrize("kind", ["without a head", "of words", "of more classes"])
+def test_models_that_do_not_classify_texts(kind, method):
+    complaint(lambda: explearn.explain(no_classifier(kind), "a film", method), "")
 
 
 @pytest.mark.parametrize("classifier", [None, "/no/folder", lambda texts: texts], ids=["nothing", "name", "function"])

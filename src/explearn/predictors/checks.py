@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.examples import label_problem
@@ -39,8 +40,26 @@ def check_config(config: Any, name: str) -> None:
         )
 
 
-def check_tokens(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
-    """Raise ModelError if a model's table of words is too small for its tokenizer's ids."""
+def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
+    """Check that a model is a classifier that can run with its tokenizer.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer.
+        name: name for messages.
+
+    Raises:
+        ModelError: the model has no head or another number of outputs than classes, or its table of words is too small
+            for the tokenizer's ids.
+    """
+    if type(model).__name__ in MODEL_MAPPING_NAMES.values():
+        raise ModelError(f"{name}: a {type(model).__name__} has no head; expected a model for text classification")
+    outputs = getattr(model, "num_labels", len(model.config.id2label))
+    if outputs != len(model.config.id2label):
+        raise ModelError(
+            f"{name}: has {outputs} outputs and the classes {', '.join(map(str, model.config.id2label.values()))}; "
+            "expected one for each (id2label)"
+        )
     table: Any = word_table(model)
     last = max(tokenizer.get_vocab().values(), default=0)
     if isinstance(table, torch.nn.Embedding) and last >= table.num_embeddings:
@@ -79,7 +98,7 @@ def padding_shows(predictor: Any) -> bool:
     """Return whether padding changes the prediction: a short text's logits differ if a longer one is in its batch.
 
     Raises:
-        ModelError: the model fails.
+        ModelError: the model fails, or does not give one logit for each class.
     """
     short, long = predictor.encode_samples("a b", "a b c d e f g h")
     single = predictor.batch([short])
@@ -91,6 +110,11 @@ def padding_shows(predictor: Any) -> bool:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         raise ModelError(f"{predictor.name}: its model cannot read a text ({first_line(error)[:200]})") from error
+    if alone.shape != (len(predictor.labels),):
+        raise ModelError(
+            f"{predictor.name}: gives logits of shape {tuple(alone.shape)} for a text; expected one for each of its "
+            f"{len(predictor.labels)} classes, as a model for text classification gives"
+        )
     return not same_logits(predictor, padded, alone)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -96,6 +97,16 @@ class FunctionEncoding(Encoding):
         """Return the id of each masked position, which keeps the word's number for the characters around it."""
         return [mask_token_id - number if number >= 0 else number for number in self.input_ids]
 
+    def cut(self, bounds: Sequence[Collection[int]]) -> FunctionEncoding:
+        segments = []
+        for segment, its in zip(self.segments, bounds, strict=True):
+            spans: list[Span] = []
+            for start, end in segment.spans:
+                inner = [bound for bound in sorted(its) if start < bound < end]
+                spans += pairwise([start, *inner, end])
+            segments.append(Segment(segment.text, tuple(spans)))
+        return function_encoding(segments, self.example_id, self.mask_word, self.empty)
+
     @property
     def key(self) -> tuple[object, ...]:
         return (self.input,)
@@ -129,6 +140,38 @@ class FunctionEncoding(Encoding):
         if not parts:
             return self.empty
         return "".join([ends[0], *parts, ends[1]])
+
+
+def function_encoding(segments: Sequence[Segment], example_id: str, mask_word: str, empty: str) -> FunctionEncoding:
+    """Return the words of a text, or of a pair's segments, after a position for the start of each segment."""
+    parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
+    pair_start = start_of_pair(segments)
+    offsets: list[Span | None] = []
+    for start, segment in parts:
+        offsets.append(None)
+        offsets.extend((start + a, start + b) for a, b in segment.spans)
+    fields = align_words(offsets, parts)
+    pieces: list[Piece] = []
+    ends = []
+    for segment in segments:
+        before, *gaps, behind = gaps_of(segment)
+        ends.append((before, behind))
+        pieces += map(Piece, segment.words, ["", *gaps], [*gaps, ""])
+    ids = list(fields["word_ids"])
+    if pair_start is not None:
+        ids[pair_start + 1] = BETWEEN
+    return FunctionEncoding(
+        input_ids=(START, *ids[1:]),
+        token_type_ids=(),
+        special=tuple(offset is None for offset in offsets),
+        example_id=example_id,
+        pair_start=pair_start,
+        pieces=tuple(pieces),
+        ends=tuple(ends),
+        mask_word=mask_word,
+        empty=empty,
+        **fields,
+    )
 
 
 class FunctionPredictor(Predictor):
@@ -245,38 +288,12 @@ class FunctionPredictor(Predictor):
         return [self._encode(*as_segments(text, number), number) for number, text in enumerate(texts, start=first)]
 
     def _encode(self, segments: Sequence[Segment], example_id: str, number: int) -> Encoding:
-        parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
-        pair_start = start_of_pair(segments)
-        offsets: list[Span | None] = []
-        for start, segment in parts:
-            offsets.append(None)
-            offsets.extend((start + a, start + b) for a, b in segment.spans)
-        fields = align_words(offsets, parts)
-        words = fields["words"]
-        if len(words) > self.max_words:
+        encoding = function_encoding(segments, example_id, self.mask, self.empty)
+        words = len(encoding.words)
+        if words > self.max_words:
             where = name_of(example_id, number)
-            raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
-        pieces: list[Piece] = []
-        ends = []
-        for segment in segments:
-            before, *gaps, behind = gaps_of(segment)
-            ends.append((before, behind))
-            pieces += map(Piece, segment.words, ["", *gaps], [*gaps, ""])
-        ids = list(fields["word_ids"])
-        if pair_start is not None:
-            ids[pair_start + 1] = BETWEEN
-        return FunctionEncoding(
-            input_ids=(START, *ids[1:]),
-            token_type_ids=(),
-            special=tuple(offset is None for offset in offsets),
-            example_id=example_id,
-            pair_start=pair_start,
-            pieces=tuple(pieces),
-            ends=tuple(ends),
-            mask_word=self.mask,
-            empty=self.empty,
-            **fields,
-        )
+            raise DataError(f"{where} has {words:,} words; expected at most {self.max_words:,} (max_words)")
+        return encoding
 
     # ---- answers -------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from explearn.predictors.architectures import (
     shortest_input,
     switches_attention,
 )
-from explearn.predictors.checks import check_config, check_ends, check_tokens, padding_shows, with_padding
+from explearn.predictors.checks import check_config, check_ends, check_runs, padding_shows, with_padding
 from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
 from explearn.predictors.heads.completion import Completion
 from explearn.predictors.labelled import Problem
@@ -142,7 +142,7 @@ class TransformerPredictor(Predictor):
         self.shortest = shortest_input(self.model.config)
         self.spread = spread_of(self.model)
         if self.spread is None:
-            check_tokens(self.model, tokenizer, shown_name)
+            check_runs(self.model, tokenizer, shown_name)
         self.problem = problem_of(self.model.config)
         if compute.precision in QUANTISED and not has_quantised(self.model):
             raise ParamsError(
@@ -305,7 +305,12 @@ class TransformerPredictor(Predictor):
         """
         if switches_attention(self.model):
             return True
-        return architecture(self.model.config).attention is None and padding_shows(self)
+        listed = architecture(self.model.config).attention is not None
+        named = type(self.model).__name__.endswith("ForSequenceClassification")
+        if listed and (named or type(self.model).__module__.startswith("explearn.")):
+            return False
+        shows = padding_shows(self)  # also finds a model that is no classifier
+        return shows and not listed
 
     def autocast(self) -> Any:
         """Return the context in which the model computes in `dtype`."""

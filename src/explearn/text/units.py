@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +61,7 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
         raise UnsupportedError(f"{where}: questions are explained by words; leave out unit")
     if unit == "phrase":
         return encoding
+    encoding = cut_at(encoding, segments, unit)
     shift = len(segments[0].text) + 1  # where the second segment begins, after a blank
     offsets: list[Span | None] = []
     for word, (start, end) in zip(encoding.word_ids, encoding.characters, strict=True):
@@ -81,6 +82,13 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result
+
+
+def cut_at(encoding: Encoding, segments: Sequence[Segment], unit: Unit) -> Encoding:
+    """Cut words at the bounds of units, if the predictor can leave out parts of a word, as a function can."""
+    if unit in ("token", "phrase"):
+        return encoding
+    return encoding.cut([set(chain.from_iterable(_find(segment.text, unit))) for segment in segments])
 
 
 def _in_pair(encoding: Encoding, unit: int) -> bool:

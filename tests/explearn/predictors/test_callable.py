@@ -1,5 +1,6 @@
 """Explaining and judging a function from texts to probabilities."""
 
+import re
 from itertools import permutations
 from math import factorial
 
@@ -115,6 +116,17 @@ class TestExplaining:
         texts = [text for call in function.calls for text in call]
         assert len(texts) == len(set(texts)) <= 2**5
         assert max(map(len, function.calls)) <= 7
+
+    @pytest.mark.parametrize(
+        ("mask", "asked"), [("", {"a , film", "a good film"}), ("X", {"a X, film", "a goodX film"})]
+    )
+    def test_units_that_are_parts_of_words_are_left_out_alone(self, mask, asked):
+        function = Counting()
+        classifier = of(function, mask=mask)
+        method = explearn.get_explainer("occlusion")
+        (attribution,) = method.explain(classifier, ["a good, film"], ["pos"], unit=re.compile("good|,"))
+        assert attribution.words == ("good", ",")
+        assert {text for call in function.calls for text in call} == {"a good, film", *asked}
 
     def test_a_scikit_learn_pipeline(self):
         from sklearn.feature_extraction.text import CountVectorizer

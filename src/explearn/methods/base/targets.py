@@ -15,7 +15,7 @@ from explearn.core.examples import Example
 from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed, check_stride, cut
 from explearn.text.encoding import Encoding, as_segments, name_of
-from explearn.text.units import Unit, check_unit, in_units
+from explearn.text.units import Unit, check_unit, cut_at, in_units
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -84,7 +84,7 @@ def targeted_texts(
         for number, (text, windowed, indices) in enumerate(zip(chunk, read, chosen, strict=True), start=first):
             units = windowed
             if unit != "word":
-                units = _in_units(windowed, text, number, unit)
+                windowed, units = _in_units(windowed, text, number, unit)
             targeted.append(TargetedText(windowed, indices, units))
         yield targeted
         first += len(chunk)
@@ -92,10 +92,15 @@ def targeted_texts(
         raise ParamsError("targets: more than texts; expected one for each text")
 
 
-def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
+def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> tuple[Windowed, Windowed]:
+    """Return a text with its words cut at the bounds of units where they can be, and the same by units."""
     segments, example_id = as_segments(text, number)
-    whole = in_units(read.whole, segments, unit, name_of(example_id, number))
-    return replace(read, whole=whole, windows=tuple(whole.select(positions.tolist()) for positions in read.positions))
+    words = cut_at(read.whole, segments, unit)
+    if words is not read.whole:
+        read = Windowed.at_once(words)
+    whole = in_units(words, segments, unit, name_of(example_id, number))
+    windows = tuple(whole.select(positions.tolist()) for positions in read.positions)
+    return read, replace(read, whole=whole, windows=windows)
 
 
 def check_request(classifier: Predictor, targets: Iterable[Target], windows: int | None) -> None:
