@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from explearn import ParamsError, UnknownNameError
-from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.registry import known_infos
 from explearn.predictors.params import FinetuneParams
 from explearn_study.explaining import trained_folder
@@ -81,11 +80,6 @@ class TestConf:
         # A learned method that no run trains would rot unseen.
         trained = {method.of for run in runs for method in run.trained}
         assert trained == {info.name for info in known_infos() if info.learned and info.base is None}
-
-    def test_a_learned_method_keeps_the_paper_s_defaults(self):
-        """ExpNet section 3.4."""
-        paper = ExpNetParams()
-        assert (paper.learning_rate, paper.epochs, paper.features) == (1e-3, 50, "full")
 
 
 def test_a_task_may_be_fine_tuned_in_a_way_of_its_own():
