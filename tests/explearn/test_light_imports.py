@@ -16,6 +16,7 @@ ComputeOptions()
 import explearn.report.page
 without("torch", "transformers", "explearn_study", "explearn_apps")
 import explearn.cli.app
+import explearn_study.sources, explearn_study.sources.rationale_files, explearn.text.agreement
 without("torch", "transformers", "fastapi", "uvicorn")
 """
 

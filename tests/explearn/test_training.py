@@ -96,18 +96,17 @@ def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path):
 def test_a_list_of_methods_holds_trained_ones(tmp_path):
     classifier = tiny.classifier()
     trained = explearn.train("reader", classifier, TEXTS, **FAST)
-    out = tmp_path / "report.html"
     work = tmp_path / "work"
-    first = explearn.compare(classifier, OTHERS, methods=["random", trained], out=out, work=work)
+    first = explearn.compare(classifier, OTHERS, methods=["random", trained], out=None, work=work)
     assert set(first.methods) == {"random", "reader"}
     other = explearn.train("reader", classifier, TEXTS, **{**FAST, "seed": 14})
     lines = []
     options = explearn.CompareOptions(tell=lines.append)
-    explearn.compare(classifier, OTHERS, ["random", other], out=out, work=work, options=options)
+    explearn.compare(classifier, OTHERS, ["random", other], out=None, work=work, options=options)
     # Trained anew it is another method, whose kept scores are of no use.
     assert [line.split()[0] for line in lines if "of an earlier run" in line] == ["random"]
     with pytest.raises(DataError, match="learned from all"):
-        explearn.compare(classifier, TEXTS, methods=["random", trained], out=out)
+        explearn.compare(classifier, TEXTS, methods=["random", trained], out=None)
 
 
 def test_a_classifier_is_fine_tuned_from_a_table(tmp_path):

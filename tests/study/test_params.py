@@ -1,14 +1,11 @@
 """The parameters of a run: what they make, and what is refused when they are read."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from explearn import ParamsError, UnknownNameError
-from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.registry import known_infos
 from explearn.predictors.params import FinetuneParams
 from explearn_study.explaining import trained_folder
@@ -50,42 +47,28 @@ def student(name, **options):
     return {**with_methods(**{name: {"options": options}}), "learned": {"from_teachers": [name]}}
 
 
-class TestConf:
-    @staticmethod
-    def compose(repository, *overrides):
-        code = (
-            "import sys; sys.path.insert(0, 'scripts'); import compose_params; "
-            f"[print(compose_params.compose(o), '---', sep='') for o in {[list(o.split()) for o in overrides]}]"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True, timeout=120
-        )
-        return done.stdout
+def test_every_profile_composes_to_valid_parameters(tmp_path, repository, monkeypatch):
+    monkeypatch.syspath_prepend(repository / "scripts")
+    from compose_params import compose
 
-    def test_every_profile_composes_to_valid_parameters(self, tmp_path, repository):
-        names = sorted(path.stem for path in (repository / "conf" / "profile").glob("*.yaml"))
-        overrides = [f"profile={name}" for name in names]
-        # One that is named on the command line wins.
-        overrides += ["roster=quick profile=aml", "methods.lime.options.samples=50 explainer=ivra"]
-        *texts, last = self.compose(repository, *overrides).split("---\n")
-        runs = [load(tmp_path, text) for text in texts]
-        assert last == "" and [run.profile for run in runs] == [*names, "aml", "embedded"]
-        for run in runs:
-            assert "random" in run.methods
-        by_profile = dict(zip(names, runs, strict=False))
-        assert by_profile["aml"].roster == "aml" and runs[-2].roster == "quick"
-        assert runs[-1].methods["lime"].options == {"samples": 50} and runs[-1].explainer == "ivra"
-        universal = by_profile["universal"]
-        assert universal.studies.marks_curve is not None and len(universal.tasks) == 7
-        assert universal.methods["consensus_words"].all_options["signals"] == []
-        # A learned method that no run trains would rot unseen.
-        trained = {method.of for run in runs for method in run.trained}
-        assert trained == {info.name for info in known_infos() if info.learned and info.base is None}
+    def composed(*overrides):
+        return load(tmp_path, compose(list(overrides)))
 
-    def test_a_learned_method_keeps_the_paper_s_defaults(self):
-        """ExpNet section 3.4."""
-        paper = ExpNetParams()
-        assert (paper.learning_rate, paper.epochs, paper.features) == (1e-3, 50, "full")
+    names = sorted(path.stem for path in (repository / "conf" / "profile").glob("*.yaml"))
+    by_profile = {name: composed(f"profile={name}") for name in names}
+    assert [run.profile for run in by_profile.values()] == names
+    assert all("random" in run.methods for run in by_profile.values())
+    # One that is named on the command line wins.
+    quick = composed("roster=quick", "profile=aml")
+    assert (by_profile["aml"].roster, quick.roster, quick.profile) == ("aml", "quick", "aml")
+    changed = composed("methods.lime.options.samples=50", "explainer=ivra")
+    assert changed.methods["lime"].options == {"samples": 50} and changed.explainer == "ivra"
+    universal = by_profile["universal"]
+    assert universal.studies.marks_curve is not None and len(universal.tasks) == 7
+    assert universal.methods["consensus_words"].all_options["signals"] == []
+    # A learned method that no run trains would rot unseen.
+    trained = {method.of for run in by_profile.values() for method in run.trained}
+    assert trained == {info.name for info in known_infos() if info.learned and info.base is None}
 
 
 def test_a_task_may_be_fine_tuned_in_a_way_of_its_own():

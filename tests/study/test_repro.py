@@ -63,24 +63,25 @@ class Project:
 
 @pytest.mark.slow
 def test_as_dvc_repro_would(tmp_path, repository):
-    together = Project(tmp_path / "together", repository)
-    output = together.repro().stdout
+    project = Project(tmp_path / "project", repository)
+    output = project.repro().stdout
     assert "[join@blue] Running stage 'join@blue':" in output and "[end] 5 of 5 stages" in output
-    assert len(yaml.safe_load((together.root / "dvc.lock").read_text())["stages"]) == 6
-    for run in (together.run("dvc", "repro"), together.repro()):
-        assert run.stdout.splitlines() == ["Data and pipelines are up to date."]
+    assert len(yaml.safe_load((project.root / "dvc.lock").read_text())["stages"]) == 6
+    done = project.run("dvc", "repro").stdout
+    assert "Running" not in done and done.endswith("Data and pipelines are up to date.\n")
+    assert project.repro().stdout.splitlines() == ["Data and pipelines are up to date."]
 
     # The stage code runs first, and alone says what else is stale. Then one stage fails: what runs beside it ends, what
     # needs it does not start, and the exit code says so.
-    (together.root / "code.txt").write_text("twice\n", encoding="utf-8")
-    (together.root / "fail-red").touch()
-    failed = together.repro(check=False)
+    (project.root / "code.txt").write_text("twice\n", encoding="utf-8")
+    (project.root / "fail-red").touch()
+    failed = project.repro(check=False)
     assert failed.returncode != 0
     assert "[code] Running stage 'code':" in failed.stdout and "[cut@red] Running stage 'cut@red':" in failed.stdout
     assert "[join@red] no red" in failed.stdout and "Running stage 'end'" not in failed.stdout
-    assert "once" in (together.root / "end").read_text(encoding="utf-8")
+    assert "once" in (project.root / "end").read_text(encoding="utf-8")
 
-    (together.root / "fail-red").unlink()
-    again = together.repro().stdout
+    (project.root / "fail-red").unlink()
+    again = project.repro().stdout
     assert "'join@red'" in again and "Running stage 'cut@red'" not in again
-    assert "twice" in (together.root / "end").read_text(encoding="utf-8")
+    assert "twice" in (project.root / "end").read_text(encoding="utf-8")

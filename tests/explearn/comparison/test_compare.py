@@ -158,11 +158,10 @@ class TestGoingOn:
         assert all(isinstance(figures["throughput"], float) for figures in comparison.methods.values())
 
     def test_other_texts_in_the_same_folder_are_computed_anew(self, model, tmp_path):
-        out = tmp_path / "report.html"
         work = tmp_path / "work"
-        before = explearn.compare(model, list(TEXTS[:3]), methods="rollout", out=out, work=work)
-        after = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=out, work=work)
-        fresh = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=out)
+        before = explearn.compare(model, list(TEXTS[:3]), methods="rollout", out=None, work=work)
+        after = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=None, work=work)
+        fresh = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=None)
         name = "aopc_comprehensiveness"
         assert after.methods["rollout"][name] == fresh.methods["rollout"][name]
         assert before.methods["rollout"][name] != after.methods["rollout"][name]
@@ -230,7 +229,7 @@ class TestOtherHeads:
         asked = list(explearn.get_explainer("random").explain(multi_label, TEXTS[:1]))
         assert len(asked) == 2, "two labels hold"
         comparison = explearn.compare(
-            multi_label, list(TEXTS), methods="random,attcat,occlusion", out=tmp_path / "r.html", work=tmp_path / "work"
+            multi_label, list(TEXTS), methods="random,attcat,occlusion", out=None, work=tmp_path / "work"
         )
         assert {figures["texts"] for figures in comparison.methods.values()} == {len(TEXTS)}
         written = read_attributions(tmp_path / "work" / "attcat.parquet")

@@ -22,13 +22,13 @@ def records(model):
     return [a.to_dict() for a in explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))]
 
 
-def compare(model, tmp_path, *scores):
+def compare(model, *scores):
     options = explearn.CompareOptions(scores=scores)
-    return explearn.compare(model, list(TEXTS), "occlusion", out=tmp_path / "report.html", options=options)
+    return explearn.compare(model, list(TEXTS), "occlusion", out=None, options=options)
 
 
 def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_path, records):
-    actual = compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records)).methods
+    actual = compare(model, write(tmp_path / "theirs.jsonl", records)).methods
     for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
         assert actual["given_occlusion"][metric] == pytest.approx(actual["occlusion"][metric], abs=tolerance())
 
@@ -56,23 +56,23 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_pat
 def test_what_does_not_fit_is_named(model, tmp_path, records, change, sentence):
     records[1] = {**records[1], **change}
     with pytest.raises(DataError, match=sentence):
-        compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records))
+        compare(model, write(tmp_path / "theirs.jsonl", records))
 
 
 def test_other_scores_of_the_same_text_are_told(model, tmp_path, records):
     plain = [{**record, "id": ""} for record in records]
-    compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, plain[0]]))
+    compare(model, write(tmp_path / "twice.jsonl", [*plain, plain[0]]))
     other = {**plain[0], "scores": [2.0] * len(plain[0]["scores"])}
     with pytest.raises(DataError, match=rf"row {len(plain) + 1}: text 'texts-1' already has scores at .*, row 1"):
-        compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, other]))
+        compare(model, write(tmp_path / "twice.jsonl", [*plain, other]))
 
 
 def test_a_file_without_records(model, tmp_path):
     with pytest.raises(DataError, match="no record"):
-        compare(model, tmp_path, write(tmp_path / "none.jsonl", []))
+        compare(model, write(tmp_path / "none.jsonl", []))
 
 
 def test_one_method_in_two_files(model, tmp_path, records):
     files = [write(tmp_path / name, records) for name in ("a.jsonl", "b.jsonl")]
     with pytest.raises(ParamsError, match=r"scores of 'occlusion' are in .*a\.jsonl too"):
-        compare(model, tmp_path, *files)
+        compare(model, *files)

@@ -36,15 +36,15 @@ class Heavy(Occlusion):
 def test_what_a_method_loads_is_no_cost_of_a_text(model, tmp_path):
     explearn.register(Heavy)
     lines = []
-    out = tmp_path / "r.html"
     work = tmp_path / "work"
-    explearn.compare(model, list(TEXTS), methods="heavy", out=out, work=work, options=CompareOptions(tell=lines.append))
+    options = CompareOptions(tell=lines.append)
+    explearn.compare(model, list(TEXTS), methods="heavy", out=None, work=work, options=options)
     cost = read_run(work / "heavy.parquet").cost
     (seconds,) = re.findall(r"^heavy +([\d.]+) s", "\n".join(lines), re.M)
     assert float(seconds) == pytest.approx(cost.seconds, abs=0.06) and cost.seconds < SECONDS
 
 
-def test_words_that_are_not_read_are_told_once(model, tmp_path, caplog):
+def test_words_that_are_not_read_are_told_once(model, caplog):
     long = " ".join(["fox"] * 100)
     read = tiny.POSITIONS - 4  # [CLS], [SEP], and two positions that the tokenizer's limit leaves free
     lines = []
@@ -53,7 +53,7 @@ def test_words_that_are_not_read_are_told_once(model, tmp_path, caplog):
             model,
             [long, *TEXTS],
             methods="random,rollout",
-            out=tmp_path / "r.html",
+            out=None,
             options=CompareOptions(tell=lines.append),
         )
     told = [line for line in lines if "not read" in line]
@@ -125,12 +125,11 @@ def test_a_folder_in_which_another_comparison_works_is_waited_for(model, tmp_pat
 
 
 @pytest.mark.parametrize(("budget", "said"), [("0.001s", True), ("10h", False)])
-def test_a_budget_that_does_not_suffice_is_said(model, tmp_path, budget, said):
+def test_a_budget_that_does_not_suffice_is_said(model, budget, said):
     lines = []
     methods = "rollout,gae,random"
-    out = tmp_path / "r.html"
     comparison = explearn.compare(
-        model, list(TEXTS), methods=methods, budget=budget, out=out, options=CompareOptions(tell=lines.append)
+        model, list(TEXTS), methods=methods, budget=budget, out=None, options=CompareOptions(tell=lines.append)
     )
     assert comparison.left_out == ({"gae": "no time for it within the budget"} if said else {})
     assert any(line.startswith("The budget of 0.001 s does not suffice: 0 s") for line in lines) == said

@@ -33,8 +33,8 @@ def of_words():
     return explearn.FunctionPredictor(lambda texts: [[1 - positive(t), positive(t)] for t in texts], ["neg", "pos"])
 
 
-def compare(tmp_path, texts, **options):
-    settings = {"methods": "occlusion", "out": tmp_path / "page.html", **options}
+def compare(texts, **options):
+    settings = {"methods": "occlusion", "out": None, **options}
     further = {name: settings.pop(name) for name in ("unit", "scores", "tell") if name in settings}
     classifier = settings.pop("classifier", None) or of_words()
     return explearn.compare(classifier, texts, options=explearn.CompareOptions(**further), **settings)
@@ -47,8 +47,8 @@ def shown(of):
     return {text.example.id: (text.example.all_words, text.gold.tolist()) for text in of.task.texts}
 
 
-def test_a_sentence_is_taken_out_whole(tmp_path):
-    comparison = compare(tmp_path, list(REVIEWS), unit="sentence")
+def test_a_sentence_is_taken_out_whole():
+    comparison = compare(list(REVIEWS), unit="sentence")
     # A fifth, or a half, of two or three sentences is one: the one that the class depends on most.
     without = ("It is long. Mr. Fox is fine.", "Nothing here is bad. Who made it?", "Bad plot.")
     falls = []
@@ -61,10 +61,10 @@ def test_a_sentence_is_taken_out_whole(tmp_path):
     assert {words for words, _ in shown(comparison).values()} >= {("A good film.", "It is long.", "Mr. Fox is fine.")}
 
 
-def test_a_sentence_is_marked_where_half_of_its_words_are(tmp_path):
+def test_a_sentence_is_marked_where_half_of_its_words_are():
     marks = ("A [[good film.]] It is long. Mr. [[Fox]] is fine.", "Nothing here is bad.", "Bad [[plot.]] Good cast.")
     rows = [{"marks": mark, "label": "pos"} for mark in marks]
-    comparison = compare(tmp_path, rows, columns=TextColumns(label="label", rationales="marked:marks"), unit="sentence")
+    comparison = compare(rows, columns=TextColumns(label="label", rationales="marked:marks"), unit="sentence")
     masks = {words[0]: gold for words, gold in shown(comparison).values()}
     assert masks == {"A good film.": [True, False, False], "Nothing here is bad.": [False], "Bad plot.": [True, False]}
     assert comparison.task.k == 1 and comparison.task.positive_rate == 2 / 5
@@ -73,7 +73,8 @@ def test_a_sentence_is_marked_where_half_of_its_words_are(tmp_path):
 
 def test_marks_too_short_for_any_sentence_are_named_once(tmp_path):
     rows = [{"marks": "A [[good]] film of ours."}, {"marks": "I like it so much."}]
-    comparison = compare(tmp_path, rows, columns=TextColumns(rationales="marked:marks"), unit="sentence")
+    out = tmp_path / "page.html"
+    comparison = compare(rows, columns=TextColumns(rationales="marked:marks"), unit="sentence", out=out)
     page = html.unescape(comparison.report.read_text(encoding="utf-8"))
     assert page.count("no sentence has half of its words marked") == 1
     assert page.count("Stability is not measured: different texts hardly ever share a sentence") == 1
@@ -106,7 +107,7 @@ def saved(folder):
 @pytest.mark.parametrize(
     ("kind", "unit"), [("WordPiece", "word"), ("byte-level BPE", "token"), ("Unigram", "sentence"), ("Unigram", "span")]
 )
-def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(kind, unit, tmp_path):
+def test_texts_of_every_script_have_the_same_units_in_marks_and_scores(kind, unit):
     segments = {script: Segment.of(text) for script, (text, _) in TEXTS.items()}
     masks = {script: [n < 2 for n, _ in enumerate(one.words)] for script, one in segments.items()}
     rows = [
@@ -115,9 +116,7 @@ def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(kin
     ]
     chosen = (lambda text: Segment.of(text).spans) if unit == "span" else unit
     columns = TextColumns(id="id", rationales="marked:marks")
-    comparison = compare(
-        tmp_path, rows, classifier=classifier(kind), methods="gradient,occlusion", columns=columns, unit=chosen
-    )
+    comparison = compare(rows, classifier=classifier(kind), methods="gradient,occlusion", columns=columns, unit=chosen)
     of_texts = shown(comparison)
     assert of_texts.keys() == TEXTS.keys()
     for script, (words, gold) in of_texts.items():
@@ -137,7 +136,7 @@ def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(kin
 
 def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path):
     pairs = [("Good. Bad.", "It is fine. Or so."), ("It drags. I slept.", "Is it good?")]
-    comparison = compare(tmp_path, pairs, classifier=classifier("WordPiece"), unit="sentence", work=tmp_path / "work")
+    comparison = compare(pairs, classifier=classifier("WordPiece"), unit="sentence", work=tmp_path / "work")
     kept = read_run(tmp_path / "work" / "occlusion.parquet").attributions
     assert [(one.words, one.unit) for one in kept] == [
         (("Good.", "Bad.", "It is fine.", "Or so."), "sentence"),
@@ -147,7 +146,6 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path):
     theirs.write_text("".join(json.dumps({"words": one.words, "scores": one.scores.tolist()}) + "\n" for one in kept))
     lines = []
     again = compare(
-        tmp_path,
         pairs,
         classifier=classifier("WordPiece"),
         unit="sentence",
@@ -161,11 +159,11 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path):
         again.methods["given_theirs"][name] == again.methods["occlusion"][name] == comparison.methods["occlusion"][name]
     )
     with pytest.raises(DataError, match="expected a record with its words"):
-        compare(tmp_path, pairs, classifier=classifier("WordPiece"), scores=[theirs])
+        compare(pairs, classifier=classifier("WordPiece"), scores=[theirs])
 
 
-def test_what_is_no_unit_is_refused_at_once(tmp_path):
+def test_what_is_no_unit_is_refused_at_once():
     with pytest.raises(ParamsError, match="unit: got 'chapter'"):
-        compare(tmp_path, ["no file is read"], unit="chapter")
+        compare(["no file is read"], unit="chapter")
     with pytest.raises(ParamsError, match="'phrase', but each method finds its own phrases"):
-        compare(tmp_path, list(REVIEWS), unit="phrase")
+        compare(list(REVIEWS), unit="phrase")

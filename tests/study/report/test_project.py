@@ -13,7 +13,7 @@ from explearn.report.figures.style import svg
 from explearn.show.blocks import Picture, Table
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
-from explearn_study.report.papers import paper_blocks, published
+from explearn_study.report.papers import paper_blocks
 from explearn_study.report.project import parameters_text, run_facts, write_metrics
 from explearn_study.report.students import student_blocks
 from explearn_study.student_figures import COMPARED
@@ -110,15 +110,6 @@ class TestPapers:
         learned = {"from_texts": ["ivra_comp"]}
         training = params(adapters, methods={"ivra_comp": ivra}, learned=learned, explainer="ivra_comp")
         assert paper_blocks(training, reports) == []
-
-    def test_figures_of_l2e_are_those_of_its_table_1(self):
-        of = published().l2e["agreement"]
-        assert of["ranking"]["ag_news"]["input_x_gradient"] == [89, 91, 85]
-        assert of["labelling"]["ag_news"]["full_lrp"] == [85, 86, 90] and of["labelling"]["sst2"]["full_lrp"] == [
-            83,
-            85,
-            83,
-        ]
 
 
 class TestStudents:

@@ -1,7 +1,5 @@
 """Whole sources: files, folders, the embedded corpus, the hub's layout in a local folder. All texts are invented."""
 
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -154,11 +152,3 @@ class TestCorpus:
         data = load(tmp_path, "civility", kind="embedded", adapter="corpus", splits={"train": "train", "test": "test"})
         assert counts(data) == {"train": 2, "validation": 1, "test": 1}
         assert "civility-4" not in data.source_ids
-
-
-def test_reading_data_needs_no_torch():
-    code = (
-        "import sys, explearn_study.sources, explearn_study.sources.rationale_files, explearn.text.agreement; "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

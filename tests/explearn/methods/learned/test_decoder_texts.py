@@ -5,7 +5,6 @@ and a Llama whose tokenizer pads and cuts on the left.
 """
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,8 +27,6 @@ CASES = {
     "pair": ("the fox", "sleeps"),
     "pair that is cut": ("the fox", LONG),
 }
-
-Trained = dict[str, tuple[Any, TransformerPredictor]]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
