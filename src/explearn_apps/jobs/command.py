@@ -63,8 +63,7 @@ def job(
     explearn job --classifier my-model --texts my-texts.parquet --out my-scores
     """
     # These load pyarrow, which --help need not wait for.
-    from explearn_apps.jobs.explaining import Job
-    from explearn_apps.jobs.input import Input
+    from explearn_apps.jobs.explaining import Input, Job
     from explearn_apps.jobs.run import Executor, LocalExecutor, run
 
     check_readable(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
