@@ -1,7 +1,7 @@
 """Stage features: the inputs of learned explainers: a classifier's attention, and word scores of many methods."""
 
 from explearn.core.compute import ComputeOptions
-from explearn_study.features import write_task_features
+from explearn_study.feature_files import write_task_features
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace

@@ -5,8 +5,7 @@ from explearn.core.writing import atomic_folder, write_json
 from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import Params
 from explearn_study.sources import load_task
-from explearn_study.sources.neutral import add_neutral
-from explearn_study.sources.planted import plant_words
+from explearn_study.sources.planted import add_neutral, plant_words
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 

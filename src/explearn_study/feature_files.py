@@ -1,10 +1,11 @@
-"""The files of the stage features: attention features of sub-tokens and signals of words, a row a text, in Parquet.
+"""The stage features, and its files: attention features of sub-tokens and signals of words, a row a text, in Parquet.
 
 They are written and read shard by shard, so that memory does not grow with the number of texts.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
@@ -14,17 +15,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, read_json
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.examples import Example
+from explearn.core.examples import SPLITS, Example
 from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
-from explearn.core.writing import write_json
+from explearn.core.writing import atomic_folder, write_json
+from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.listed_head import check_reads
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
 from explearn.predictors.predictor import Predictor
+from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
+from explearn_study.params import Params
+from explearn_study.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 REFUSAL = "refused.json"
 
@@ -235,3 +243,38 @@ def read_signals(path: PathLike) -> Iterator[WordSignals]:
     """
     for values in read_rows(path, SIGNAL_SCHEMA):
         yield WordSignals(**values | {"words": tuple(values["words"])})
+
+
+# ---- the stage -------------------------------------------------------------------------------------------------------
+
+
+def write_task_features(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
+    """Write the attention features and signals of a task, or why there are none."""
+    sections = {"attend": workspace.features(task), "signals": workspace.signals(task)}
+    for section, target in sections.items():
+        if getattr(params, section) is None:
+            with atomic_folder(target) as folder:
+                write_refusal(folder, UnsupportedError(f"the run's parameter {section!r} is null"))
+    if params.attend is None and params.signals is None:
+        return
+    classifier = load_classifier(workspace.classifier(task), compute)
+    if params.attend is not None:
+        with atomic_folder(workspace.features(task)) as folder:
+            try:
+                layer_count(classifier.transformer.model)
+            except UnsupportedError as error:
+                write_refusal(folder, error)
+                logger.warning("%s: no attention features are written: %s", task, error)
+            else:
+                settings = params.attend.layers, params.attend.hidden_states
+                for split in SPLITS:
+                    examples = workspace.read_examples(task, split)
+                    what = f"{task}: attention of {split}"
+                    write_features(folder / f"{split}.parquet", classifier, examples, *settings, what)
+    if params.signals is not None:
+        gold = workspace.read_gold(task, params)
+        most = params.signals.max_texts, params.signals.unmarked_texts
+        with atomic_folder(workspace.signals(task)) as folder:
+            for split in ("train", "validation"):
+                examples = texts_to_learn_from(workspace.read_examples(task, split), gold, *most, seed)
+                write_signals(folder / f"{split}.parquet", classifier, examples, f"{task}: signals of {split}")

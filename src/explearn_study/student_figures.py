@@ -99,16 +99,12 @@ def choose(teacher: SideScores, student: SideScores, percent: int, seed: int) ->
             marks = [*levels, rng.permutation(levels[0])]
             orders = [np.lexsort((-side, -np.sign(mark))) for side, mark in zip(scores, marks, strict=True)]
         for side, order, mark in zip(choices, orders, marks, strict=True):
-            side.append(_chosen(order, mark, count, against))
+            # The first words are those for the class, the last ones those against it.
+            positive = order[:count].tolist()
+            negative = order[::-1][:against].tolist()
+            chosen = np.isin(np.arange(len(mark)), [*positive, *negative])
+            side.append(ChosenWords(positive, negative, np.where(chosen, mark, 0).astype(np.int8)))
     return choices
-
-
-def _chosen(order: NDArray[np.intp], mark: NDArray[np.int8], count: int, against: int) -> ChosenWords:
-    """Return the first words of an order, those for the class, and the last ones, those against it."""
-    positive = order[:count].tolist()
-    negative = order[::-1][:against].tolist()
-    chosen = np.isin(np.arange(len(mark)), [*positive, *negative])
-    return ChosenWords(positive, negative, np.where(chosen, mark, 0).astype(np.int8))
 
 
 def judge(
@@ -164,23 +160,17 @@ def judge(
         for kind, near in neighbours.items():
             values[f"stability_{kind}"][side] = stability(levels, texts, near)
             values[f"stability_{kind}_content"][side] = stability(levels, texts, near, content_words=True)
-        agreement = _agreement(orders[side], gold, k)
-        for name, row in zip(("precision", "recall", "f1"), agreement, strict=True):
-            values[name][side] = row
+        for name in ("precision", "recall", "f1"):
+            values[name][side] = np.full(len(gold), np.nan)
+        for text, marked in enumerate(gold):
+            if marked is not None and marked.any():
+                best = ranking(orders[side][text])[:k]
+                hits = float(marked[best].sum())
+                values["precision"][side][text] = hits / len(best)
+                values["recall"][side][text] = hits / marked.sum()
+                values["f1"][side][text] = 2 * hits / (len(best) + marked.sum())
     values["agreement"]["both"] = (classes["teacher"] == classes["student"]).astype(np.float64)
     return values
-
-
-def _agreement(scores: Sequence[Array], gold: Sequence[Mask | None], k: int) -> Array:
-    """Return precision, recall and F1 of the k best words, (3, n); NaN for texts that are not judged."""
-    agreement = np.full((3, len(gold)), np.nan)
-    for text, marked in enumerate(gold):
-        if marked is None or not marked.any():
-            continue
-        best = ranking(scores[text])[:k]
-        hits = float(marked[best].sum())
-        agreement[:, text] = [hits / len(best), hits / marked.sum(), 2 * hits / (len(best) + marked.sum())]
-    return agreement
 
 
 def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[str, dict[str, float | int | None]]:

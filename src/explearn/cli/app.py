@@ -19,9 +19,8 @@ from explearn.cli.demo.command import demo
 from explearn.cli.diff import diff
 from explearn.cli.explain import explain
 from explearn.cli.export import export
-from explearn.cli.finetune import finetune
 from explearn.cli.record import record
-from explearn.cli.train import train
+from explearn.cli.train import finetune, train
 from explearn.cli.verify import verify
 from explearn.core.errors import UnsupportedError
 from explearn.methods.info import Family, MethodInfo

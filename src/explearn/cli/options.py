@@ -280,8 +280,12 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Ex
                 raise UnknownNameError("method of --option", method, own)
             own[method][name] = value
         else:
-            for taker in _takers(methods, option):
+            takers = [chosen.info.name for chosen in methods if option in chosen.accepted]
+            for taker in takers:
                 own[taker][option] = value
+            if not takers:
+                accepted = set().union(*(chosen.accepted for chosen in methods))
+                raise UnknownNameError(f"option of {', '.join(own)}", option, accepted or ["(none)"])
     explainers = []
     for chosen in methods:
         values = own[chosen.info.name]
@@ -294,16 +298,6 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Ex
             path = str(chosen.folder)
         explainers.append(make_explainer(chosen.info, {**chosen.options, **values}, path))
     return explainers
-
-
-def _takers(methods: Sequence[ChosenMethod], option: str) -> list[str]:
-    """Return the names of the methods that have an option."""
-    takers = [method.info.name for method in methods if option in method.accepted]
-    if not takers:
-        names = [method.info.name for method in methods]
-        accepted = set().union(*(method.accepted for method in methods))
-        raise UnknownNameError(f"option of {', '.join(names)}", option, accepted or ["(none)"])
-    return takers
 
 
 def parse_label_names(pairs: Sequence[str] | None) -> dict[str, str]:

@@ -269,7 +269,10 @@ def sanity_blocks(run: RunFacts, tasks: Tasks) -> list[Block]:
             result = results.get(method, NOT_CHECKED)
             similar = {**result["random_model"], "labels": result["random_labels"]}
             row = cells.setdefault(method, [])
-            row += [_similarity_cell(similar.get(change)) for change in changes]
+            for change in changes:
+                # A dash if it was not checked.
+                rho = (similar.get(change) or {}).get("spearman")
+                row.append(Cell("–") if rho is None else Cell(f"{rho:.2f}", rho))
             row.append(figure(result["max_sensitivity"]))
     methods = []
     for method in run.methods:
@@ -291,13 +294,6 @@ def _changes(results: Mapping[str, Any]) -> dict[str, str]:
     if any(result["random_labels"] for result in results.values()):
         changes["labels"] = "permuted labels"
     return changes
-
-
-def _similarity_cell(similar: Mapping[str, Any] | None) -> Cell:
-    """Return the rank correlation of scores before and after a change; a dash if that was not checked."""
-    if similar is None or similar["spearman"] is None:
-        return Cell("–")
-    return Cell(f"{similar['spearman']:.2f}", similar["spearman"])
 
 
 def _sanity_note(tasks: Tasks) -> Paragraph:

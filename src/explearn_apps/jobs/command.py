@@ -63,9 +63,8 @@ def job(
     explearn job --classifier my-model --texts my-texts.parquet --out my-scores
     """
     # These load pyarrow, which --help need not wait for.
-    from explearn_apps.jobs.explaining import Job
-    from explearn_apps.jobs.input import Input
-    from explearn_apps.jobs.run import Executor, LocalExecutor, run
+    from explearn_apps.jobs.explaining import Input, Job
+    from explearn_apps.jobs.run import LocalExecutor, run
 
     check_readable(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
     choices = choose(method, explainer or [])
@@ -82,7 +81,7 @@ def job(
         unit=unit,
         compute=compute,
     )
-    executor: Executor = LocalExecutor()
+    executor = LocalExecutor()
     if ray is not None:
         workers = whole_number(ray)
         if ray != "auto" and not workers:

@@ -1,4 +1,4 @@
-"""Explaining the texts of a large job: a classifier with its methods, and the parts that it writes.
+"""A large job: its texts, read one by one from a file of any length, a classifier with its methods, and the parts.
 
 The last digits of a text's scores depend on its batch. So batches are formed within blocks of CHUNK_TEXTS texts,
 counted from the start of the input. They depend only on the input and the settings: not on where a part begins, where a
@@ -7,11 +7,12 @@ run was killed, or which machine explains a part. A run that resumes inside a bl
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,14 +20,119 @@ from explearn.cli.options import ChosenMethod, make
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.escape import is_unicode
 from explearn.core.parquet import parquet_writer
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
-from explearn_apps.jobs.input import Input, TextReader
+from explearn.text.encoding import TEXT, Text
+from explearn.text.rows import RawRow, read_file
 from explearn_apps.jobs.manifest import Part, part_name
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
     from explearn.predictors.predictor import Predictor
+
+
+class JobText(NamedTuple):
+    """A text of the input.
+
+    Attributes:
+        id: value of the id column; empty if there is none.
+        text: the text, or the two texts of a pair.
+        where: file and row, for errors.
+    """
+
+    id: str
+    text: Text
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file of texts: a .parquet, .csv or .jsonl table, or a .txt file with one text per line.
+
+    Attributes:
+        path: the file. It must be a regular one, because it is read more than once.
+        text: column with the text.
+        pair: column with its second segment, if any.
+        id: column with an identifier, if any.
+    """
+
+    path: Path
+    text: str = TEXT
+    pair: str | None = None
+    id: str | None = None
+
+    def stamp(self) -> tuple[int, int]:
+        """Return a stamp that changes when the file is written: its size and modification time."""
+        status = self.path.stat()
+        return status.st_size, status.st_mtime_ns
+
+    def count(self) -> int:
+        """Return the number of texts, at least one, checking every row.
+
+        Raises:
+            DataError: there is no text, or one cannot be explained; file, row and field are named.
+        """
+        number = 0
+        for row in self._rows():
+            number += 1
+            row.text(self.text)
+            if self.pair is not None:
+                row.text(self.pair)
+            if self.id is not None:
+                column, value = row.value(self.id)
+                if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+                    raise row.error(column, value, "a text or a whole number")
+                if isinstance(value, str) and not is_unicode(value):
+                    raise row.error(column, value, "valid Unicode")
+        if not number:
+            raise DataError(f"{self.path}: no text; expected at least one")
+        return number
+
+    def texts(self, start: int = 0) -> Iterator[JobText]:
+        """Yield texts from index `start` on, after `count` has checked the file."""
+        for row in islice(self._rows(), start, None):
+            identifier = ""
+            if self.id is not None:
+                identifier = str(row.values[self.id])
+            text = row.values[self.text]
+            if self.pair is not None:
+                text = text, row.values[self.pair]
+            yield JobText(identifier, text, row.where)
+
+    def _rows(self) -> Iterator[RawRow]:
+        return read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
+
+
+class TextReader:
+    """A reader of runs of an input's texts, usually forwards: only going back far reopens the file.
+
+    Args:
+        input: the file.
+        most_back: most texts to go back without reading the file again.
+    """
+
+    def __init__(self, input: Input, most_back: int) -> None:
+        self._input = input
+        self._recent: deque[JobText] = deque(maxlen=most_back)
+        self._rest: Iterator[JobText] = iter(())
+        self._next: int | None = None  # index of the file's next row
+
+    def texts(self, start: int) -> Iterator[JobText]:
+        """Yield texts from index `start` on. Only the most recent iterator may be used."""
+        if self._next is None or start < self._next - len(self._recent):
+            self._rest = self._input.texts(start)
+            self._next = start
+            self._recent.clear()
+        back = self._next - start
+        if back > 0:
+            yield from list(self._recent)[-back:]
+        for row in self._rest:
+            number = self._next
+            self._next += 1
+            self._recent.append(row)
+            if number >= start:
+                yield row
 
 
 TEXTS_PER_GROUP = 2048

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -22,6 +21,7 @@ from explearn.core.extras import check_installed
 from explearn.core.validation import whole_number
 from explearn_apps.jobs.explaining import Job, Worker
 from explearn_apps.jobs.manifest import Part
+from explearn_apps.jobs.run import Advance, LocalExecutor
 
 # Disables Ray's usage reports.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -43,7 +43,7 @@ class Share(NamedTuple):
     threads: int
 
 
-class RayExecutor:
+class RayExecutor(LocalExecutor):
     """An executor on the cluster that RAY_ADDRESS names; without it, on a cluster of only this machine.
 
     Args:
@@ -79,28 +79,20 @@ class RayExecutor:
         self._job = _with_whole_paths(job)
         self._stamp = stamp
         self._first = self._actor(begun.get("max_tokens"))
-        self._settings = _result(self._first.settings.remote())
+        with _causes():
+            self._settings = ray.get(self._first.settings.remote())
         return {**self._settings, "threads": self._share.threads}
 
-    def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], object]) -> Iterator[tuple[int, Part]]:
-        import ray
+    def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
+        from ray.util import ActorPool
 
         # Never more workers than parts: each one loads the classifier.
-        workers = min(self._share.workers, len(numbers))
-        idle = [self._first, *(self._actor(self._settings["max_tokens"]) for _ in range(workers - 1))]
-        remaining = deque(numbers)
-        running: dict[Any, tuple[int, Any]] = {}
-        while remaining or running:
-            while remaining and idle:
-                number = remaining.popleft()
-                actor = idle.pop()
-                running[actor.part.remote(number, texts)] = number, actor
-            (done,), _ = ray.wait(list(running))
-            number, actor = running.pop(done)
-            part = _result(done)
-            idle.append(actor)
-            advance(part.texts)
-            yield number, part
+        more = min(self._share.workers, len(numbers)) - 1
+        pool: Any = ActorPool([self._first, *(self._actor(self._settings["max_tokens"]) for _ in range(more))])
+        with _causes():
+            for number, part in pool.map_unordered(lambda actor, number: actor.part.remote(number, texts), numbers):
+                advance(part.texts)
+                yield number, part
 
     def _actor(self, max_tokens: int | None) -> Any:
         import ray
@@ -145,9 +137,10 @@ class Actor:
         with _portable_errors():
             return self._worker.settings
 
-    def part(self, number: int, texts: int) -> Part:
+    def part(self, number: int, texts: int) -> tuple[int, Part]:
         with _portable_errors():
-            return dict(self._worker.parts([number], texts, lambda _: None))[number]
+            (part,) = self._worker.parts([number], texts, lambda _: None)
+            return part
 
 
 @contextmanager
@@ -164,16 +157,13 @@ def _portable_errors() -> Iterator[None]:
         raise ExplearnError(sentence) from None
 
 
-def _result(reference: Any) -> Any:
-    """Wait for an actor's result, and return it.
-
-    Raises:
-        ExplearnError: the actor did. Other errors have Ray's traceback.
-    """
+@contextmanager
+def _causes() -> Iterator[None]:
+    """Raise an actor's ExplearnError as it is; other errors have Ray's traceback."""
     import ray
 
     try:
-        return ray.get(reference)
+        yield
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, ExplearnError):
             raise error.cause from error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -34,8 +34,8 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum
 Advance = Callable[[int], object]
 
 
-class Executor(Protocol):
-    """Explains the parts of one job."""
+class LocalExecutor:
+    """Explains all parts of a job in this process, one after the other; others derive from it."""
 
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
         """Load the classifier, and return the settings, other than the job's, that affect the results.
@@ -48,21 +48,6 @@ class Executor(Protocol):
         Returns:
             The settings of `explaining.model_settings`, and `threads`, the CPU threads of a worker.
         """
-
-    def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
-        """Write parts, in any order; yield each with its number once its file is in place.
-
-        Args:
-            numbers: numbers of the parts, ascending.
-            texts: number of texts in the input.
-            advance: called with numbers of finished texts.
-        """
-
-
-class LocalExecutor:
-    """An executor that explains all parts in this process, one after the other."""
-
-    def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
         import torch
 
         if "threads" in begun:
@@ -72,12 +57,19 @@ class LocalExecutor:
         return {**self._worker.settings, "threads": torch.get_num_threads()}
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
+        """Write parts, in any order; yield each with its number once its file is in place.
+
+        Args:
+            numbers: numbers of the parts, ascending.
+            texts: number of texts in the input.
+            advance: called with numbers of finished texts.
+        """
         # Runs of consecutive numbers: a block that overlaps two parts is computed once.
         for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
             yield from self._worker.parts([number for _, number in run], texts, advance)
 
 
-def run(job: Job, executor: Executor) -> JobManifest:
+def run(job: Job, executor: LocalExecutor) -> JobManifest:
     """Run or resume a job, and return the manifest of all its parts.
 
     Finished parts always stay. Errors of reading, loading and explaining pass through; DataError names file and row.
@@ -137,7 +129,7 @@ def _as_json(options: Mapping[str, Any]) -> Any:
     return json.loads(json.dumps(dict(options), default=str))
 
 
-def _finish(job: Job, manifest: JobManifest, executor: Executor) -> None:
+def _finish(job: Job, manifest: JobManifest, executor: LocalExecutor) -> None:
     """Write missing and damaged parts, and after each its entry in the manifest.
 
     Progress is a bar on a terminal, elsewhere one line per part on standard error.

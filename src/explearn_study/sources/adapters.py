@@ -1,4 +1,4 @@
-"""The adapters by name, and those of plain classification data sets (a text or a pair, and a label)."""
+"""The adapters by name, and those of data sets without marks: a text or a pair and a label, questions, any table."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.examples import Split
+from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Split
+from explearn.core.validation import Count, Shape
 from explearn.core.words import words_of
-from explearn.text.mapping import MappedRow
+from explearn.text.custom import CustomRows
+from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow
 from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
-from explearn_study.sources.custom import CustomAdapter
 from explearn_study.sources.mapping import (
     ALL_SPLITS,
     ID_COLUMNS,
@@ -24,7 +25,6 @@ from explearn_study.sources.mapping import (
     row_id,
 )
 from explearn_study.sources.params import SourceParams
-from explearn_study.sources.questions import SquadAdapter
 
 TRAIN_TEST: Mapping[Split, str] = {"train": "train", "test": "test"}
 VALIDATION_AS_TEST: Mapping[Split, str] = {"train": "train", "test": "validation"}
@@ -111,6 +111,91 @@ TEXT_SETS: dict[str, dict[str, Any]] = {
     },
 }
 """Name -> arguments of its `TextAdapter`."""
+
+
+class _Answers(Shape):
+    text: list[str]
+    answer_start: list[Count]
+
+
+class SquadAdapter(Adapter):
+    """An adapter for the columns `question`, `context` and `answers`, {"text": [...], "answer_start": [...]}.
+
+    The answer is the words that the first answer touches. Rows without an answer, or with one longer than ANSWER_WORDS,
+    are dropped and counted.
+    """
+
+    labels = ANSWER_LABELS
+    # The test part of SQuAD is not published.
+    hub = HubDefault("rajpurkar/squad", {"train": "train", "test": "validation"})
+    columns = ("question", "context", "answers", *ID_COLUMNS)
+
+    def __init__(self, task: str, source: SourceParams) -> None:
+        self.task = task
+
+    def map_row(self, row: RawRow) -> MappedRow | Dropped:
+        passage = row.segment("context")
+        question, words, gaps = words_of([row.segment("question"), passage])
+        answers: _Answers = row.read(_Answers, '{"text": [TEXT, ...], "answer_start": [NUMBER from 0, ...]}', "answers")
+        if not answers.text or not answers.answer_start:
+            return Dropped("no answer")
+        text = answers.text[0]
+        start = answers.answer_start[0]
+        if passage.text[start : start + len(text)] != text:
+            raise row.error("answers", text, f"the text of the passage from character {start} on")
+        end = start + len(text)
+        touched = [number for number, (first, last) in enumerate(passage.spans) if first < end and start < last]
+        if not touched:
+            raise row.error("answers", text, "an answer of at least one word")
+        if len(touched) > ANSWER_WORDS:
+            return Dropped(f"answer longer than {ANSWER_WORDS} words")
+        shift = len(question)
+        return MappedRow(
+            words=question,
+            pair=words,
+            label=ANSWER_LABELS[0],
+            id=row_id(row, self.task),
+            answer=(touched[0] + shift, touched[-1] + 1 + shift),
+            gaps=gaps,
+        )
+
+
+class CustomAdapter(CustomRows, Adapter):
+    """An adapter for any table, with the columns named in `SourceParams.columns`.
+
+    Raises:
+        ParamsError: the columns contradict each other.
+    """
+
+    def __init__(self, task: str, source: SourceParams) -> None:
+        super().__init__(source.columns, source.label_names)
+        columns = self.names
+        where = f"sources.{task}"
+        if columns.text and columns.words:
+            raise ParamsError(f"{where}.columns: got both text and words; expected one of them")
+        if not (columns.text or columns.words or columns.marked):
+            raise ParamsError(
+                f"{where}.columns: got neither text nor words; expected the name of the column with the text"
+            )
+        marks = [name for name in ("marked", "mask", "spans") if getattr(columns, name)]
+        if len(marks) > 1:
+            raise ParamsError(
+                f"{where}.columns: got {', '.join(marks)}; expected at most one of marked, mask and spans"
+            )
+        self.labels = tuple(source.labels) if source.labels is not None else None
+        self.known_labels = self.labels or tuple(dict.fromkeys(self.label_names.values())) or None
+        if self.labels is None:
+            return
+        if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
+            raise ParamsError(f"{where}.labels: got {', '.join(self.labels)}; expected two or more different labels")
+        for raw, label in self.label_names.items():
+            if label not in self.labels:
+                raise ParamsError(f"{where}.label_names.{raw}: got {label!r}; expected {one_of(label, self.labels)}")
+
+    @property
+    def columns(self) -> list[str]:
+        return [name for name in self.names.model_dump().values() if name is not None]
+
 
 ADAPTERS: dict[str, Callable[[str, SourceParams], Adapter]] = {
     "corpus": CorpusAdapter,

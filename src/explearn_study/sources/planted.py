@@ -1,4 +1,5 @@
-"""Copies of a task's texts with planted words that decide the label, so that the right explanation is known.
+"""Copies of a task's texts: with planted words that decide the label, so that the right explanation is known, or
+without the marked words.
 
 After Bastings, Ebert, Zablotskaia, Sandholm and Filippova (2022), "Will You Find These Shortcuts?". Every test text is
 planted twice, once for each of two classes, with the same draws: where the classifier answers both as planted, the
@@ -14,6 +15,7 @@ from random import Random
 
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example, Rationale
+from explearn.text.rationales import merge_annotators
 from explearn_study.sources import SourceDataset
 
 WORDS = ("zinc", "tulip")
@@ -129,3 +131,51 @@ def obeyed(examples: Sequence[Example], predicted: Sequence[str]) -> set[str]:
         if identifier.endswith(first) and other in right:
             turned |= {identifier, other}
     return turned
+
+
+# ---- texts without their evidence ------------------------------------------------------------------------------------
+
+NEUTRAL = "neutral"
+
+
+def add_neutral(data: SourceDataset, mask: str) -> SourceDataset:
+    """Add a copy, with its evidence masked, of each training and validation text that has a rationale.
+
+    A classifier that learns to predict `neutral` if the marked words are masked has to rely on those words. Human
+    rationales then show what the classifier really uses (L2E, section 5).
+
+    A word is masked if at least half of the text's annotators mark it. Test texts get no copies, and copies have no
+    rationales.
+
+    Args:
+        data: the task's data from its source.
+        mask: replacement for a marked word: the classifier's mask token, as its tokenizer writes it.
+
+    Raises:
+        ParamsError: no training text has a rationale, or the task already has the label NEUTRAL.
+    """
+    if NEUTRAL in data.labels:
+        raise ParamsError(f"neutral: the task has a label {NEUTRAL!r} of its own; expected one without")
+    gold = merge_annotators(data.rationales)
+    copies = []
+    for example in data.examples:
+        marks = gold.get(example.id, ())
+        if example.split == "test" or not any(marks):
+            continue
+        words = list(example.all_words)
+        for position, marked in enumerate(marks):
+            if marked:
+                words[position] = mask
+        size = len(example.words)
+        copies.append(
+            replace(
+                example,
+                id=f"{example.id}-{NEUTRAL}",
+                words=tuple(words[:size]),
+                pair=tuple(words[size:]),
+                label=NEUTRAL,
+            )
+        )
+    if not any(copy.split == "train" for copy in copies):
+        raise ParamsError("neutral: the source brings no rationale for a training text; expected some to mask")
+    return replace(data, examples=[*data.examples, *copies], labels=[*data.labels, NEUTRAL])

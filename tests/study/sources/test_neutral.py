@@ -4,7 +4,7 @@ import pytest
 
 from explearn import Example, ParamsError, Rationale
 from explearn_study.sources import SourceDataset
-from explearn_study.sources.neutral import add_neutral
+from explearn_study.sources.planted import add_neutral
 
 EXAMPLES = [
     Example("a", ("a", "dull", "film"), "negative", "train", "films", ("so", "dull")),
