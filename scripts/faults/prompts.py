@@ -149,7 +149,7 @@ class Trial:
         """Return the number of answers in the file; the first comes with a line on log-probabilities."""
         with contextlib.closing(sqlite3.connect(self.answers)) as connection:
             (lines,) = connection.execute("SELECT COUNT(*) FROM answers").fetchone()
-        return max(0, lines - 1)
+        return max(0, int(lines) - 1)
 
     def run(self, budget: int, kill_at: int | None = None) -> int:
         """Predict the texts in a process, killed after some requests; return the number of requests."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
-from explearn.comparison.plan import settings_of
 from explearn.comparison.findings import read_findings
+from explearn.comparison.plan import settings_of
 from explearn.comparison.provenance import facts_of
 from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions

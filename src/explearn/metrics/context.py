@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.predictor import Predictor
     from explearn.text.encoding import Encoding
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 

@@ -44,6 +44,22 @@ def test_a_long_text_takes_no_more_than_the_passes(passes):
         assert best == ["splendid"] and found.scores.max() == pytest.approx(0.4)
 
 
+def test_words_of_which_any_suffices_are_found():
+    """Five sentences say the same: no word, and no sentence, changes the answer by itself."""
+
+    def predict_proba(texts):
+        count = np.array([text.count("splendid") for text in texts])
+        p = 1 / (1 + np.exp(2 - 2 * count))
+        return np.stack([1 - p, p], axis=1)
+
+    classifier = explearn.FunctionPredictor(predict_proba, ["bad", "good"])
+    text = " ".join([SENTENCE, "but the splendid cast carries most of it."] * 5)
+    found = explearn.explain(classifier, text, "hierarchical")
+    best = np.argsort(-found.scores)[:5]
+    assert {found.words[word] for word in best} == {"splendid"}
+    assert explearn.explain(classifier, text, "occlusion", removal="delete").scores.max() < 0.01
+
+
 def test_more_sentences_than_passes_are_joined():
     function = Counting()
     explearn.explain(function.predictor(), "it is. " * 40 + "splendid.", "hierarchical", passes=10)

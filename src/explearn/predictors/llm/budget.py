@@ -128,7 +128,7 @@ class Meter:
     def _limits(self) -> str:
         limits = []
         if self.requests is not None:
-            limits.append(f"{self.requests} requests")
+            limits.append(f"{self.requests:,} requests")
         if self.money is not None:
             limits.append(f"{self.money} in money")
         return " and ".join(limits)
