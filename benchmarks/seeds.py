@@ -5,9 +5,9 @@
     done
     python benchmarks/seeds.py . $(dvc exp list --sha-only) --out reports/seeds.json
 
-A run is a project folder, a git revision or a metrics.json; `.` is the default run, whose seed is 13. Takes the methods
-that all runs have. Writes each run's figures, means over its tasks, and prints a Markdown table: a figure's mean over the
-runs, then its least and its largest.
+A run is a project folder, a git revision or a metrics.json; `.` is the default run, whose seed is 13. Takes the
+methods that all runs have. Writes each run's figures, means over its tasks, and prints a Markdown table: a figure's
+mean over the runs, then its least and its largest.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
         number = min(place, len(text.words) - 1)
         return [(1, text.rewritten({number: text.words[number] + parts[0]})), (-1, AS_IT_IS)]
     given = [bare(donor.words[position]) for position in at]
-    puts = [(1, {place: given})]
+    puts: list[tuple[int, Mapping[int, list[str]]]] = [(1, {place: given})]
     if kind == "phrase":
         puts.append((-1, {place: [given[parts.index(_strongest(element, known))]]}))
     elif kind == "together":

@@ -110,7 +110,7 @@ class Candidates:
 
 def settings_of(explainer: Explainer) -> dict[str, Any]:
     """Return all that scores depend on but the classifier: options and, of a trained explainer, SHA-256 of weights."""
-    settings = explainer.options.model_dump(mode="json")
+    settings: dict[str, Any] = explainer.options.model_dump(mode="json")
     if isinstance(explainer, LearnedExplainer):
         settings["weights"] = explainer.content_hash()
     return settings
