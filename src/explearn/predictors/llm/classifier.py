@@ -328,9 +328,7 @@ class LLMClassifier(FunctionPredictor):
         return questions
 
     def _read(self, answer: ChatAnswer) -> list[float] | None:
-        """Return the probabilities of the labels, if an answer has those of its tokens."""
-        if not _has_logprobs(answer):
-            return None
+        """Return the probabilities of the labels; None if no likely token begins one."""
         return label_probabilities(answer.positions or (), self._words)
 
     async def _ask_unknown(self, store: AnswerStore, questions: Iterable[_Question], stopped: Event) -> None:
@@ -355,7 +353,8 @@ class LLMClassifier(FunctionPredictor):
             top_logprobs=question.top_logprobs,
         )
         if question.top_logprobs and self._mode not in store:
-            sampled = not _has_logprobs(answer)
+            positions = answer.positions
+            sampled = positions is None or not all(position.top_logprobs for position in positions)
             store[self._mode] = sampled
             if sampled:
                 logger.warning(
@@ -383,10 +382,6 @@ class LLMClassifier(FunctionPredictor):
             meter.spent.money,
             self.answers,
         )
-
-
-def _has_logprobs(answer: ChatAnswer) -> bool:
-    return answer.positions is not None and all(position.top_logprobs for position in answer.positions)
 
 
 def _read_content(read: Callable[[str], Any], answer: ChatAnswer) -> Any:
