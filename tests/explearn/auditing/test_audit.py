@@ -14,11 +14,12 @@ import tiny
 from typer.testing import CliRunner
 
 import explearn
-from explearn.auditing.elements import Element
+from explearn.auditing.elements import Element, Vocabulary, lacks, put_in
 from explearn.auditing.intervene import Effects, judge
-from explearn.auditing.texts import bare
+from explearn.auditing.texts import AuditText, bare
 from explearn.cli.app import app
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
+from explearn.core.examples import Example
 
 VOCABULARY = ("river", "stone", "market", "winter", "garden", "engine", "letter", "window", "bridge", "summer", "table")
 
@@ -233,6 +234,38 @@ def test_a_pattern_is_a_finding() -> None:
     options = explearn.AuditOptions(patterns=["alp.a"])
     findings = explearn.audit(classifier(PLANTS["word"][1]), TEXTS, options=options).findings
     assert "the pattern ‘alp.a’" in [finding.element for finding in findings.confirmed]
+
+
+def test_claims_that_cannot_be_tested_are_named_with_their_texts(tmp_path: Path) -> None:
+    options = explearn.AuditOptions(patterns=["zebra"])
+    page = tmp_path / "audit.html"
+    audit = explearn.audit(classifier(PLANTS["word"][1]), TEXTS, options=options, out=page)
+    # In these texts every word is frequent: without "function words" nothing would be left.
+    assert {finding.element for finding in audit.findings.untested} == {"the pattern ‘zebra’", "function words"}
+    assert "4 claims had too few texts to be tested" in " ".join(audit.sentences())
+    assert "the pattern ‘zebra’ for no (0 texts)" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "in_order", "reversed_order"),
+    [
+        ("river stone", "alpha beta river stone", "beta alpha river stone"),
+        ("river alpha. stone", "river alpha. beta stone", "river beta alpha. stone"),
+        ("river beta", "river alpha beta", "river beta alpha"),
+    ],
+)
+def test_an_order_is_put_beside_the_word_that_a_text_has(text: str, in_order: str, reversed_order: str) -> None:
+    known = Vocabulary(frozenset(), 3, {})
+    element = Element("order", ("alpha", "beta"))
+    assert lacks(element, read(text), known)
+    donor = read("window alpha, table beta")
+    assert put_in(element, read(text), known, donor) == [(1, in_order), (-1, reversed_order)]
+
+
+def read(text: str) -> AuditText:
+    words = tuple(text.split())
+    keys = tuple(map(bare, words))
+    return AuditText(Example("one", words, "", "test", "texts"), words, keys, {}, np.array([0.5, 0.5]), None, 0)
 
 
 def test_words_lose_the_punctuation_around_them() -> None:
