@@ -2,7 +2,6 @@
 
 import json
 
-import cli_cases
 import pytest
 import tiny
 import yaml
@@ -13,10 +12,6 @@ from markdown_it import MarkdownIt
 import explearn
 from explearn import ParamsError
 from explearn.core.file_facts import FileFacts
-
-
-def run(*arguments):
-    return cli_cases.run(*[str(argument) for argument in arguments])
 
 
 def manifest(bundle):
@@ -118,6 +113,14 @@ def test_names_in_the_card_are_shown_not_read(tmp_path):
     explearn.export(tmp_path / "b", method="rollout", classifier=tmp_path / "m")
     text = (tmp_path / "b/README.md").read_text()
     assert "<script>" not in text and "**x**" not in text and "&lt;script&gt;" in text
+
+
+def test_a_task_in_the_card_is_shown_not_read(tmp_path):
+    metrics = tmp_path / "metrics.json"
+    metrics.write_text(json.dumps({"tasks": {"<img src=x onerror=alert(1)>": {"rollout": FIGURES}}}))
+    explearn.export(tmp_path / "b", method="rollout", metrics=metrics)
+    text = (tmp_path / "b/README.md").read_text()
+    assert "<img" not in text and text.count("&lt;img") >= 2
 
 
 def test_the_code_of_the_card_runs(model, tmp_path, monkeypatch, capsys):

@@ -67,3 +67,11 @@ def test_a_diagram_of_ranks_says_what_cannot_be_told_apart():
     of = task("texts", figures, comparisons={AOPC: tests}, by_text={CATALOGUE[AOPC].by_text: values})
     drawn = compared(of, figures, 40).critical_difference()
     assert drawn.count("<svg") == 1 and all(name in drawn for name in values)
+
+
+def test_a_frame_has_a_row_a_method(result):
+    pytest.importorskip("pandas")
+    frame = result.to_pandas()
+    assert list(frame.index) == ["attn_lrp", "lime", "random"]
+    np.testing.assert_allclose(frame[AOPC], [0.3, 0.31, 0.05])
+    assert frame.notna().any().all()

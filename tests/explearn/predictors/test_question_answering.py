@@ -207,6 +207,14 @@ def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path):
         finetune(tmp_path / "other", [cut, checked], *arguments)
 
 
+def test_words_are_not_removed_at_random(tmp_path):
+    tiny.save(tmp_path / "encoder")
+    params = FinetuneParams(random_removal="delete")
+    arguments = (ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13)
+    with pytest.raises(UnsupportedError, match="random_removal: a question may lose its answer"):
+        finetune(tmp_path / "made", [*examples("train"), *examples("validation")], *arguments)
+
+
 class TestBadInput:
     def test_a_text_alone(self):
         with pytest.raises(DataError, match="text 2 has one segment; expected a question and a passage"):

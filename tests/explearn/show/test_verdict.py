@@ -157,6 +157,9 @@ class TestVerdict:
         unknown = {"kinds": {"unknown": 3}, "marked_by": {"unknown": ["table"]}}
         assert verdict(judged(f1, agreement=unknown)).sentence.startswith("For the marked words of films, use")
 
+    def test_random_scores_alone_say_nothing_about_other_methods(self):
+        assert "\x02only random scores were tried\x03" in verdict(judged({"random": 0.1})).sentence
+
     def test_without_random_scores_it_says_that_chance_is_not_known(self):
         unknown = "Without random among the methods, nothing tells how far these figures are from chance."
         assert unknown in verdict(judged({"lime": 0.5})).sentence
