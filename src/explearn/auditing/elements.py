@@ -287,7 +287,7 @@ def put_in(element: Element, text: AuditText, known: Vocabulary, donor: AuditTex
 
 def _both_orders(
     parts: Sequence[str], text: AuditText, place: int, given: list[str]
-) -> Sequence[Mapping[int, list[str]]]:
+) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
     """Return what is put in for two words in order, and in the other order: both, or one beside the other."""
     first, second = given
     if parts[0] in text.keys:
