@@ -88,3 +88,32 @@ def test_a_claim_that_does_not_follow_is_found(readme, wrong):
 def test_readme_follows_from_the_committed_run(repository):
     readme = (repository / "README.md").read_text(encoding="utf-8")
     assert list(claims(readme)) and not faults(readme, read_json(repository / "reports" / "metrics.json"))
+
+
+def means(run, metric):
+    return {method: figures[metric] for method, figures in run.items()}
+
+
+def reaches_nine_tenths(run):
+    of = means(run, "aopc_comprehensiveness")
+    return 0.85 < of["reader"] / of["lime"] < 1
+
+
+def above_the_bars(run):
+    bars = ("word_list", "word_facts", "expnet", "l2e", "attn_lrp", "lime")
+    of = means(run, "f1_topk")
+    return all(of[method] > of[bar] for method in ("marker", "consensus", "marker_in_domain") for bar in bars)
+
+
+def tells_classes_apart(run):
+    of = means(run, "mosaics")
+    near_chance = all(abs(of[method] - 0.5) < 0.1 for method in ("expnet", "l2e", "marker"))
+    return near_chance and all(of[method] > 0.6 for method in ("reader", "attn_lrp", "lime", "consensus"))
+
+
+@pytest.mark.parametrize("holds", [reaches_nine_tenths, above_the_bars, tells_classes_apart])
+def test_what_readme_concludes_holds_under_each_seed(repository, holds):
+    readme = " ".join((repository / "README.md").read_text(encoding="utf-8").split())
+    runs = read_json(repository / "reports" / "seeds.json")
+    assert f"under each of {len(runs)} seeds" in readme
+    assert all(map(holds, runs))

@@ -82,7 +82,6 @@ FILES = [
     ("data/explainers/films/marker/marker.safetensors", "judge", []),
     ("data/attributions/films/random.parquet", "report", None),
     ("reports/metrics/films/explanations.json", "report", None),
-    ("reports/metrics/films/pairs.parquet", "report", None),
     ("reports/metrics/studies/students/films/occlusion.json", "report", None),
 ]
 
