@@ -3,11 +3,11 @@
     for seed in 14 15 16 17; do
         dvc exp run --temp -S profile=seeds -S roster=quick -S seed=$seed
     done
-    python benchmarks/seeds.py . $(dvc exp list --sha-only) --out reports/seeds.json
+    python benchmarks/seeds.py . $(dvc exp list --sha-only) --out benchmarks/seeds.json
 
-A run is a project folder, a git revision or a metrics.json; `.` is the default run, whose seed is 13. Takes the
-methods that all runs have. Writes each run's figures, means over its tasks, and prints a Markdown table: a figure's
-mean over the runs, then its least and its largest.
+Without a run it shows the published figures, benchmarks/seeds.json. A run is a project folder, a git revision or a
+metrics.json; `.` is the default run, whose seed is 13. Takes the methods that all runs have. Writes each run's figures,
+means over its tasks, and prints a Markdown table: a figure's mean over the runs, then its least and its largest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from explearn.core.documents import read_json
 from explearn.core.writing import write_json
 from explearn_study.report.gate import read_metrics
 
+PUBLISHED = Path(__file__).with_name("seeds.json")
 METRICS = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "mosaics")
 
 Figures = dict[str, dict[str, float]]
@@ -56,10 +58,12 @@ def print_table(runs: Sequence[Figures]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("runs", nargs="*", metavar="RUN")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    runs = with_common_methods([means(read_metrics(run)) for run in options.runs])
+    runs = read_json(PUBLISHED)
+    if options.runs:
+        runs = with_common_methods([means(read_metrics(run)) for run in options.runs])
     print_table(runs)
     if options.out is not None:
         write_json(options.out, runs)
