@@ -17,7 +17,7 @@ from explearn.auditing.origin import Origin, Result, check_page
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.sentences import diff_sentences
 from explearn.auditing.tested import Tested
-from explearn.auditing.texts import AuditText
+from explearn.auditing.texts import AuditText, bare
 from explearn.auditing.work import Work
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
@@ -230,4 +230,4 @@ def _changed_reasons(
 
 
 def _top_words(text: AuditText) -> str:
-    return ", ".join(text.words[number] for number in text.strongest(TOP_WORDS))
+    return ", ".join(f"‘{bare(text.words[number])}’" for number in text.strongest(TOP_WORDS))

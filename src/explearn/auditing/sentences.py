@@ -138,7 +138,7 @@ def diff_sentences(diff: DiffFigures) -> list[str]:
     return [
         f"{answers} ({percent(changed / diff.texts)}) from the old classifier to the new.",
         f"Of {several(len(diff.findings), 'finding')} confirmed for either, {listed(statuses)}; {counts['the same']} "
-        "are the same but for chance.",
+        "without a change beyond chance.",
         strongest,
         reasons,
     ]
