@@ -39,7 +39,7 @@ class _Settings(Shape):
 
 
 class _Job(Shape):
-    """What an audit needs of a job's manifest."""
+    """The fields of a job's manifest that an audit reads."""
 
     settings: _Settings
     parts: dict[str, _Part]

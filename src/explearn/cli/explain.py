@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from explearn.predictors.predictor import Predictor
 
 Texts = Sequence[Sequence["Attribution"]]
-"""Of each text and class, the attributions by method."""
+"""An entry for each text and class: its attributions, one for each method."""
 
 Versus = Annotated[
     str | None,

@@ -1,6 +1,6 @@
 """The texts of a comparison as the classifier reads them, and their explanations by every method.
 
-Each method's main figures are told as soon as it has finished.
+When a method has finished, its main figures are shown at once.
 """
 
 from __future__ import annotations

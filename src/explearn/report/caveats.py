@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -53,20 +53,18 @@ Find = Callable[[RunFacts, Tasks], Iterator[Values]]
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """A reason not to trust something, or a kind of them.
+    """A reason not to trust something.
 
     Attributes:
-        title: what kind of caveat it is; empty for a remark of the run.
-        sentence: what a reader should know; of a kind, the template.
-        find: of a kind, yields the values for the sentence, once for each caveat.
+        title: what kind of caveat it is, one of RULES; empty for a remark of the run.
+        sentence: what a reader should know.
         methods: the methods concerned; empty for all.
-        grave: whether it may change a verdict on the methods concerned; others are always folded.
+        grave: whether it may change a verdict on the methods concerned.
         machine: whether it depends on the machine, as times do.
     """
 
     title: str
     sentence: str
-    find: Find | None = None
     methods: Sequence[str] = ()
     grave: bool = True
     machine: bool = False
@@ -80,12 +78,11 @@ class Caveat:
 def find_caveats(run: RunFacts, tasks: Tasks) -> list[Caveat]:
     """Return the caveats of a run, the most serious first."""
     caveats = []
-    for kind in KINDS:
-        assert kind.find is not None
-        for values in kind.find(run, tasks):
+    for rule in RULES:
+        for values in rule.find(run, tasks):
             methods = values.get("methods", ())
             joined = {**values, "methods": ", ".join(methods)}
-            caveats.append(replace(kind, sentence=kind.sentence.format_map(joined), methods=methods))
+            caveats.append(Caveat(rule.title, rule.sentence.format_map(joined), methods, rule.grave, rule.machine))
     return caveats
 
 
@@ -398,99 +395,118 @@ def _unchecked(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
 # ---- what is said ----------------------------------------------------------------------------------------------------
 
 
-KINDS = (
-    Caveat(
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A kind of caveat.
+
+    Attributes:
+        title: its title.
+        sentence: template of its sentence.
+        find: yields the values for the sentence, once for each caveat of this kind.
+        grave: whether it may change a verdict; others are always folded.
+        machine: whether it depends on the machine.
+    """
+
+    title: str
+    sentence: str
+    find: Find
+    grave: bool = True
+    machine: bool = False
+
+
+RULES = (
+    Rule(
         "Not trained",
         "{methods} on {tasks}. No epoch was better than the start{base} so its figures there are those of an "
         "untrained model.",
         _untrained,
     ),
-    Caveat(
+    Rule(
         "No better than chance at finding the marked words",
         "{methods}. Their AUROC is {where} significantly above that of random scores.",
         _like_chance,
     ),
-    Caveat(
+    Rule(
         "Below chance by its own rule",
         "{figures}. F1 of the words that these methods choose; words chosen at random have {chance}.",
         _below_chance,
     ),
-    Caveat("Hardly depend on the model", "{sentences}", _unmoved),
-    Caveat(
+    Rule("Hardly depend on the model", "{sentences}", _unmoved),
+    Rule(
         "Optimises the metric",
         "{methods} tries many explanations of a text and keeps the one that is best by {metric} on that same text. It "
         "may be less faithful by a metric that it does not optimise.",
         _watches_metric,
     ),
-    Caveat(
+    Rule(
         "Close to the metric",
         "{reasons}. Comprehensiveness, sufficiency and AOPC measure nearly the same, which may explain part of a lead "
         "in these figures.",
         _near_metric,
     ),
-    Caveat(
+    Rule(
         "No marks",
         "{tasks}. Agreement with marks is not known: F1, AUROC and similar metrics need marked texts.",
         _unmarked,
     ),
-    Caveat(
+    Rule(
         "No labels",
         "{tasks}. The classifier's accuracy is not known. An explanation can be faithful to a wrong classifier.",
         _unlabelled,
     ),
-    Caveat(
+    Rule(
         "Scores that do not add up",
         "{errors}. In brackets: by how much the sum misses the change of the output that it should equal, as a share "
         "of the absolute scores{worst}. Read the ranking, not the numbers; more steps or another baseline may help.",
         _incomplete,
     ),
-    Caveat(
+    Rule(
         "Less training",
         "{times}. {longest} was trained for {seconds:.0f} s of processor time on all tasks together, these for less "
         "than half of that: some might be better with more.",
         _less_trained,
         machine=True,
     ),
-    Caveat("", "{remark}", _remarks),
-    Caveat("Small differences", "{sentences}", _small_differences),
-    Caveat(
+    Rule("", "{remark}", _remarks),
+    Rule("Small differences", "{sentences}", _small_differences),
+    Rule(
         "Annotators disagree",
         f"{{tasks}}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marks is only as reliable as "
         "the marks.",
         _low_agreement,
     ),
-    Caveat(
+    Rule(
         "One training run",
         "{trained}, and the classifiers, were trained once, with seed {seed}. Intervals and tests do not cover the "
         "effect of another seed (docs/study/reports.md: seeds).",
         _one_training,
     ),
-    Caveat(
+    Rule(
         "Not checked",
         "{names}. Whether their scores depend on the classifier's weights is not known.",
         _unchecked,
     ),
-    Caveat(
+    Rule(
         "One opinion only",
         "in {tasks} no text was marked by two annotators, so the reliability of the marks is not known.",
         _single_annotators,
         grave=False,
     ),
-    Caveat(
+    Rule(
         "Figures that hardly distinguish methods from random scores",
         "{metrics}. In brackets: {counted} significantly better than random. By these figures no method is marked as "
         "best.",
         _weak_figures,
         grave=False,
     ),
-    Caveat(
+    Rule(
         "Low confidence",
         "{tasks}. A low probability cannot fall by much: comprehensiveness, sufficiency and AOPC are small there for "
         "every method, and have little weight in means.",
         _unsure,
         grave=False,
     ),
-    Caveat(
+    Rule(
         "Out of distribution",
         "{tasks}. The classifier's mean confidence falls this far on randomly shortened texts, because it was not "
         "trained on such texts. This effect is part of every fall that faithfulness measures, and the figures cannot "

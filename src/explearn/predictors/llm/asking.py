@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Question(Protocol):
-    """What can be asked: its key in the file of answers, and the model's name."""
+    """A question to a model: `key` is its place in the file of answers, `model` the model's name."""
 
     @property
     def key(self) -> str: ...
