@@ -5,7 +5,7 @@ import pytest
 from task_reports import check, comparison, metrics, run, similarity, task
 
 from explearn.metrics.registry import CATALOGUE
-from explearn.report.caveats import KINDS, OPEN_CAVEATS, Caveat, find_caveats, part_caveats
+from explearn.report.caveats import OPEN_CAVEATS, RULES, Caveat, find_caveats, part_caveats
 from explearn.report.columns import leaderboard
 from explearn.report.verdict import unranked_metrics
 
@@ -123,7 +123,7 @@ def test_gravest_caveats_on_the_verdict_s_methods_are_open_and_all_others_folded
     notes = {"marker": {"optimised_for": "aopc_difference"}}
     of = task("films", {"marker": metrics(), "cam": metrics()}, notes=notes)
     found = [caveat.title for caveat in find_caveats(run("marker", "cam"), [of])]
-    assert found == [rule.title for rule in KINDS if rule.title in found] and "Optimises the metric" in found
+    assert found == [rule.title for rule in RULES if rule.title in found] and "Optimises the metric" in found
 
 
 def test_methods_whose_own_choice_is_worse_than_random_are_named():
