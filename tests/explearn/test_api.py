@@ -69,6 +69,14 @@ class TestOptionsOfAPipeline:
             (one["label"], one["score"]) for one in expected
         ]
 
+    def test_a_function_in_the_configuration_is_not_read(self, folder):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+        model.config.function_to_apply = "sigmoid"
+        pipeline = transformers.pipeline("text-classification", model, tokenizer=tokenizer, device="cpu")
+        (expected,) = cast("Any", pipeline([self.TEXT]))
+        assert explearn.explain(pipeline, self.TEXT, "gradient").probability == pytest.approx(expected["score"], abs=1e-5)
+
     def test_outputs_as_they_are(self, folder):
         expected, (attribution,) = self.both(folder, function_to_apply="none")
         assert (attribution.target, attribution.value) == (

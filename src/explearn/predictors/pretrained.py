@@ -38,7 +38,7 @@ from explearn.predictors.loading import (
 )
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.problems import PROBLEM_TYPES, sharing_copy
+from explearn.predictors.problems import PROBLEM_TYPES, problem_of, sharing_copy
 from explearn.predictors.quantised import QUANTISED, check_loaded, quantisation
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -370,11 +370,16 @@ def _of_pipeline(pipeline: Any, model: Any, tokenizer: Any, compute: ComputeOpti
         tokenizer = copy.deepcopy(tokenizer)
         tokenizer.model_max_length = length
     function = pipeline._postprocess_params.get("function_to_apply")
+    if function == "softmax" and len(model.config.id2label) == 1:
+        raise ParamsError("classifier: a pipeline with the softmax of one output, which is always 1; use sigmoid")
+    problem_type = model.config.problem_type or "single_label_classification"
     if function is not None:
-        if function == "softmax" and len(model.config.id2label) == 1:
-            raise ParamsError("classifier: a pipeline with the softmax of one output, which is always 1; use sigmoid")
-        model = sharing_copy(model)
-        model.config.problem_type = PROBLEM_TYPES[str(function.value)]
+        problem_type = PROBLEM_TYPES[str(function.value)]
+    applied = sharing_copy(model)
+    applied.config.problem_type = problem_type
+    # A pipeline does not read the function that a configuration names.
+    if problem_of(applied.config) is not problem_of(model.config):
+        model = applied
     predictor = TransformerPredictor(model, tokenizer, compute, name)
     # A pipeline's values are of classes, too.
     predictor.by_class = predictor.problem is Problem.REGRESSION and len(predictor.labels) > 1
