@@ -183,13 +183,12 @@ def _problem_sentence(problem: Any, root: Any) -> str:
     if location[-1:] == ("[key]",):  # a key that is not a string: pydantic gives its number, too
         location = location[:-2]
     field = ".".join(map(str, location))[:160]
+    complaint = _complaint(problem, root)
     if _is_model(root, Section):
-        where = field or "parameters"
-    elif field:
-        where = f"field {field!r}"
-    else:
-        where = "its content"
-    return f"{where}: {_complaint(problem, root)}"
+        return f"{field or 'parameters'}: {complaint}"
+    if field:
+        return f"field {field!r}: {complaint}"
+    return complaint
 
 
 def _complaint(problem: Any, root: Any) -> str:

@@ -114,8 +114,8 @@ class OnnxExplainer(Labelled):
 
     def explain(
         self, texts: Iterable[Text], targets: Iterable[Target] | None = None, unit: Unit = "word"
-    ) -> Iterator[Attribution]:
-        """Yield one attribution for each text and class to explain, in order, as `Explainer.explain` does.
+    ) -> list[Attribution]:
+        """Return one attribution for each text and class to explain, in order, as `Explainer.explain` does.
 
         Args:
             texts: strings, pairs of strings, or examples.
@@ -124,12 +124,15 @@ class OnnxExplainer(Labelled):
                 each value.
             unit: what is scored; see `Explainer.explain`.
 
-        Yields:
-            Attributions, as `Explainer.explain` returns them.
-
         Raises:
             ModelError: the graph fails. Other errors are those of `Explainer.explain`.
         """
+        return list(self.iter_explain(texts, targets, unit))
+
+    def iter_explain(
+        self, texts: Iterable[Text], targets: Iterable[Target] | None = None, unit: Unit = "word"
+    ) -> Iterator[Attribution]:
+        """Do as `explain` for a stream of any length: yield attribution after attribution."""
         # Passed as a classifier to functions that use only what is below and in `Labelled`.
         source: Any = self
         method = self.metadata.method, self.metadata.aggregation, self.metadata.signed

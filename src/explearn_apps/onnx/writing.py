@@ -89,7 +89,7 @@ def export_onnx(
     texts: list[Text] = [" ".join(words), *TRIED]
     # No warning that the longest text is cut: it is not the user's.
     with unread_words_known():
-        expected = list(source.explain(model, texts))
+        expected = source.explain(model, texts)
     proto = model_proto(graph, model)
     proto.metadata_props.add(key=METADATA, value=_metadata(source, model, graph).model_dump_json())
     proto.metadata_props.add(key=TOKENIZER, value=_tokenizer(model))
@@ -216,7 +216,7 @@ def _compare(path: Path, texts: Sequence[Text], expected: Sequence[Attribution],
     """Raise UnsupportedError unless onnxruntime and PyTorch give the same explanations, in a batch and one by one."""
     try:
         reader = OnnxExplainer(path, threads=1)
-        together = list(reader.explain(texts))
+        together = reader.explain(texts)
         alone = list(chain.from_iterable(reader.explain([text]) for text in texts))
     except ModelError as error:
         raise UnsupportedError(f"{what} cannot be exported to ONNX: its graph does not run ({error})") from error
