@@ -253,9 +253,6 @@ class FunctionPredictor(Predictor):
         self.dtype = torch.float64
         self._function = predict_proba
 
-    def __repr__(self) -> str:
-        return f"FunctionPredictor({self.name!r}, labels={self.labels})"
-
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the name, the labels, and the kind of answers."""

@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from explearn.core.examples import Example, label_problem
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem, check_logits
+from explearn.predictors.spread import OnOneDevice
 
 Output = Literal["logit", "probability", "log_probability"]
 """A number of a class that methods explain."""
@@ -142,6 +143,9 @@ class Predictor(Labelled, ABC):
         """Return the units as text, without special ones."""
         return tuple(encoding.words[encoding.word_ids[position]] for position in encoding.positions)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, labels={self.labels})"
+
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     @property
@@ -168,6 +172,12 @@ class Predictor(Labelled, ABC):
         """
         return Inside(self.transformer, encodings, targets)
 
+    def gathered(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
+        if self.spread is None:
+            return contextlib.nullcontext()
+        return OnOneDevice()
+
     def at(self, token: int | str) -> Predictor:
         """Return a view that classifies one word of each text.
 
@@ -193,13 +203,6 @@ class Predictor(Labelled, ABC):
             UnsupportedError: there is none.
         """
         return self.transformer.with_model(model)
-
-    def check_plain(self, what: str) -> None:
-        """Raise UnsupportedError, naming `what`, unless the weights are on one device and not quantised."""
-
-    def gathered(self) -> contextlib.AbstractContextManager[object]:
-        """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
-        return contextlib.nullcontext()
 
     # ---- predictions -----------------------------------------------------------------------------------------------
 
@@ -268,11 +271,10 @@ class Predictor(Labelled, ABC):
 
     def encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
         """Return texts encoded, as they are if they were."""
-        listed = list(each_text(texts))
-        encodings = [text for text in listed if isinstance(text, Encoding)]
-        if len(encodings) == len(listed):
-            return encodings
-        return self.encode(cast("Sequence[Text]", listed))
+        listed: list[Any] = list(each_text(texts))
+        if all(isinstance(text, Encoding) for text in listed):
+            return listed
+        return self.encode(listed)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the classes' probabilities, (.., C), of logits (.., C).
@@ -448,6 +450,7 @@ class HeldPredictor(Predictor):
         self.dtype = held.dtype
         self.max_tokens = held.max_tokens
         self.costs_money = held.costs_money
+        self.spread = held.spread
 
     @property
     def same_length(self) -> bool:  # type: ignore[override]
@@ -471,9 +474,6 @@ class HeldPredictor(Predictor):
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         return self.held.tokens(encoding)
-
-    def gathered(self) -> contextlib.AbstractContextManager[object]:
-        return self.held.gathered()
 
     def named(self, name: str) -> Self:
         other = super().named(name)
@@ -505,11 +505,3 @@ class ChangedOutputs(HeldPredictor):
 
     def logits(self, batch: Batch) -> Tensor:
         return changed_logits(self.held.logits(batch), self._change)
-
-    @torch.inference_mode()
-    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
-        # What is held may do without a batch.
-        logits = torch.from_numpy(self.held.predict_logits(encodings, description))
-        values: Array = changed_logits(logits, self._change).numpy()
-        check_logits(values, self.name)
-        return values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import json
@@ -32,7 +31,7 @@ from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import OutputFunction, Predictor
 from explearn.predictors.problems import problem_of, sharing_copy, with_both_classes, with_values
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
-from explearn.predictors.spread import OnOneDevice, spread, spread_of
+from explearn.predictors.spread import spread, spread_of
 
 if TYPE_CHECKING:
     import transformers
@@ -186,9 +185,6 @@ class TransformerPredictor(Predictor):
             wrapped = cls.wrapper(model.config, model)
         return cls(wrapped, tokenizer, compute, name)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, labels={self.labels}, device='{self.device}')"
-
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Save model, tokenizer and any prompt, for `explearn.load_classifier`."""
         self.model.save_pretrained(folder)
@@ -230,15 +226,11 @@ class TransformerPredictor(Predictor):
         return self
 
     def check_plain(self, what: str) -> None:
+        """Raise UnsupportedError, naming `what`, unless the weights are on one device and not quantised."""
         if self.spread is not None:
             raise UnsupportedError(f"{what} needs a model on one device, but this one is spread over several")
         if has_quantised(self.model):
             raise UnsupportedError(f"{what} needs a model whose weights are not quantised, but these are")
-
-    def gathered(self) -> contextlib.AbstractContextManager[object]:
-        if self.spread is None:
-            return contextlib.nullcontext()
-        return OnOneDevice()
 
     # ---- the model's input -----------------------------------------------------------------------------------------
 

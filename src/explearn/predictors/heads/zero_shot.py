@@ -138,7 +138,6 @@ class ZeroShotPredictor(HeldPredictor):
             self.problem = Problem.MULTI_LABEL
             self.contradiction = index_of(nli.labels, CONTRADICTION, nli.name)
         self.hypotheses = Hypotheses(params, nli.tokenizer, nli.max_length, nli.name)
-        self.spread = nli.spread
 
     @property
     def fingerprint(self) -> str:
@@ -171,9 +170,6 @@ class ZeroShotPredictor(HeldPredictor):
     def pairs(self, encodings: Sequence[Encoding], labels: Sequence[int]) -> list[Encoding]:
         """Return each text with the hypothesis of a label."""
         return [self.hypotheses.behind(encoding, label) for encoding, label in zip(encodings, labels, strict=True)]
-
-    def check_plain(self, what: str) -> None:
-        self.held.check_plain(what)
 
     @property
     def max_length(self) -> int:

@@ -174,9 +174,6 @@ class LLMClassifier(FunctionPredictor):
         self._accepted: dict[str, RequestFormat] = {}
         self._announced = False
 
-    def __repr__(self) -> str:
-        return f"LLMClassifier({self.model!r}, labels={self.labels})"
-
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the model's name, the prompt and the version."""
