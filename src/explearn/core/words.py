@@ -41,34 +41,27 @@ class Segment(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Segment:
-        """Segment a text into words as `word_spans` does.
+        """Segment a text into words (see the module).
+
+        Raises:
+            MissingExtraError: the text is in a script without spaces, and ICU is not installed.
 
         Example:
             >>> Segment.of("a good film").spans
             ((0, 1), (2, 6), (7, 11))
         """
-        return cls(text, tuple(word_spans(text)))
+        spans: list[Span] = []
+        for match in _RUN.finditer(text):
+            start, end = match.span()
+            bounds = [start, end]
+            if _UNSPACED.search(match.group()):
+                bounds = [start + bound for bound in _word_bounds(match.group())]
+            spans.extend(pairwise(bounds))
+        return cls(text, tuple(spans))
 
     @property
     def words(self) -> tuple[str, ...]:
         return tuple(self.text[start:end] for start, end in self.spans)
-
-
-def word_spans(text: str) -> list[Span]:
-    """Return the spans of a text's words (see the module).
-
-    Raises:
-        MissingExtraError: the text is in a script without spaces, and ICU is not installed.
-    """
-    spans: list[Span] = []
-    for match in _RUN.finditer(text):
-        start, end = match.span()
-        if _UNSPACED.search(match.group()):
-            bounds = [start + bound for bound in _word_bounds(match.group())]
-            spans.extend(pairwise(bounds))
-        else:
-            spans.append((start, end))
-    return spans
 
 
 def _word_bounds(run: str) -> list[int]:

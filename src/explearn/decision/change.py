@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,22 +44,20 @@ class Search:
         found: the best change so far that turns the answer; None if there is none.
     """
 
-    def __init__(self, decision: Decision, budget: int = BUDGET) -> None:
+    def __init__(self, decision: Decision) -> None:
         """Prepare a search.
 
         Args:
             decision: the text and its classifier.
-            budget: most passes.
         """
         self.decision = decision
-        self.budget = budget
         self.found: Edits | None = None
         self._single: dict[int, tuple[float, Edits]] = {}
 
     @property
     def left(self) -> int:
         """Number of passes left."""
-        return self.budget - self.decision.passes
+        return BUDGET - self.decision.passes
 
     def run(self, scores: NDArray[np.float64], replacements: Replacements | None = None) -> Edits | None:
         """Return the smallest change found; None if none that was tried turns the answer.
@@ -146,8 +145,7 @@ class Search:
         self.found = chosen
 
 
-def _margin(entry: tuple[float, Edits]) -> float:
-    return entry[0]
+_margin = itemgetter(0)
 
 
 def _joined(changes: Iterable[Edits]) -> Edits:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from explearn.core.errors import UnknownNameError, UnsupportedError
+from explearn.core.errors import UnknownNameError
 from explearn.lens.words import table_weight
 from explearn.predictors.architectures import UNKNOWN, architecture
 from explearn.predictors.predictor import Predictor
@@ -45,14 +45,6 @@ def parts(classifier: Predictor) -> dict[str, list[str]]:
     return {"head": head, **layers, "embeddings": embeddings}
 
 
-def _check_weights_here(classifier: Predictor) -> None:
-    if classifier.spread is not None and classifier.spread.offloaded:
-        raise UnsupportedError(
-            f"{classifier.name}: some of its weights are offloaded, and copies of them are to be changed here; "
-            "expected devices that hold all (EXPLEARN_MAX_MEMORY)"
-        )
-
-
 def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None = None) -> Any:
     """Return a copy with new weights, as the model's class initialises them for the same configuration.
 
@@ -73,7 +65,7 @@ def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None 
         if part not in named:
             raise UnknownNameError("part of the model", part, named)
         names.update(named[part])
-    _check_weights_here(classifier)
+    classifier.check_readable("a copy with changed weights")
     model: Any = classifier.transformer.model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -94,7 +86,7 @@ def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Any:
     Raises:
         UnsupportedError: the model has no table of word embeddings, or some of its weights are offloaded.
     """
-    _check_weights_here(classifier)
+    classifier.check_readable("a copy with changed weights")
     changed = copy.deepcopy(classifier.transformer.model)
     weight = table_weight(changed)
     generator = torch.Generator().manual_seed(seed)

@@ -24,7 +24,7 @@ from explearn.core.examples import Example, label_problem
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem, check_logits
-from explearn.predictors.spread import OnOneDevice
+from explearn.predictors.spread import OFFLOADED, OnOneDevice
 
 Output = Literal["logit", "probability", "log_probability"]
 """A number of a class that methods explain."""
@@ -171,6 +171,11 @@ class Predictor(Labelled, ABC):
             UnsupportedError: there is no transformer inside.
         """
         return Inside(self.transformer, encodings, targets)
+
+    def check_readable(self, reader: str) -> None:
+        """Raise UnsupportedError, naming what reads weights directly, if some are offloaded."""
+        if self.spread is not None and self.spread.offloaded:
+            raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
     def gathered(self) -> contextlib.AbstractContextManager[object]:
         """Return a context in which tensors of several layers can be combined, whatever devices they are on."""

@@ -135,8 +135,8 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
             f"classifier: got {kind_of(classifier)}; expected a predictor, as explearn.load_classifier(NAME) or "
             "explearn.TransformerPredictor(MODEL, TOKENIZER) gives"
         )
-    if reader and classifier.spread is not None:
-        classifier.spread.check_readable(reader)
+    if reader:
+        classifier.check_readable(reader)
 
 
 def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
