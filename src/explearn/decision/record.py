@@ -23,7 +23,7 @@ from explearn.core.documents import file_digest, public_name
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.validation import check
 from explearn.core.writing import check_own, is_page, write_json, write_text
-from explearn.decision.change import BUDGET, Replacements, Search
+from explearn.decision.change import BUDGET, Replacements, smallest_change
 from explearn.decision.decision import Decision
 from explearn.decision.document import (
     VERSION,
@@ -293,7 +293,7 @@ def _change(
         expected = "; expected 'masked', or WORD: [OTHER, ...]"
         listed = check(dict[str, list[str]], exchange, ParamsError, "exchange, ", expected)
         replacements = from_list(words, listed)
-    found = Search(decision).run(scores.astype(np.float64), replacements)
+    found = smallest_change(decision, scores.astype(np.float64), replacements)
     passes = decision.passes
     edits = []
     answer = None
