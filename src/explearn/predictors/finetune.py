@@ -404,20 +404,19 @@ def finetune(
 
 def _history(log: Sequence[Mapping[str, Any]]) -> list[FinetuneEpoch]:
     """Read the Trainer's log, which has an entry for the training and one for the validation of each epoch."""
-    losses = {round(entry["epoch"]): entry["loss"] for entry in log if "loss" in entry}
+    losses = [entry["loss"] for entry in log if "loss" in entry]
+    validated = [entry for entry in log if "eval_loss" in entry]
     history = []
-    for entry in log:
-        if "eval_loss" in entry:
-            epoch = round(entry["epoch"])
-            measured = FinetuneEpoch(
-                epoch=epoch,
-                train_loss=float(losses[epoch]),
-                validation_loss=float(entry["eval_loss"]),
-                accuracy=float(entry["eval_accuracy"]),
-                macro_f1=entry.get("eval_macro_f1"),
-                mcc=entry.get("eval_mcc"),
-            )
-            history.append(measured)
+    for epoch, (loss, figures) in enumerate(zip(losses, validated, strict=True), start=1):
+        measured = FinetuneEpoch(
+            epoch=epoch,
+            train_loss=float(loss),
+            validation_loss=float(figures["eval_loss"]),
+            accuracy=float(figures["eval_accuracy"]),
+            macro_f1=figures.get("eval_macro_f1"),
+            mcc=figures.get("eval_mcc"),
+        )
+        history.append(measured)
     return history
 
 

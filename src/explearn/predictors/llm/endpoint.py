@@ -6,7 +6,7 @@ import ipaddress
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, urlsplit
 
 from pydantic import SecretStr
@@ -66,8 +66,8 @@ class Endpoint:
     """
 
     base_url: str
-    key: SecretStr = field(default_factory=lambda: SecretStr(""))
-    proxy: SecretStr = field(default_factory=lambda: SecretStr(""))
+    key: SecretStr = SecretStr("")
+    proxy: SecretStr = SecretStr("")
     concurrency: int = 8
     timeout: float = 60.0
 
