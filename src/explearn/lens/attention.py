@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -26,15 +26,12 @@ from explearn.predictors.architectures import (
     architecture,
     blocks_in_order,
     head_size,
-    is_captured,
     reads,
     unusual_build,
 )
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import POSITION_MARKS
-
-if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
 
 Reduced = TypeVar("Reduced")
 
@@ -317,8 +314,8 @@ def layer_count(model: nn.Module) -> int:
         UnsupportedError: the model's attention cannot be captured.
     """
     config: Any = model.config
-    if not is_captured(architecture(config)):
-        supported = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
+    if architecture(config).attention is None:
+        supported = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if entry.attention))
         raise UnsupportedError(
             f"attention of a {config.model_type!r} model cannot be captured; supported: {supported}; input_x_gradient "
             "works for any encoder"

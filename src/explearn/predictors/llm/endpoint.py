@@ -40,6 +40,8 @@ LEAST_KEY_CHARS = 4
 
 REDACTED = "[key]"
 
+_NONE = SecretStr("")
+
 
 class EndpointError(ExplearnError):
     """The server cannot be used: the address, the key or the model is wrong, or nobody listens."""
@@ -66,8 +68,8 @@ class Endpoint:
     """
 
     base_url: str
-    key: SecretStr = SecretStr("")
-    proxy: SecretStr = SecretStr("")
+    key: SecretStr = _NONE
+    proxy: SecretStr = _NONE
     concurrency: int = 8
     timeout: float = 60.0
 
