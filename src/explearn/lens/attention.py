@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,8 +30,10 @@ from explearn.predictors.architectures import (
     unusual_build,
 )
 from explearn.predictors.encoding import Batch
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import POSITION_MARKS
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 Reduced = TypeVar("Reduced")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,9 @@ from explearn.lens.hooks import Hooks
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch
 from explearn.predictors.labelled import check_logits
-from explearn.predictors.transformer import TransformerPredictor
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 Layers = Literal["all"] | Sequence[int]
 """Layers whose attention is taken: indices from 0, or from the end if negative."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,7 +18,9 @@ from explearn.predictors.architectures import architecture, unusual_build
 from explearn.predictors.checks import same_logits
 from explearn.predictors.heads.question_answering import SpanScorer
 from explearn.predictors.labelled import check_logits
-from explearn.predictors.transformer import TransformerPredictor
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 READ_ELSEWHERE = 0.01
 """Share of the largest gradient at the encoder's output that may be rounding."""

@@ -65,7 +65,7 @@ def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None 
         if part not in named:
             raise UnknownNameError("part of the model", part, named)
         names.update(named[part])
-    classifier.check_readable("a copy with changed weights")
+    classifier.transformer.check_readable("a copy with changed weights")
     model: Any = classifier.transformer.model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -86,7 +86,7 @@ def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Any:
     Raises:
         UnsupportedError: the model has no table of word embeddings, or some of its weights are offloaded.
     """
-    classifier.check_readable("a copy with changed weights")
+    classifier.transformer.check_readable("a copy with changed weights")
     changed = copy.deepcopy(classifier.transformer.model)
     weight = table_weight(changed)
     generator = torch.Generator().manual_seed(seed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,8 +21,10 @@ from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 PIECES = 2048
 """Number of features that a word's pieces are hashed to."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,9 @@ from explearn.lens.hooks import Hooks
 from explearn.lens.words import word_layers
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.encoding import Batch
-from explearn.predictors.transformer import TransformerPredictor
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.hooks import Hooks
 from explearn.predictors.architectures import architecture, word_table
-from explearn.predictors.transformer import TransformerPredictor
+
+if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
 
 UNSCALED = 0.05
 """Bound below which the length of the embeddings counts as irrelevant: the change of the output when the embeddings are

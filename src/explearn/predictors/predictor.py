@@ -24,7 +24,6 @@ from explearn.core.examples import Example, label_problem
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem, check_logits
-from explearn.predictors.spread import OFFLOADED, OnOneDevice
 
 Output = Literal["logit", "probability", "log_probability"]
 """A number of a class that methods explain."""
@@ -172,16 +171,9 @@ class Predictor(Labelled, ABC):
         """
         return Inside(self.transformer, encodings, targets)
 
-    def check_readable(self, reader: str) -> None:
-        """Raise UnsupportedError, naming what reads weights directly, if some are offloaded."""
-        if self.spread is not None and self.spread.offloaded:
-            raise UnsupportedError(f"{reader}: {OFFLOADED}")
-
     def gathered(self) -> contextlib.AbstractContextManager[object]:
         """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
-        if self.spread is None:
-            return contextlib.nullcontext()
-        return OnOneDevice()
+        return contextlib.nullcontext()
 
     def at(self, token: int | str) -> Predictor:
         """Return a view that classifies one word of each text.
@@ -479,6 +471,9 @@ class HeldPredictor(Predictor):
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         return self.held.tokens(encoding)
+
+    def gathered(self) -> contextlib.AbstractContextManager[object]:
+        return self.held.gathered()
 
     def named(self, name: str) -> Self:
         other = super().named(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import json
@@ -31,7 +32,7 @@ from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import OutputFunction, Predictor
 from explearn.predictors.problems import problem_of, sharing_copy, with_both_classes, with_values
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
-from explearn.predictors.spread import spread, spread_of
+from explearn.predictors.spread import OFFLOADED, OnOneDevice, spread, spread_of
 
 if TYPE_CHECKING:
     import transformers
@@ -231,6 +232,16 @@ class TransformerPredictor(Predictor):
             raise UnsupportedError(f"{what} needs a model on one device, but this one is spread over several")
         if has_quantised(self.model):
             raise UnsupportedError(f"{what} needs a model whose weights are not quantised, but these are")
+
+    def check_readable(self, reader: str) -> None:
+        """Raise UnsupportedError, naming what reads weights directly, if some are offloaded."""
+        if self.spread is not None and self.spread.offloaded:
+            raise UnsupportedError(f"{reader}: {OFFLOADED}")
+
+    def gathered(self) -> contextlib.AbstractContextManager[object]:
+        if self.spread is None:
+            return contextlib.nullcontext()
+        return OnOneDevice()
 
     # ---- the model's input -----------------------------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
             "explearn.TransformerPredictor(MODEL, TOKENIZER) gives"
         )
     if reader:
-        classifier.check_readable(reader)
+        classifier.transformer.check_readable(reader)
 
 
 def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
