@@ -130,19 +130,14 @@ def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
 
 def mark_passage(encoding: Encoding) -> Encoding:
     """Mark the first and the last sub-token of each word of the passage, the second segment."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for position, word in enumerate(encoding.word_ids):
-        if word >= cast(int, encoding.pair_start):
-            first.setdefault(word, position)
-            last[word] = position
-    starts = set(first.values())
-    ends = set(last.values())
-    positions = range(len(encoding))
+    start = cast(int, encoding.pair_start)
+    owners = encoding.word_ids
+    before = (NO_WORD, *owners[:-1])
+    behind = (*owners[1:], NO_WORD)
     return replace(
         encoding,
-        word_starts=tuple(position in starts for position in positions),
-        word_ends=tuple(position in ends for position in positions),
+        word_starts=tuple(start <= word != other for word, other in zip(owners, before, strict=True)),
+        word_ends=tuple(start <= word != other for word, other in zip(owners, behind, strict=True)),
     )
 
 
