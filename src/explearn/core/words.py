@@ -117,8 +117,9 @@ def with_gaps(words: Sequence[str], gaps: Sequence[str]) -> Segment:
 
     Args:
         words: the words.
-        gaps: the characters before each of them, and behind the last.
+        gaps: the characters before each of them, and behind the last; empty: a blank between two words.
     """
+    gaps = gaps or ["", *[" "] * (len(words) - 1), ""]
     text = ""
     spans: list[Span] = []
     for gap, word in zip(gaps, words, strict=False):
@@ -155,14 +156,9 @@ def segments_of(words: Sequence[str], gaps: Sequence[str], pair_start: int | Non
         pair_start: index of the second segment's first word; None: there is one segment.
     """
     if pair_start is None:
-        return (_joined(words, gaps),)
-    return _joined(words[:pair_start], gaps[: pair_start + 1]), _joined(words[pair_start:], gaps[pair_start + 1 :])
-
-
-def _joined(words: Sequence[str], gaps: Sequence[str]) -> Segment:
-    if not gaps:
-        return lay_out(words)
-    return with_gaps(words, gaps)
+        return (with_gaps(words, gaps),)
+    first = with_gaps(words[:pair_start], gaps[: pair_start + 1])
+    return first, with_gaps(words[pair_start:], gaps[pair_start + 1 :])
 
 
 def words_of(segments: Sequence[Segment]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -49,13 +49,9 @@ def aggregate_states(classifier: Predictor, encodings: Sequence[Encoding], descr
         batch = classifier.batch([encodings[i] for i in indices])
         _, parts = _run(classifier.transformer, batch)
         real = batch.attention_mask[..., None].double()
-        total = torch.zeros((), dtype=torch.float64, device=real.device)
-        layers = 0
-        for part in parts:
-            for states in part[1:]:
-                total = total + states.double()
-                layers += 1
-        means = (total * real).sum(1) / (layers * real.sum(1))
+        layers = list(chain.from_iterable(part[1:] for part in parts))
+        total: Any = sum(states.double() for states in layers)
+        means = (total * real).sum(1) / (len(layers) * real.sum(1))
         return np.asarray(means.cpu())
 
     rows = run_batches([len(e) for e in encodings], classifier, average, description=description)

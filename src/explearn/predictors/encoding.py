@@ -51,11 +51,8 @@ def encode_segments(
         return []
     inputs: list[Any] = []
     for segments, _ in texts:
-        first, *rest = [segment.text for segment in segments]
-        if rest:
-            inputs.append((first, *rest))
-        else:
-            inputs.append(first)
+        parts = tuple(segment.text for segment in segments)
+        inputs.append(parts if len(parts) > 1 else parts[0])
     try:
         encoded = tokenizer(
             inputs, truncation=limit is not None, max_length=limit, verbose=False, return_offsets_mapping=True

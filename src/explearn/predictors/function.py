@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from explearn.core.arguments import check_listed
-from explearn.core.arrays import Array, Mask, as_numbers
+from explearn.core.arrays import Array, as_numbers
 from explearn.core.errors import (
     DataError,
     ExplearnError,
@@ -223,8 +223,8 @@ class FunctionPredictor(Predictor):
         self.labels = [str(label) for label in labels]
         if problem := label_problem(self.labels):
             raise ParamsError(f"labels: {problem}")
-        if not self.labels or (kind == "single_label" and len(self.labels) < 2):
-            least = 1 + (kind == "single_label")
+        least = 1 + (kind == "single_label")
+        if len(self.labels) < least:
             raise ParamsError(f"labels: got {self.labels}; expected {least} or more names")
         self.name = name
         self.mask = mask
@@ -328,19 +328,20 @@ class FunctionPredictor(Predictor):
                 f"{self.name}: gave {gave} for {len(texts)} texts; expected an array of numbers of shape {shape}, a "
                 "row a text and a column a label"
             )
-        if self.problem is Problem.REGRESSION:
-            self._check_rows(texts, rows, np.isfinite(rows), "finite numbers")
-            return rows
-        right = (rows >= -SUM_TOLERANCE) & (rows <= 1 + SUM_TOLERANCE)  # of NaN, neither holds
-        if self.problem is Problem.MULTI_LABEL:
-            self._check_rows(texts, rows, right, "probabilities")
-            return np.clip(rows, 0, 1)
-        right &= np.abs(rows.sum(1, keepdims=True) - 1) <= SUM_TOLERANCE
-        self._check_rows(texts, rows, right, "probabilities, which add up to 1")
-        rows = np.clip(rows, 0, 1)
-        return np.asarray(rows / rows.sum(1, keepdims=True))
-
-    def _check_rows(self, texts: list[Any], rows: Array, right: Mask, expected: str) -> None:
+        right = np.isfinite(rows)
+        expected = "finite numbers"
+        if self.problem is not Problem.REGRESSION:
+            right = (rows >= -SUM_TOLERANCE) & (rows <= 1 + SUM_TOLERANCE)  # of NaN, neither holds
+            expected = "probabilities"
+        if self.problem is Problem.SINGLE_LABEL:
+            right &= np.abs(rows.sum(1, keepdims=True) - 1) <= SUM_TOLERANCE
+            expected = "probabilities, which add up to 1"
         if not right.all():
             row = int(right.all(1).argmin())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
+        if self.problem is Problem.REGRESSION:
+            return rows
+        rows = np.clip(rows, 0, 1)
+        if self.problem is Problem.MULTI_LABEL:
+            return rows
+        return np.asarray(rows / rows.sum(1, keepdims=True))

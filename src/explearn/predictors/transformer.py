@@ -276,9 +276,7 @@ class TransformerPredictor(Predictor):
         Raises:
             DataError: a text has no words, or an unusable one (see `explearn.core.examples.check_words`).
         """
-        if whole:
-            return self.encode_within(None, texts, first)
-        return self.encode_within(self.max_length, texts, first)
+        return self.encode_within(None if whole else self.max_length, texts, first)
 
     def encode_within(self, limit: int | None, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
         """Do as `encode` for another limit than `max_length`; None: texts are not cut."""

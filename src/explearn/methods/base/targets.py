@@ -135,7 +135,7 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
             f"classifier: got {kind_of(classifier)}; expected a predictor, as explearn.load_classifier(NAME) or "
             "explearn.TransformerPredictor(MODEL, TOKENIZER) gives"
         )
-    if reader:
+    if reader and classifier.has_model:
         classifier.transformer.check_readable(reader)
 
 
