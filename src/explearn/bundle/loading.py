@@ -64,11 +64,16 @@ class Bundle:
         Raises:
             ModelError: this version does not have the method or its options.
         """
-        folder = str(self.folder / EXPLAINER) if self.manifest.trained else None
+        folder = str(self.explainer_folder) if self.explainer_folder else None
         try:
             return make_explainer(get_info(self.manifest.method), self.manifest.options, folder)
         except (UnknownNameError, ParamsError) as error:
             raise ModelError(f"{self.folder}, made with Explearn {self.manifest.explearn}: {error}") from error
+
+    @property
+    def explainer_folder(self) -> Path | None:
+        """The folder of its trained explainer; None if its method needs no training."""
+        return self.folder / EXPLAINER if self.manifest.trained else None
 
     @property
     def classifier_folder(self) -> Path | None:

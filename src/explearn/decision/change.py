@@ -127,7 +127,7 @@ def _try(decision: Decision, changes: Sequence[Edits], singles: Singles) -> Edit
     turned = np.flatnonzero(decision.turned(probabilities))
     if not len(turned):
         return None
-    return asked[turned[np.argmin(margins[turned])]]
+    return asked[int(turned[np.argmin(margins[turned])])]
 
 
 def _prune(decision: Decision, found: Edits, singles: Singles) -> Edits:
