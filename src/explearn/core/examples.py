@@ -5,7 +5,7 @@ in that order.
 """
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -200,15 +200,3 @@ class Rationale:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-
-def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
-    """Raise DataError unless the rationale's example is in `lengths` and its mask has that many entries."""
-    expected = lengths.get(rationale.example_id)
-    if expected is None:
-        raise DataError(f"field 'example_id': no example {rationale.example_id!r}; expected an id of this task")
-    if len(rationale.mask) != expected:
-        raise DataError(
-            f"field 'mask' of example {rationale.example_id!r} has {len(rationale.mask)} entries; "
-            f"expected {expected}, one per word"
-        )

@@ -213,8 +213,6 @@ class FunctionPredictor(Predictor):
         max_words: int = 2000,
         name: str = "the function",
     ) -> None:
-        if not callable(predict_proba):
-            raise ParamsError(f"predict_proba: got {shown(predict_proba)}; expected a function of a list of texts")
         if kind not in get_args(KindOfAnswer):
             raise ParamsError(f"kind: got {shown(kind)}; expected one of {', '.join(get_args(KindOfAnswer))}")
         if mask != "".join(mask.split()):
