@@ -22,7 +22,6 @@ from explearn.bundle.manifest import (
     is_bundle,
     read_manifest,
 )
-from explearn.core.arguments import path_of
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, is_folder, read_json
@@ -234,7 +233,7 @@ def find_explainer(source: PathLike, **options: Any) -> tuple[Explainer, Bundle 
         ParamsError: an option that the source fixes.
         ModelError: an explainer or a bundle that cannot be used.
     """
-    name = path_of("source", source)
+    name = os.fspath(source)
     is_method = any(info.name == name for info in known_infos())
     if is_method or (not is_folder(name) and "/" not in name):
         return get_explainer(name, **options), None
