@@ -9,7 +9,6 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -91,7 +90,7 @@ class Predictor(Labelled, ABC):
     costs_money: bool = False
     has_candidates: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
-    file_labels: Mapping[str, str] = MappingProxyType({})
+    file_labels: Mapping[str, str] = {}
     spread: Any = None
     completion: Any = None
 
@@ -345,7 +344,7 @@ class Predictor(Labelled, ABC):
         before = {new: self.file_labels.get(old, old) for old, new in zip(self.labels, labels, strict=True)}
         other = copy.copy(self)
         other.labels = labels
-        other.file_labels = MappingProxyType(before)
+        other.file_labels = before
         return other
 
     def named(self, name: str) -> Self:
