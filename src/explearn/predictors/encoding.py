@@ -143,7 +143,7 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
         values = np.full((len(rows), max(shortest, *lengths)), fill, dtype=np.int64)
         for target, row in zip(values, rows, strict=True):
             target[: len(row)] = row
-        return torch.from_numpy(values).to(device, non_blocking=True)
+        return torch.from_numpy(values).to(device)
 
     token_type_ids = None
     if encodings[0].token_type_ids:
