@@ -27,7 +27,7 @@ from explearn.core.writing import write_json
 from explearn.predictors.checks import same_logits
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
-from explearn.predictors.problems import label_maps
+from explearn.predictors.problems import changed_linear, label_maps
 from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 if TYPE_CHECKING:
@@ -272,11 +272,7 @@ def with_label_head(model: Any, completion: Completion) -> Any:
     if not isinstance(output, nn.Linear) or not isinstance(getattr(classifier, "score", None), nn.Linear):
         raise ModelError(f"{name}: a {kind!r} model has no linear output layer; expected one, for the label words")
     setattr(classifier, classifier.base_model_prefix, getattr(model, model.base_model_prefix))
-    head = nn.Linear(output.in_features, len(completion.ids), bias=output.bias is not None, device="meta")
-    head.weight = nn.Parameter(output.weight.detach()[completion.ids].clone())
-    if output.bias is not None:
-        head.bias = nn.Parameter(output.bias.detach()[completion.ids].clone())
-    classifier.score = head
+    classifier.score = changed_linear(output, lambda value: value[completion.ids])
     _check_same(model.eval(), classifier.eval(), completion)
     return classifier
 
