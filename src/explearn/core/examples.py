@@ -43,12 +43,13 @@ def label_problem(labels: Sequence[str]) -> str | None:
             return f"got the label {label!r}; expected a name"
         if not is_unicode(label):
             return f"got the label {label!r}; expected valid Unicode"
-        other = seen.setdefault(unicodedata.normalize("NFC", label), label)
-        if other != label:
+        composed = unicodedata.normalize("NFC", label)
+        other = seen.get(composed)
+        if other == label:
+            return f"got the label {label!r} twice; expected each once"
+        if other is not None:
             return f"got the labels {other!a} and {label!a}, which read the same; expected one of them"
-    if len(seen) != len(labels):
-        twice = next(label for label in labels if list(labels).count(label) > 1)
-        return f"got the label {twice!r} twice; expected each once"
+        seen[composed] = label
     return None
 
 

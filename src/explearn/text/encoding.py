@@ -129,10 +129,8 @@ class Encoding:
 
     def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
-        kept = [False] * len(self)
-        for position in positions:
-            kept[position] = True
-        return self.only(kept)
+        kept = set(positions)
+        return self.only([position in kept for position in range(len(self))])
 
     def only(self, kept: Sequence[bool]) -> Self:
         """Keep the positions that are True in `kept`, length n."""
