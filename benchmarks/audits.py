@@ -33,7 +33,7 @@ from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT, LEVEL
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested
 from explearn.auditing.work import Work
-from explearn.decision.change import BUDGET, Search
+from explearn.decision.change import BUDGET, smallest_change
 from explearn.decision.checking import observed_differences, signature_differences, text_of
 from explearn.decision.decision import Decision
 from explearn.decision.document import read_record
@@ -71,7 +71,7 @@ def change(classifier: Predictor, texts: Sequence[str]) -> None:
     for text, attribution in zip(texts, default_explainer(classifier).explain(classifier, texts), strict=True):
         segments, _ = as_segments(text, 1)
         decision = Decision(classifier, segments)
-        found = Search(decision).run(attribution.scores.astype(np.float64))
+        found = smallest_change(decision, attribution.scores.astype(np.float64))
         assert decision.passes <= BUDGET
         size = smallest(Decision(classifier, segments), len(attribution.words))
         counts["exhaustive search finds one"] += size is not None

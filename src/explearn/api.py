@@ -12,7 +12,7 @@ import numpy as np
 
 from explearn.bundle.loading import Bundle, fetched, load_bundle, trained_explainer
 from explearn.bundle.manifest import is_bundle
-from explearn.core.arguments import is_pair, path_of
+from explearn.core.arguments import is_pair
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, is_folder
@@ -228,7 +228,7 @@ def load(
         >>> explearn.load(explearn.export("my-bundle", method="gae")).explainer.name
         'gae'
     """
-    name = path_of("path", path)
+    name = os.fspath(path)
     folder = fetched(name, revision)
     if is_folder(folder) and not is_bundle(folder):
         return trained_explainer(folder, options, method)

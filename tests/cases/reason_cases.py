@@ -14,6 +14,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import explearn
 from explearn import LLMClassifier
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.reasons import judge_trust
-from explearn.predictors.llm.classifier import FreeQuestion
+from explearn.predictors.llm.classifier import Question
 
 STRONG = {"good": ["splendid", "superb", "moving", "witty"], "bad": ["dreadful", "tedious", "clumsy", "hollow"]}
 WEAK = {"good": ["neat", "decent", "pretty"], "bad": ["slow", "long", "loud"]}
@@ -110,8 +111,10 @@ class InProcess(LLMClassifier):
     def _predict(self, texts: Sequence[Any]) -> Any:
         return np.array([[1 - goodness(text), goodness(text)] for text in texts])
 
-    def ask(self, questions: Sequence[FreeQuestion]) -> list[Any]:
-        return [question.read(reply(question.messages, self.honest)[0]) for question in questions]
+    def ask(self, questions: Sequence[Question]) -> list[Any]:
+        return [
+            question.read(SimpleNamespace(content=reply(question.messages, self.honest)[0])) for question in questions
+        ]
 
 
 def verdict(honest: bool, seed: int) -> str:

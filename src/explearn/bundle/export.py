@@ -31,7 +31,6 @@ from explearn.bundle.manifest import (
     is_bundle,
     read_manifest,
 )
-from explearn.core.arguments import path_of
 from explearn.core.documents import PathLike, is_folder, public_name, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.file_facts import FileFacts
@@ -82,16 +81,16 @@ def export(
         >>> sorted(path.name for path in folder.iterdir())
         ['README.md', 'manifest.json']
     """
-    out = Path(path_of("out", out))
+    out = Path(out)
     folder = None
     if explainer is not None:
-        folder = Path(path_of("explainer", explainer))
+        folder = Path(explainer)
     _check_arguments(out, classifier, with_classifier, metrics, task)
     info = _method(method, folder)
     made = make_explainer(info, options or {}, str(folder) if folder else None)
     figures = None
     if metrics is not None:
-        figures = _figures(Path(path_of("metrics", metrics)), task, info.name)
+        figures = _figures(Path(metrics), task, info.name)
     source = classifier
     place: Place | None = None
     if folder is not None and (folder / CLASSIFIER).is_dir():

@@ -22,7 +22,6 @@ from explearn.bundle.manifest import (
     is_bundle,
     read_manifest,
 )
-from explearn.core.arguments import path_of
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, is_folder, read_json
@@ -199,27 +198,17 @@ def load_bundle(folder: Path, compute: ComputeOptions | None = None) -> Bundle:
 
 
 def fetched(name: str, revision: str | None = None) -> Path:
-    """Return a folder; a bundle whose name can only be a hub name is downloaded.
+    """Return a folder. If the name can only be a hub name, the files in the bundle's manifest are downloaded.
 
     Args:
         name: a folder, or a hub name (OWNER/NAME).
         revision: branch, tag or commit of a hub name. None: main.
-    """
-    if not is_folder(name) and "/" in name and may_be_on_hub(name):
-        return fetch(name, revision)
-    return Path(name)
-
-
-def fetch(name: str, revision: str | None = None) -> Path:
-    """Download the files named in a bundle's manifest to the hub's cache; return their folder.
-
-    Args:
-        name: the repository, OWNER/NAME.
-        revision: branch, tag or commit. None: main.
 
     Raises:
         ModelError: there is no such bundle, it cannot be reached, or its manifest cannot be used.
     """
+    if is_folder(name) or "/" not in name or not may_be_on_hub(name):
+        return Path(name)
     from huggingface_hub import hf_hub_download, snapshot_download
 
     with hub_errors(f"{name}: cannot be fetched as a bundle"):
@@ -244,7 +233,7 @@ def find_explainer(source: PathLike, **options: Any) -> tuple[Explainer, Bundle 
         ParamsError: an option that the source fixes.
         ModelError: an explainer or a bundle that cannot be used.
     """
-    name = path_of("source", source)
+    name = os.fspath(source)
     is_method = any(info.name == name for info in known_infos())
     if is_method or (not is_folder(name) and "/" not in name):
         return get_explainer(name, **options), None

@@ -24,7 +24,7 @@ from explearn.core.escape import printable, printable_json
 from explearn.core.validation import whole_number
 from explearn.core.writing import check_own, is_page, write_text
 from explearn.methods.registry import get_info
-from explearn.show.display import block, embed_or_write, methods_html, rows
+from explearn.show.display import embed_or_write, methods_html, rows
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
@@ -360,7 +360,7 @@ def _write_page(path: Path, texts: Texts) -> None:
     for attributions in texts:
         for attribution in attributions:
             summaries.setdefault(attribution.method, get_info(attribution.method).summary)
-        parts.append(rows(attributions) if len(attributions) > 1 else block(attributions[0]))
+        parts.append(rows(attributions))
     embed_or_write("".join(parts) + methods_html(summaries), path)
 
 

@@ -92,7 +92,7 @@ class ComparedTexts:
         examples = {example.id: example for example in [*self.examples, *others]}
         by_units: dict[str, Encoding] = {}
         for example, encoding in zip(examples.values(), [*encodings, *self.classifier.encode(others)], strict=True):
-            by_units[example.id] = in_units(encoding, example.segments, self.unit, f"example {example.id!r}")
+            by_units[example.id] = in_units(encoding, self.unit, f"example {example.id!r}")
         self.units = {i: example_in_units(examples[i], encoding, self.unit) for i, encoding in by_units.items()}
         marks = []
         for rationale in self.rationales:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,13 +29,6 @@ def each_text(texts: Any) -> Iterable[Any]:
     if not hasattr(texts, "features"):  # datasets
         check_listed("texts", texts)
     return texts  # type: ignore[no-any-return]
-
-
-def path_of(what: str, path: Any) -> str:
-    """Return a path as a string; raise ParamsError for anything but a string or a path."""
-    if not isinstance(path, str | os.PathLike):
-        raise ParamsError(f"{what}: got {kind_of(path)}; expected a path")
-    return os.fspath(path)
 
 
 def check_listed(what: str, values: object, of: str = "") -> None:

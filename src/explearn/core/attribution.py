@@ -76,7 +76,7 @@ class Attribution(Record):
         """
         from explearn.show import display
 
-        return display.embed_or_write(display.block(self), path)
+        return display.embed_or_write(display.rows([self]), path)
 
     def print(self) -> None:
         """Print the text in colour; `print(attribution)` is one plain line."""

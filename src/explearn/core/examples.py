@@ -5,7 +5,7 @@ in that order.
 """
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -43,12 +43,13 @@ def label_problem(labels: Sequence[str]) -> str | None:
             return f"got the label {label!r}; expected a name"
         if not is_unicode(label):
             return f"got the label {label!r}; expected valid Unicode"
-        other = seen.setdefault(unicodedata.normalize("NFC", label), label)
-        if other != label:
+        composed = unicodedata.normalize("NFC", label)
+        other = seen.get(composed)
+        if other == label:
+            return f"got the label {label!r} twice; expected each once"
+        if other is not None:
             return f"got the labels {other!a} and {label!a}, which read the same; expected one of them"
-    if len(seen) != len(labels):
-        twice = next(label for label in labels if list(labels).count(label) > 1)
-        return f"got the label {twice!r} twice; expected each once"
+        seen[composed] = label
     return None
 
 
@@ -200,15 +201,3 @@ class Rationale:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-
-def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
-    """Raise DataError unless the rationale's example is in `lengths` and its mask has that many entries."""
-    expected = lengths.get(rationale.example_id)
-    if expected is None:
-        raise DataError(f"field 'example_id': no example {rationale.example_id!r}; expected an id of this task")
-    if len(rationale.mask) != expected:
-        raise DataError(
-            f"field 'mask' of example {rationale.example_id!r} has {len(rationale.mask)} entries; "
-            f"expected {expected}, one per word"
-        )

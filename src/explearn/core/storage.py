@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from explearn.core.attribution import Attribution
 from explearn.core.documents import PathLike
-from explearn.core.errors import DataError, located
+from explearn.core.errors import located
 from explearn.core.parquet import read_table, write_table
 from explearn.core.record import as_shape, record_shape
 
@@ -67,19 +67,10 @@ def read_attributions(path: PathLike) -> list[Attribution]:
         path: a file that `write_attributions` wrote.
 
     Raises:
-        DataError: a record is broken, or a text is repeated for a class; the message names file and row, from 1.
+        DataError: a record is broken; the message names file and row, from 1.
     """
     attributions = []
-    seen = set()
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
         with located(f"{path}, row {number}: "):
-            attribution = Attribution.from_dict(row)
-        explained = attribution.example_id, attribution.target
-        if explained in seen:
-            raise DataError(
-                f"{path}, row {number}, field 'id': {attribution.example_id!r} comes twice for the class "
-                f"{attribution.target!r}; expected each once"
-            )
-        seen.add(explained)
-        attributions.append(attribution)
+            attributions.append(Attribution.from_dict(row))
     return attributions

@@ -41,34 +41,27 @@ class Segment(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Segment:
-        """Segment a text into words as `word_spans` does.
+        """Segment a text into words (see the module).
+
+        Raises:
+            MissingExtraError: the text is in a script without spaces, and ICU is not installed.
 
         Example:
             >>> Segment.of("a good film").spans
             ((0, 1), (2, 6), (7, 11))
         """
-        return cls(text, tuple(word_spans(text)))
+        spans: list[Span] = []
+        for match in _RUN.finditer(text):
+            start, end = match.span()
+            bounds = [start, end]
+            if _UNSPACED.search(match.group()):
+                bounds = [start + bound for bound in _word_bounds(match.group())]
+            spans.extend(pairwise(bounds))
+        return cls(text, tuple(spans))
 
     @property
     def words(self) -> tuple[str, ...]:
         return tuple(self.text[start:end] for start, end in self.spans)
-
-
-def word_spans(text: str) -> list[Span]:
-    """Return the spans of a text's words (see the module).
-
-    Raises:
-        MissingExtraError: the text is in a script without spaces, and ICU is not installed.
-    """
-    spans: list[Span] = []
-    for match in _RUN.finditer(text):
-        start, end = match.span()
-        if _UNSPACED.search(match.group()):
-            bounds = [start + bound for bound in _word_bounds(match.group())]
-            spans.extend(pairwise(bounds))
-        else:
-            spans.append((start, end))
-    return spans
 
 
 def _word_bounds(run: str) -> list[int]:
@@ -124,8 +117,9 @@ def with_gaps(words: Sequence[str], gaps: Sequence[str]) -> Segment:
 
     Args:
         words: the words.
-        gaps: the characters before each of them, and behind the last.
+        gaps: the characters before each of them, and behind the last; empty: a blank between two words.
     """
+    gaps = gaps or ["", *[" "] * (len(words) - 1), ""]
     text = ""
     spans: list[Span] = []
     for gap, word in zip(gaps, words, strict=False):
@@ -162,14 +156,9 @@ def segments_of(words: Sequence[str], gaps: Sequence[str], pair_start: int | Non
         pair_start: index of the second segment's first word; None: there is one segment.
     """
     if pair_start is None:
-        return (_joined(words, gaps),)
-    return _joined(words[:pair_start], gaps[: pair_start + 1]), _joined(words[pair_start:], gaps[pair_start + 1 :])
-
-
-def _joined(words: Sequence[str], gaps: Sequence[str]) -> Segment:
-    if not gaps:
-        return lay_out(words)
-    return with_gaps(words, gaps)
+        return (with_gaps(words, gaps),)
+    first = with_gaps(words[:pair_start], gaps[: pair_start + 1])
+    return first, with_gaps(words[pair_start:], gaps[pair_start + 1 :])
 
 
 def words_of(segments: Sequence[Segment]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

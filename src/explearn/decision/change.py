@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,122 +33,113 @@ KEPT = 10
 Replacements = Callable[[int], Sequence[str]]
 """Index of a word -> words for its place."""
 
+Singles = dict[int, tuple[float, Edits]]
+"""Index of a word -> the margin that its best change leaves (`Decision.margin`), and that change."""
 
-class Search:
-    """A search for the smallest change: single words, then pairs, then larger sets.
+_margin = itemgetter(0)
+
+
+def smallest_change(
+    decision: Decision, scores: NDArray[np.float64], replacements: Replacements | None = None
+) -> Edits | None:
+    """Search for the smallest change: single words, then pairs, then larger sets.
 
     Each single word is taken out, then exchanged. Pairs follow by the sum of what their words do alone. Larger sets
     grow by the same order; from the first that turns the answer, words are put back as long as it stays turned.
 
-    Attributes:
-        found: the best change so far that turns the answer; None if there is none.
+    Args:
+        decision: the text and its classifier.
+        scores: the words' scores, (words,); words with NaN are not changed.
+        replacements: words to exchange for a word. None: words are only taken out.
+
+    Returns:
+        The smallest change found; None if none that was tried turns the answer.
     """
+    read = np.flatnonzero(~np.isnan(scores))
+    order = read[np.argsort(-scores[read], kind="stable")].tolist()
+    singles: Singles = {}
+    for changes in _changes(decision, order, replacements, singles):
+        found = _try(decision, changes, singles)
+        if found is not None:
+            return _prune(decision, found, singles)
+    return None
 
-    def __init__(self, decision: Decision, budget: int = BUDGET) -> None:
-        """Prepare a search.
 
-        Args:
-            decision: the text and its classifier.
-            budget: most passes.
-        """
-        self.decision = decision
-        self.budget = budget
-        self.found: Edits | None = None
-        self._single: dict[int, tuple[float, Edits]] = {}
+def _left(decision: Decision) -> int:
+    """Return the number of passes left."""
+    return max(BUDGET - decision.passes, 0)
 
-    @property
-    def left(self) -> int:
-        """Number of passes left."""
-        return self.budget - self.decision.passes
 
-    def run(self, scores: NDArray[np.float64], replacements: Replacements | None = None) -> Edits | None:
-        """Return the smallest change found; None if none that was tried turns the answer.
+def _by_effect(singles: Singles) -> list[Edits]:
+    """Return the best change of each single word, the one that does most first."""
+    return [edits for _, edits in sorted(singles.values(), key=_margin)]
 
-        Args:
-            scores: the words' scores, (words,); words with NaN are not changed.
-            replacements: words to exchange for a word. None: words are only taken out.
-        """
-        read = np.flatnonzero(~np.isnan(scores))
-        order = read[np.argsort(-scores[read], kind="stable")].tolist()
-        for steps in (self._removals(order), self._exchanges(replacements), self._pairs(), self._sets()):
-            for changes in steps:
-                self._try(changes)
-                if self.found is not None:
-                    self._prune()
-                    return self.found
-        return None
 
-    def _try(self, changes: Sequence[Edits]) -> None:
-        """Classify changes, as far as the budget goes; keep what single words do, and the best that turns."""
-        asked = [edits for edits in changes if self.decision.possible(edits)][: max(self.left, 0)]
-        if not asked:
-            return
-        probabilities = self.decision.ask(asked)
-        # Rounded, so that last digits decide nothing.
-        margins = np.round(self.decision.margin(probabilities), 4)
-        turned = self.decision.turned(probabilities)
-        for edits, margin in zip(asked, margins.tolist(), strict=True):
-            if len(edits) == 1:
-                (word,) = edits
-                self._single[word] = min(self._single.get(word, (np.inf, edits)), (margin, edits), key=_margin)
-        if turned.any():
-            candidates = np.flatnonzero(turned)
-            self.found = asked[candidates[np.argmin(margins[candidates])]]
+def _changes(
+    decision: Decision, order: Sequence[int], replacements: Replacements | None, singles: Singles
+) -> Iterator[Sequence[Edits]]:
+    """Yield changes to try together, as long as none turns the answer.
 
-    def _by_effect(self) -> list[Edits]:
-        """Return the best change of each single word, the one that does most first."""
-        return [edits for _, edits in sorted(self._single.values(), key=_margin)]
-
-    def _removals(self, order: Sequence[int]) -> Iterator[Sequence[Edits]]:
-        yield [{word: None} for word in order[:SINGLES]]
-
-    def _exchanges(self, replacements: Replacements | None) -> Iterator[Sequence[Edits]]:
-        if replacements is None:
-            return
-        changes: list[Edits] = []
-        for edits in self._by_effect()[:EXCHANGED]:
+    Args:
+        decision: the text and its classifier.
+        order: the words, those with the highest scores first.
+        replacements: words to exchange for a word.
+        singles: what the single words tried so far do.
+    """
+    yield [{word: None} for word in order[:SINGLES]]
+    if replacements is not None:
+        exchanges: list[Edits] = []
+        for edits in _by_effect(singles)[:EXCHANGED]:
             for word in edits:
-                changes += [{word: replacement} for replacement in replacements(word)]
-        yield changes
+                exchanges += [{word: replacement} for replacement in replacements(word)]
+        yield exchanges
+    # Pairs, by the sum of what each word does alone.
+    in_order = sorted(singles.values(), key=_margin)
+    sums = [(first + second, {**a, **b}) for (first, a), (second, b) in combinations(in_order, 2)]
+    pairs = [edits for _, edits in sorted(sums, key=_margin)]
+    for start in range(0, len(pairs), AT_ONCE):
+        room = min(AT_ONCE, _left(decision) - RESERVE)
+        if room <= 0:
+            break
+        yield pairs[start : start + room]
+    # Larger and larger sets of the words that do most.
+    words = _by_effect(singles)
+    size = 3
+    while size <= len(words):
+        yield [_joined(words[:size])]
+        size += max(1, size // 4)
+    # Where single words do nothing: all but one.
+    yield [_joined(words[:kept] + words[kept + 1 :]) for kept in reversed(range(len(words)))][:KEPT]
 
-    def _pairs(self) -> Iterator[Sequence[Edits]]:
-        """Yield pairs by the sum of what each word does alone."""
-        singles = sorted(self._single.values(), key=_margin)
-        pairs = [(first + second, {**a, **b}) for (first, a), (second, b) in combinations(singles, 2)]
-        ordered = [edits for _, edits in sorted(pairs, key=_margin)]
-        for start in range(0, len(ordered), AT_ONCE):
-            room = min(AT_ONCE, self.left - RESERVE)
-            if room <= 0:
-                return
-            yield ordered[start : start + room]
 
-    def _sets(self) -> Iterator[Sequence[Edits]]:
-        """Yield larger and larger sets of the words that do most."""
-        singles = self._by_effect()
-        size = 3
-        while size <= len(singles):
-            yield [_joined(singles[:size])]
-            size += max(1, size // 4)
-        # Where single words do nothing: all but one.
-        yield [_joined(singles[:kept] + singles[kept + 1 :]) for kept in reversed(range(len(singles)))][:KEPT]
-
-    def _prune(self) -> None:
-        """Put words back, those that do least first, as long as the answer stays turned."""
-        if self.found is None or len(self.found) < 3:
-            return  # all single words were tried before pairs
-        chosen = self.found
-        for edits in reversed(self._by_effect()):
+def _try(decision: Decision, changes: Sequence[Edits], singles: Singles) -> Edits | None:
+    """Classify changes, as far as the budget goes; keep what single words do, and return the best that turns."""
+    asked = [edits for edits in changes if decision.possible(edits)][: _left(decision)]
+    if not asked:
+        return None
+    probabilities = decision.ask(asked)
+    # Rounded, so that last digits decide nothing.
+    margins = np.round(decision.margin(probabilities), 4)
+    for edits, margin in zip(asked, margins.tolist(), strict=True):
+        if len(edits) == 1:
             (word,) = edits
-            fewer = {other: replacement for other, replacement in chosen.items() if other != word}
-            if word not in chosen or self.left <= 0:
-                continue
-            if self.decision.turned(self.decision.ask([fewer]))[0]:
-                chosen = fewer
-        self.found = chosen
+            singles[word] = min(singles.get(word, (np.inf, edits)), (margin, edits), key=_margin)
+    turned = np.flatnonzero(decision.turned(probabilities))
+    if not len(turned):
+        return None
+    return asked[int(turned[np.argmin(margins[turned])])]
 
 
-def _margin(entry: tuple[float, Edits]) -> float:
-    return entry[0]
+def _prune(decision: Decision, found: Edits, singles: Singles) -> Edits:
+    """Put words back, those that do least first, as long as the answer stays turned."""
+    if len(found) < 3:
+        return found  # all single words were tried before pairs
+    for edits in reversed(_by_effect(singles)):
+        (word,) = edits
+        fewer = {other: replacement for other, replacement in found.items() if other != word}
+        if word in found and _left(decision) and decision.turned(decision.ask([fewer]))[0]:
+            found = fewer
+    return found
 
 
 def _joined(changes: Iterable[Edits]) -> Edits:

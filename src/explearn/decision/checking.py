@@ -86,9 +86,9 @@ def observed_differences(record: DecisionRecord, model: Predictor, explainer: Ex
     if record.classifier.sha256 != model.fingerprint:
         yield f"classifier: weights or labels differ from those of {record.classifier.name}"
         return
-    exchange: Any = None
-    if record.change.exchange is not None:
-        exchange = "masked" if record.change.exchange == "masked" else record.change.replacements
+    exchange: Any = record.change.exchange
+    if exchange == "list":
+        exchange = record.change.replacements
     # Words are ranked by the recorded scores: those of two may be so near that their order changes elsewhere.
     ranked = record.scores if len(record.scores) == record.text.words else None
     hash_only = record.text.segments is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +42,7 @@ class Decision:
         self.target = int(self.original.argmax())
 
     def _probabilities(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
-        texts = []
-        for edits in changes:
-            text = rewrite(self.segments, edits)
-            if text is None:
-                raise ValueError("a change leaves no word")
-            texts.append(text)
+        texts: list[Any] = [rewrite(self.segments, edits) for edits in changes]
         return self.classifier.predict_proba(texts)
 
     def ask(self, changes: Sequence[Edits]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from explearn.core.documents import file_digest, public_name
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.validation import check
 from explearn.core.writing import check_own, is_page, write_json, write_text
-from explearn.decision.change import BUDGET, Replacements, Search
+from explearn.decision.change import BUDGET, Replacements, smallest_change
 from explearn.decision.decision import Decision
 from explearn.decision.document import (
     VERSION,
@@ -115,13 +115,14 @@ def record(
         signer = read_private_key(Path(key))
     model = as_predictor(classifier, ComputeOptions(device=device) if isinstance(device, str) else device)
     explainer, chosen, population = _method(model, method, comparison)
-    observed = observe(model, text, explainer, chosen, exchange, hash_only)
-    made = observed.model_copy(update={"population": population, "made": _made(model, text, hash_only)})
+    made = observe(model, text, explainer, chosen, exchange, hash_only)
+    made.population = population
+    made.made = _made(model, text, hash_only)
     page = page_of(made, signed=signer is not None)
     if target is not None:
-        made = made.model_copy(update={"page_sha256": hashlib.sha256(page.encode()).hexdigest()})
+        made.page_sha256 = hashlib.sha256(page.encode()).hexdigest()
     if signer is not None:
-        made = made.model_copy(update={"signature": sign(made.model_dump(mode="json"), signer)})
+        made.signature = sign(made.model_dump(mode="json"), signer)
     if target is not None:
         write_text(target, page)
         write_json(target.with_suffix(".json"), made.model_dump(mode="json"))
@@ -144,25 +145,20 @@ def _method(
     model: Predictor, method: str | Explainer | Bundle | None, comparison: str | Path | None
 ) -> tuple[Explainer, Chosen, Population | None]:
     """Return the explainer, why this one, and what the comparison says about it."""
-    findings = None
-    if comparison is not None:
-        findings = read_findings(Path(comparison))
-        if findings.classifier != model.fingerprint:
-            raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
-    chosen: Chosen = "named"
-    if method is not None:
-        explainer = explainer_of(method, model)
-    elif findings is None:
-        chosen = "default"
-        explainer = explainer_of(None, model)
-    else:
+    chosen: Chosen = "default" if method is None else "named"
+    if comparison is None:
+        return explainer_of(method, model), chosen, None
+    findings = read_findings(Path(comparison))
+    if findings.classifier != model.fingerprint:
+        raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
+    if method is None:
         chosen = "best in the comparison"
         best = findings.best
         if best is None or get_info(best).untrained:
             raise ParamsError(f"{comparison}: its best method is {best}, which cannot be made anew; name a method")
         explainer = get_explainer(best, **with_seed(best, findings.methods[best].options, findings.seed))
-    if comparison is None or findings is None:
-        return explainer, chosen, None
+    else:
+        explainer = explainer_of(method, model)
     found = findings.about(explainer)
     digest = file_digest(Path(comparison))
     return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)
@@ -293,7 +289,7 @@ def _change(
         expected = "; expected 'masked', or WORD: [OTHER, ...]"
         listed = check(dict[str, list[str]], exchange, ParamsError, "exchange, ", expected)
         replacements = from_list(words, listed)
-    found = Search(decision).run(scores.astype(np.float64), replacements)
+    found = smallest_change(decision, scores.astype(np.float64), replacements)
     passes = decision.passes
     edits = []
     answer = None

@@ -26,7 +26,6 @@ from explearn.predictors.architectures import (
     architecture,
     blocks_in_order,
     head_size,
-    is_captured,
     reads,
     unusual_build,
 )
@@ -107,25 +106,26 @@ class Attention:
 
         If the head reads all tokens, this is the mean over them.
         """
-        return torch.cat([self._read(self.matrix(texts), texts, 2) for texts in self._blocks()])
+        return self._reads(2)
 
     def row_and_column(self) -> Tensor:
         """Return `row`, then the attention from each token to the one that the head reads, (b, n, 2h); ExpNet eq. 1.
 
         If the head reads all tokens, the column is their mean. Values at padding have no meaning.
         """
+        return self._reads(2, 3)
+
+    def _reads(self, *axes: int) -> Tensor:
+        """Return the attention from the tokens that the head reads (axis 2), or to them (axis 3), (b, n, axes h)."""
+        assert self.reads is not None
         parts = []
         for texts in self._blocks():
             matrix = self.matrix(texts)
-            parts.append(torch.cat([self._read(matrix, texts, axis) for axis in (2, 3)], -1))
+            # Not a matrix product: autocast would round it.
+            reads = self.reads[texts, None, :].to(matrix)
+            sums = [(matrix * reads.unsqueeze(5 - axis)).sum(axis).transpose(1, 2) for axis in axes]
+            parts.append(torch.cat(sums, -1))
         return torch.cat(parts)
-
-    def _read(self, matrix: Tensor, texts: slice, axis: int) -> Tensor:
-        """Return the attention from the tokens that the head reads (axis 2), or to them (axis 3), (texts, n, h)."""
-        assert self.reads is not None
-        # Not a matrix product: autocast would round it.
-        reads = self.reads[texts, None, :].to(matrix).unsqueeze(5 - axis)
-        return (matrix * reads).sum(axis).transpose(1, 2)
 
     def _blocks(self) -> list[slice]:
         """Return slices of the batch, small on a CPU."""
@@ -159,12 +159,11 @@ class AttentionCalls(TorchFunctionMode):
                 return func(*args, **kwargs)
             return replaced
         result = func(*args, **kwargs)
-        if func not in _SOFTMAX or result.ndim != 4:
-            return result
-        replaced = self.on_call(Attention(probabilities=result))
-        if replaced is None:
-            return result
-        return replaced
+        if func in _SOFTMAX and result.ndim == 4:
+            replaced = self.on_call(Attention(probabilities=result))
+            if replaced is not None:
+                return replaced
+        return result
 
 
 _SOFTMAX = (nn.functional.softmax, torch.softmax, Tensor.softmax)
@@ -317,8 +316,8 @@ def layer_count(model: nn.Module) -> int:
         UnsupportedError: the model's attention cannot be captured.
     """
     config: Any = model.config
-    if not is_captured(architecture(config)):
-        supported = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
+    if architecture(config).attention is None:
+        supported = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if entry.attention))
         raise UnsupportedError(
             f"attention of a {config.model_type!r} model cannot be captured; supported: {supported}; input_x_gradient "
             "works for any encoder"

@@ -124,9 +124,8 @@ def feature_source(classifier: TransformerPredictor, layers: Layers = "all") -> 
 def compute_features(
     classifier: TransformerPredictor,
     examples: Sequence[Example],
-    layers: Layers = "all",
-    hidden: bool = False,
-    description: str | None = None,
+    layers: Layers,
+    hidden: bool,
 ) -> list[ExampleFeatures]:
     """Compute the features of examples, in their order.
 
@@ -135,7 +134,6 @@ def compute_features(
         examples: the examples.
         layers: layers whose attention is taken.
         hidden: whether to compute the last layer's hidden states.
-        description: title of a progress bar. None: there is no bar.
     """
     encodings = classifier.encode(examples)
 
@@ -157,4 +155,4 @@ def compute_features(
                 hidden=None if states is None else states[row, positions],
             )
 
-    return run_batches([len(e) for e in encodings], classifier, compute, description=description)
+    return run_batches([len(e) for e in encodings], classifier, compute)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ class Recording:
     output: Any = None
 
 
-class Hooks:
+class Hooks(ExitStack):
     """A context in which hooks can be added to modules; at its end they are removed, also after an exception.
 
     They act only in the thread that made the context.
@@ -46,23 +47,16 @@ class Hooks:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._owner = threading.get_ident()
-        self._handles: list[Any] = []
-
-    def __enter__(self) -> Hooks:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for handle in self._handles:
-            handle.remove()
 
     def before(self, module: nn.Module, hook: Callable[..., Any]) -> None:
         """Call `hook(module, args, kwargs)` before each run; its result, unless None, replaces (args, kwargs)."""
-        self._handles.append(module.register_forward_pre_hook(self._here(hook), with_kwargs=True))
+        self.callback(module.register_forward_pre_hook(self._here(hook), with_kwargs=True).remove)
 
     def after(self, module: nn.Module, hook: Callable[..., Any]) -> None:
         """Call `hook(module, args, kwargs, output)` after each run; its result, unless None, replaces the output."""
-        self._handles.append(module.register_forward_hook(self._here(hook), with_kwargs=True))
+        self.callback(module.register_forward_hook(self._here(hook), with_kwargs=True).remove)
 
     def replace(self, module: nn.Module, change: Callable[[Any], Any]) -> None:
         """Replace each output of a module by `change(output)`."""

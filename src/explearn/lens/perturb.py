@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from explearn.core.errors import UnknownNameError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.architectures import UNKNOWN, architecture
 from explearn.predictors.predictor import Predictor
@@ -45,14 +44,6 @@ def parts(classifier: Predictor) -> dict[str, list[str]]:
     return {"head": head, **layers, "embeddings": embeddings}
 
 
-def _check_weights_here(classifier: Predictor) -> None:
-    if classifier.spread is not None and classifier.spread.offloaded:
-        raise UnsupportedError(
-            f"{classifier.name}: some of its weights are offloaded, and copies of them are to be changed here; "
-            "expected devices that hold all (EXPLEARN_MAX_MEMORY)"
-        )
-
-
 def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None = None) -> Any:
     """Return a copy with new weights, as the model's class initialises them for the same configuration.
 
@@ -62,7 +53,6 @@ def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None 
         chosen: names of the `parts` to change. None: all.
 
     Raises:
-        UnknownNameError: the model does not have such a part.
         UnsupportedError: some of its weights are offloaded.
     """
     named = parts(classifier)
@@ -70,10 +60,8 @@ def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None 
         chosen = named
     names: set[str] = set()
     for part in chosen:
-        if part not in named:
-            raise UnknownNameError("part of the model", part, named)
         names.update(named[part])
-    _check_weights_here(classifier)
+    classifier.transformer.check_readable("a copy with changed weights")
     model: Any = classifier.transformer.model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -94,7 +82,7 @@ def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Any:
     Raises:
         UnsupportedError: the model has no table of word embeddings, or some of its weights are offloaded.
     """
-    _check_weights_here(classifier)
+    classifier.transformer.check_readable("a copy with changed weights")
     changed = copy.deepcopy(classifier.transformer.model)
     weight = table_weight(changed)
     generator = torch.Generator().manual_seed(seed)

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.arrays import Array, Array32
 from explearn.core.compute import at_least_float32
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding
@@ -49,13 +49,9 @@ def aggregate_states(classifier: Predictor, encodings: Sequence[Encoding], descr
         batch = classifier.batch([encodings[i] for i in indices])
         _, parts = _run(classifier.transformer, batch)
         real = batch.attention_mask[..., None].double()
-        total = torch.zeros((), dtype=torch.float64, device=real.device)
-        layers = 0
-        for part in parts:
-            for states in part[1:]:
-                total = total + states.double()
-                layers += 1
-        means = (total * real).sum(1) / (layers * real.sum(1))
+        layers = list(chain.from_iterable(part[1:] for part in parts))
+        total: Any = sum(states.double() for states in layers)
+        means = (total * real).sum(1) / (len(layers) * real.sum(1))
         return np.asarray(means.cpu())
 
     rows = run_batches([len(e) for e in encodings], classifier, average, description=description)
@@ -88,14 +84,11 @@ def read_states(classifier: Predictor, batch: Batch, layers: Sequence[int]) -> t
 
     Raises:
         UnsupportedError: the model does not return its hidden states.
-        ModelError: the model does not have one of the layers.
     """
     if not layers:
         return classifier.logits(batch), hashed_pieces(batch.encodings)
     logits, parts = _run(classifier.transformer, batch)
     states = list(chain.from_iterable(parts))
-    if max(layers) >= len(states):
-        raise ModelError(f"layers: got {max(layers)}; {classifier.name} gives {len(states)}, numbered from 0")
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
 
@@ -104,7 +97,6 @@ def text_states(classifier: Predictor, encodings: Sequence[Encoding], layers: Se
 
     Raises:
         UnsupportedError: as `read_states`.
-        ModelError: as `read_states`.
     """
 
     def read(indices: list[int]) -> Iterator[Tensor]:

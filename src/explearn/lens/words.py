@@ -65,12 +65,6 @@ def word_layers(classifier: TransformerPredictor) -> list[nn.Module]:
     return [model.get_submodule(name) for name in _LAYER_NAMES[model]]
 
 
-def copy_word_layers(model: nn.Module, copied: nn.Module) -> None:
-    """Let a copy of a model have the `word_layers` of the model, if they are measured, without another measurement."""
-    if model in _LAYER_NAMES:
-        _LAYER_NAMES[copied] = _LAYER_NAMES[model]
-
-
 def _run_recorded(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[nn.Module, Tensor]]:
     """Return the logits, and the outputs of innermost modules that have a row for each token, in order."""
     outputs: dict[nn.Module, Tensor] = {}

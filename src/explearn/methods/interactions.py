@@ -12,7 +12,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.methods.perturbation.method import PerturbedText, check_mask_token, outputs, stand_in
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.predictor import Predictor
-from explearn.text.encoding import Removal, Text, as_segments
+from explearn.text.encoding import Removal, Text
 from explearn.text.units import in_units
 
 
@@ -64,8 +64,7 @@ def interactions(
             "interactions: need texts that are classified as a whole; for pairs only words are units"
         )
     if by_units:
-        segments, _ = as_segments(text, 0)
-        encoding = in_units(encoding, segments, lambda _: attribution.spans, "interactions")
+        encoding = in_units(encoding, lambda _: attribution.spans, "interactions")
     if encoding.words != attribution.words:
         raise DataError("interactions: the attribution is of another text; expected one of the text given")
     check_mask_token(classifier, removal)

@@ -59,7 +59,7 @@ def find_adapters(name: str, revision: str | None) -> Adapters | None:
 
     Raises:
         MissingExtraError: peft is not installed.
-        ModelError: learned prompts, or adapters that do not name their model.
+        ModelError: they do not name their model.
     """
     from transformers.utils.hub import cached_file
     from transformers.utils.peft_utils import find_adapter_config_file
@@ -71,8 +71,6 @@ def find_adapters(name: str, revision: str | None) -> Adapters | None:
     weights: Any = cached_file(name, WEIGHTS, revision=revision)
     folder = Path(weights).parent
     config = peft.PeftConfig.from_pretrained(str(folder))
-    if config.is_prompt_learning:
-        raise ModelError(f"{name}: holds learned prompts ({config.peft_type.value}); expected adapters such as LoRA")
     if not config.base_model_name_or_path:
         raise ModelError(f"{name}: its {CONFIG} names no base_model_name_or_path; expected the model it belongs to")
     from safetensors import safe_open

@@ -130,7 +130,7 @@ class Architecture:
         head: paths to the parts of the classification head; None: unknown.
         attention: how attention is found. `projections`: it is softmax(QK^T / sqrt(d)) of two projections with nothing
             added but the padding mask. `calls`: it is captured where the model calls torch's attention or softmax
-            (`lens.attention`), whatever is rotated, grouped, masked or added before. None: unknown.
+            (`lens.attention`), whatever is rotated, grouped, masked or added before. None: it cannot be captured.
         causal: whether a token sees only those before it.
         bias: what is added to attention logits: `relative`, a number for each distance and head (MPNet), or
             `disentangled`, products of content and distances (DeBERTa); None: nothing.
@@ -231,11 +231,6 @@ UNBOUNDED = 100_000
 def architecture(config: Any) -> Architecture:
     """Return the entry for a model's configuration, UNKNOWN for a type without one."""
     return ARCHITECTURES.get(config.model_type, UNKNOWN)
-
-
-def is_captured(entry: Architecture) -> bool:
-    """Return whether the attention of models of this type can be captured."""
-    return entry.attention == "calls" or (entry.parts is not None and entry.reads == "first")
 
 
 def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:

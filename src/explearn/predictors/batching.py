@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -29,15 +28,8 @@ class BatchBudget(Protocol):
 
 def progress(description: str | None, total: int | None = None) -> tqdm[Any]:
     """Return a progress bar over texts; it shows nothing without a description, or if the output is not a terminal."""
-    if not description:
-        return _no_bar()
-    return tqdm(total=total, desc=description, unit="text", disable=None)
-
-
-@cache
-def _no_bar() -> tqdm[Any]:
-    """Return a bar that shows nothing, shared because making one takes as long as asking a small function."""
-    return tqdm(disable=True)
+    disable = None if description else True
+    return tqdm(total=total, desc=description, unit="text", disable=disable)
 
 
 def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:

@@ -118,10 +118,10 @@ def padding_shows(predictor: Any) -> bool:
     return not same_logits(predictor, padded, alone)
 
 
-def same_logits(predictor: Any, logits: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Return whether logits differ by rounding only, in the predictor's precision."""
+def same_logits(computed: Any, logits: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Return whether logits differ by rounding only, in the `dtype` of the model or predictor that computed them."""
     close = CLOSE
-    if predictor.dtype in (torch.float16, torch.bfloat16):
+    if computed.dtype in (torch.float16, torch.bfloat16):
         close = CLOSE_IN_HALF
     return float((logits - expected).abs().max()) <= close * max(1.0, float(expected.abs().max()))
 

@@ -51,11 +51,8 @@ def encode_segments(
         return []
     inputs: list[Any] = []
     for segments, _ in texts:
-        first, *rest = [segment.text for segment in segments]
-        if rest:
-            inputs.append((first, *rest))
-        else:
-            inputs.append(first)
+        parts = tuple(segment.text for segment in segments)
+        inputs.append(parts if len(parts) > 1 else parts[0])
     try:
         encoded = tokenizer(
             inputs, truncation=limit is not None, max_length=limit, verbose=False, return_offsets_mapping=True
@@ -146,7 +143,7 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
         values = np.full((len(rows), max(shortest, *lengths)), fill, dtype=np.int64)
         for target, row in zip(values, rows, strict=True):
             target[: len(row)] = row
-        return torch.from_numpy(values).to(device, non_blocking=True)
+        return torch.from_numpy(values).to(device)
 
     token_type_ids = None
     if encodings[0].token_type_ids:

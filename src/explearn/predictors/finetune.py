@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions, check_weights
-from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.examples import ANSWER_LABELS, Example
 from explearn.core.extras import check_installed
 from explearn.core.seeds import seed_everything
@@ -229,18 +229,10 @@ def with_adapters(model: Any, params: LoraParams) -> Any:
             new.append(name)
     if getattr(encoder, "pooler", None) is not None:
         new.append(f"{base}.pooler")
-    # GPT-2 keeps its linear maps transposed, in modules called Conv1D.
     maps = set()
-    targets = []
-    transposed = False
     for path, part in encoder.named_modules():
-        kind = type(part).__name__
-        if kind in ("Linear", "Conv1D") and not path.startswith("pooler"):
-            name = path.rpartition(".")[2]
-            maps.add(name)
-            if not params.targets or name in params.targets:
-                targets.append(f"{base}.{path}")
-                transposed |= kind == "Conv1D"
+        if type(part).__name__ in ("Linear", "Conv1D"):
+            maps.add(path.rpartition(".")[2])
     for name in params.targets:
         if name not in maps:
             raise ParamsError(
@@ -250,13 +242,13 @@ def with_adapters(model: Any, params: LoraParams) -> Any:
         task_type=peft.TaskType.SEQ_CLS,
         r=params.rank,
         lora_alpha=params.alpha,
-        target_modules=targets,
+        target_modules=params.targets or "all-linear",
+        exclude_modules=rf"(?!{base}\.).*|{base}\.pooler\..*",
         modules_to_save=new,
-        fan_in_fan_out=transposed,
     )
     with warnings.catch_warnings():
-        # peft uses a deprecated name of transformers; the user can do nothing about it.
-        warnings.simplefilter("ignore", FutureWarning)
+        # peft uses a deprecated name of transformers, and says that GPT-2's linear maps are transposed.
+        warnings.simplefilter("ignore")
         return peft.get_peft_model(model, config)
 
 
@@ -334,9 +326,6 @@ def finetune(
     device = compute.resolve_device()
     train = _split(examples, "train")
     validation = _split(examples, "validation")
-    for example in examples:
-        if example.label not in labels:
-            raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
     seed_everything(seed)
     if encoder == SCRATCH:
         texts = [f"{example.text} {example.pair_text or ''}".strip() for example in train]
@@ -404,20 +393,19 @@ def finetune(
 
 def _history(log: Sequence[Mapping[str, Any]]) -> list[FinetuneEpoch]:
     """Read the Trainer's log, which has an entry for the training and one for the validation of each epoch."""
-    losses = {round(entry["epoch"]): entry["loss"] for entry in log if "loss" in entry}
+    losses = [entry["loss"] for entry in log if "loss" in entry]
+    validated = [entry for entry in log if "eval_loss" in entry]
     history = []
-    for entry in log:
-        if "eval_loss" in entry:
-            epoch = round(entry["epoch"])
-            measured = FinetuneEpoch(
-                epoch=epoch,
-                train_loss=float(losses[epoch]),
-                validation_loss=float(entry["eval_loss"]),
-                accuracy=float(entry["eval_accuracy"]),
-                macro_f1=entry.get("eval_macro_f1"),
-                mcc=entry.get("eval_mcc"),
-            )
-            history.append(measured)
+    for epoch, (loss, figures) in enumerate(zip(losses, validated, strict=True), start=1):
+        measured = FinetuneEpoch(
+            epoch=epoch,
+            train_loss=float(loss),
+            validation_loss=float(figures["eval_loss"]),
+            accuracy=float(figures["eval_accuracy"]),
+            macro_f1=figures.get("eval_macro_f1"),
+            mcc=figures.get("eval_mcc"),
+        )
+        history.append(measured)
     return history
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from explearn.core.arguments import check_listed
-from explearn.core.arrays import Array, Mask, as_numbers
+from explearn.core.arrays import Array, as_numbers
 from explearn.core.errors import (
     DataError,
     ExplearnError,
@@ -25,11 +25,10 @@ from explearn.core.errors import (
     shown,
 )
 from explearn.core.examples import label_problem
-from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.core.words import Segment, Span, gaps_of
 from explearn.predictors.batching import progress
 from explearn.predictors.encoding import Batch, Encoding, Text
-from explearn.predictors.labelled import ONE_CLASS, Problem
+from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
@@ -50,15 +49,6 @@ KindOfAnswer = Literal["single_label", "multi_label", "regression"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _BELOW_ONE = 1 - float(np.finfo(np.float64).eps)
-
-
-class _Options(Section):
-    mask: str
-    empty: str
-    kind: KindOfAnswer
-    batch_size: PositiveInt
-    max_words: PositiveInt
-    name: str
 
 
 class Piece(NamedTuple):
@@ -223,38 +213,26 @@ class FunctionPredictor(Predictor):
         max_words: int = 2000,
         name: str = "the function",
     ) -> None:
-        if not callable(predict_proba):
-            raise ParamsError(f"predict_proba: got {shown(predict_proba)}; expected a function of a list of texts")
-        values = {
-            "mask": mask,
-            "empty": empty,
-            "kind": kind,
-            "batch_size": batch_size,
-            "max_words": max_words,
-            "name": name,
-        }
-        options = check_section(_Options, values)
+        if kind not in get_args(KindOfAnswer):
+            raise ParamsError(f"kind: got {shown(kind)}; expected one of {', '.join(get_args(KindOfAnswer))}")
         if mask != "".join(mask.split()):
             raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
         check_listed("labels", labels, "names")
         self.labels = [str(label) for label in labels]
         if problem := label_problem(self.labels):
             raise ParamsError(f"labels: {problem}")
-        if not self.labels or (kind == "single_label" and len(self.labels) < 2):
-            least = 1 + (kind == "single_label")
+        least = 1 + (kind == "single_label")
+        if len(self.labels) < least:
             raise ParamsError(f"labels: got {self.labels}; expected {least} or more names")
-        self.name = options.name
-        self.mask = options.mask
-        self.empty = options.empty
-        self.batch_size = options.batch_size
-        self.max_words = options.max_words
+        self.name = name
+        self.mask = mask
+        self.empty = empty
+        self.batch_size = batch_size
+        self.max_words = max_words
         self.problem = Problem(kind)
         self.device = torch.device("cpu")
         self.dtype = torch.float64
         self._function = predict_proba
-
-    def __repr__(self) -> str:
-        return f"FunctionPredictor({self.name!r}, labels={self.labels})"
 
     @property
     def fingerprint(self) -> str:
@@ -310,11 +288,6 @@ class FunctionPredictor(Predictor):
             return np.log(p) - np.log1p(-p)
         return np.log(np.maximum(p, _SMALLEST))
 
-    def predict_proba(self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None) -> Array:
-        if self.problem is Problem.REGRESSION:
-            raise UnsupportedError(self.why_not(ONE_CLASS))
-        return self._ask(self.encoded(texts), description)
-
     def _ask(self, encodings: Sequence[Encoding], description: str | None) -> Array:
         """Return the function's answers on texts, (n, C); it gets each distinct one once."""
         inputs = [encoding.input for encoding in cast(Sequence[FunctionEncoding], encodings)]
@@ -353,19 +326,20 @@ class FunctionPredictor(Predictor):
                 f"{self.name}: gave {gave} for {len(texts)} texts; expected an array of numbers of shape {shape}, a "
                 "row a text and a column a label"
             )
-        if self.problem is Problem.REGRESSION:
-            self._check_rows(texts, rows, np.isfinite(rows), "finite numbers")
-            return rows
-        right = (rows >= -SUM_TOLERANCE) & (rows <= 1 + SUM_TOLERANCE)  # of NaN, neither holds
-        if self.problem is Problem.MULTI_LABEL:
-            self._check_rows(texts, rows, right, "probabilities")
-            return np.clip(rows, 0, 1)
-        right &= np.abs(rows.sum(1, keepdims=True) - 1) <= SUM_TOLERANCE
-        self._check_rows(texts, rows, right, "probabilities, which add up to 1")
-        rows = np.clip(rows, 0, 1)
-        return np.asarray(rows / rows.sum(1, keepdims=True))
-
-    def _check_rows(self, texts: list[Any], rows: Array, right: Mask, expected: str) -> None:
+        right = np.isfinite(rows)
+        expected = "finite numbers"
+        if self.problem is not Problem.REGRESSION:
+            right = (rows >= -SUM_TOLERANCE) & (rows <= 1 + SUM_TOLERANCE)  # of NaN, neither holds
+            expected = "probabilities"
+        if self.problem is Problem.SINGLE_LABEL:
+            right &= np.abs(rows.sum(1, keepdims=True) - 1) <= SUM_TOLERANCE
+            expected = "probabilities, which add up to 1"
         if not right.all():
             row = int(right.all(1).argmin())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
+        if self.problem is Problem.REGRESSION:
+            return rows
+        rows = np.clip(rows, 0, 1)
+        if self.problem is Problem.MULTI_LABEL:
+            return rows
+        return np.asarray(rows / rows.sum(1, keepdims=True))

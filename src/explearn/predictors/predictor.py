@@ -9,8 +9,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -91,7 +90,7 @@ class Predictor(Labelled, ABC):
     costs_money: bool = False
     has_candidates: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
-    file_labels: Mapping[str, str] = MappingProxyType({})
+    file_labels: Mapping[str, str] = {}
     spread: Any = None
     completion: Any = None
 
@@ -142,6 +141,9 @@ class Predictor(Labelled, ABC):
         """Return the units as text, without special ones."""
         return tuple(encoding.words[encoding.word_ids[position]] for position in encoding.positions)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, labels={self.labels})"
+
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     @property
@@ -168,6 +170,10 @@ class Predictor(Labelled, ABC):
         """
         return Inside(self.transformer, encodings, targets)
 
+    def gathered(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
+        return contextlib.nullcontext()
+
     def at(self, token: int | str) -> Predictor:
         """Return a view that classifies one word of each text.
 
@@ -193,13 +199,6 @@ class Predictor(Labelled, ABC):
             UnsupportedError: there is none.
         """
         return self.transformer.with_model(model)
-
-    def check_plain(self, what: str) -> None:
-        """Raise UnsupportedError, naming `what`, unless the weights are on one device and not quantised."""
-
-    def gathered(self) -> contextlib.AbstractContextManager[object]:
-        """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
-        return contextlib.nullcontext()
 
     # ---- predictions -----------------------------------------------------------------------------------------------
 
@@ -268,11 +267,10 @@ class Predictor(Labelled, ABC):
 
     def encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
         """Return texts encoded, as they are if they were."""
-        listed = list(each_text(texts))
-        encodings = [text for text in listed if isinstance(text, Encoding)]
-        if len(encodings) == len(listed):
-            return encodings
-        return self.encode(cast("Sequence[Text]", listed))
+        listed: list[Any] = list(each_text(texts))
+        if all(isinstance(text, Encoding) for text in listed):
+            return listed
+        return self.encode(listed)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the classes' probabilities, (.., C), of logits (.., C).
@@ -346,7 +344,7 @@ class Predictor(Labelled, ABC):
         before = {new: self.file_labels.get(old, old) for old, new in zip(self.labels, labels, strict=True)}
         other = copy.copy(self)
         other.labels = labels
-        other.file_labels = MappingProxyType(before)
+        other.file_labels = before
         return other
 
     def named(self, name: str) -> Self:
@@ -448,6 +446,7 @@ class HeldPredictor(Predictor):
         self.dtype = held.dtype
         self.max_tokens = held.max_tokens
         self.costs_money = held.costs_money
+        self.spread = held.spread
 
     @property
     def same_length(self) -> bool:  # type: ignore[override]
@@ -505,11 +504,3 @@ class ChangedOutputs(HeldPredictor):
 
     def logits(self, batch: Batch) -> Tensor:
         return changed_logits(self.held.logits(batch), self._change)
-
-    @torch.inference_mode()
-    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
-        # What is held may do without a batch.
-        logits = torch.from_numpy(self.held.predict_logits(encodings, description))
-        values: Array = changed_logits(logits, self._change).numpy()
-        check_logits(values, self.name)
-        return values

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
@@ -150,7 +149,7 @@ def load_classifier(
     compute = replace(compute or ComputeOptions(), **options)
     if compute.device_map is None:
         compute.resolve_device()
-    name = newest_checkpoint(path_of("path", path))
+    name = newest_checkpoint(os.fspath(path))
     check_place(name)
     prompted = is_folder(name) and (Path(name) / COMPLETION_FILE).exists()
     if prompt is None and prompted:

@@ -10,7 +10,7 @@ relevance of one are the negative of the other's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -48,7 +48,7 @@ def with_values(model: Any, classes: int, change: OutputFunction, rows: Tensor |
     copied = sharing_copy(model)
     heads = _output_layers(copied, classes)
     if rows is not None and len(heads) == 1 and not is_quantised(heads[0][1]):
-        _change_head(copied, *heads[0], rows)
+        _set_head(copied, *heads[0], rows)
         return copied
 
     def on_outputs(_model: nn.Module, _inputs: object, outputs: Any) -> Any:
@@ -78,12 +78,23 @@ def _output_layers(model: Any, outputs: int) -> list[tuple[str, nn.Linear]]:
     return layers
 
 
-def _change_head(model: Any, path: str, layer: nn.Linear, rows: Tensor) -> None:
+def _set_head(model: Any, path: str, layer: nn.Linear, rows: Tensor) -> None:
     """Replace a model's last linear map by one whose outputs are `rows`, (values, C), times the old outputs."""
-    changed = nn.Linear(layer.in_features, len(rows), bias=layer.bias is not None, device="meta")
-    for kind, value in layer.named_parameters():
-        setattr(changed, kind, nn.Parameter(rows.to(value) @ value.detach(), requires_grad=False))
-    model.set_submodule(path, changed)
+    model.set_submodule(path, changed_linear(layer, lambda value: rows.to(value) @ value))
+
+
+def changed_linear(layer: nn.Linear, change: Callable[[Tensor], Tensor]) -> nn.Linear:
+    """Return a linear map with other outputs.
+
+    Args:
+        layer: a linear map.
+        change: from its weights, (outputs, d), to the new ones; and from its bias, (outputs,), to the new one.
+    """
+    values = {name: change(value.detach()) for name, value in layer.named_parameters()}
+    changed = nn.Linear(layer.in_features, len(values["weight"]), bias="bias" in values, device="meta")
+    for name, value in values.items():
+        setattr(changed, name, nn.Parameter(value, requires_grad=False))
+    return changed
 
 
 def label_maps(labels: Iterable[str]) -> dict[str, Any]:
@@ -138,7 +149,7 @@ def with_both_classes(model: transformers.PreTrainedModel, name: str) -> transfo
             f"{name}: has one output, and {len(layers)} linear layers that could give it; expected "
             "one, to add the other class to"
         )
-    _change_head(copied, *layers[0], torch.tensor([[-1.0], [1.0]]))
+    _set_head(copied, *layers[0], torch.tensor([[-1.0], [1.0]]))
     (label,) = copied.config.id2label.values()
     copied.config.update({**label_maps([f"not {label}", str(label)]), ONE_OUTPUT: True})
     copied.num_labels = 2

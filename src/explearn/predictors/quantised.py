@@ -110,20 +110,13 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
         model: the model, changed in place.
         dtype: dtype of matrix products with 4-bit weights. None: as saved.
         name: name of the model, for messages.
-
-    Raises:
-        ModelError: bitsandbytes has packed weights for inference without gradients.
     """
     maps = {path: module for path, module in model.named_modules() if is_quantised(module)}
-    for path, module in maps.items():
+    for module in maps.values():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             # On some CPUs bitsandbytes packs 4-bit weights in the first pass without gradients, after which no
             # gradients can pass.
             module.support_avx512bf16_for_cpu = False
-            if getattr(module.weight.quant_state, "packing_format_for_cpu", False):
-                raise ModelError(
-                    f"{name}: {path} is packed for inference, and passes no gradients; load the model anew"
-                )
             if dtype is not None:
                 module.compute_dtype = dtype
                 module.compute_type_is_set = True

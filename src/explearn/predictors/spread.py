@@ -48,11 +48,6 @@ class Spread:
     offloaded: bool
     folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
-    def check_readable(self, reader: str) -> None:
-        """Raise UnsupportedError, naming the method `reader`, which reads weights directly, if some are offloaded."""
-        if self.offloaded:
-            raise UnsupportedError(f"{reader}: {OFFLOADED}")
-
 
 def spread_of(model: nn.Module) -> Spread | None:
     """Return the devices of a model that accelerate has spread; None for a model on one device."""

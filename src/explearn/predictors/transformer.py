@@ -32,7 +32,7 @@ from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import OutputFunction, Predictor
 from explearn.predictors.problems import problem_of, sharing_copy, with_both_classes, with_values
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
-from explearn.predictors.spread import OnOneDevice, spread, spread_of
+from explearn.predictors.spread import OFFLOADED, OnOneDevice, spread, spread_of
 
 if TYPE_CHECKING:
     import transformers
@@ -186,9 +186,6 @@ class TransformerPredictor(Predictor):
             wrapped = cls.wrapper(model.config, model)
         return cls(wrapped, tokenizer, compute, name)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, labels={self.labels}, device='{self.device}')"
-
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Save model, tokenizer and any prompt, for `explearn.load_classifier`."""
         self.model.save_pretrained(folder)
@@ -230,10 +227,16 @@ class TransformerPredictor(Predictor):
         return self
 
     def check_plain(self, what: str) -> None:
+        """Raise UnsupportedError, naming `what`, unless the weights are on one device and not quantised."""
         if self.spread is not None:
             raise UnsupportedError(f"{what} needs a model on one device, but this one is spread over several")
         if has_quantised(self.model):
             raise UnsupportedError(f"{what} needs a model whose weights are not quantised, but these are")
+
+    def check_readable(self, reader: str) -> None:
+        """Raise UnsupportedError, naming what reads weights directly, if some are offloaded."""
+        if self.spread is not None and self.spread.offloaded:
+            raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
     def gathered(self) -> contextlib.AbstractContextManager[object]:
         if self.spread is None:
@@ -273,9 +276,7 @@ class TransformerPredictor(Predictor):
         Raises:
             DataError: a text has no words, or an unusable one (see `explearn.core.examples.check_words`).
         """
-        if whole:
-            return self.encode_within(None, texts, first)
-        return self.encode_within(self.max_length, texts, first)
+        return self.encode_within(None if whole else self.max_length, texts, first)
 
     def encode_within(self, limit: int | None, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
         """Do as `encode` for another limit than `max_length`; None: texts are not cut."""

@@ -292,7 +292,7 @@ STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
     + f".explearn .words .for{{box-shadow:inset 0 calc(var(--s)*-.2em) rgb({' '.join(map(str, FOR))})}}\n"
     + f".explearn .words .against{{box-shadow:inset 0 calc(var(--s)*.2em) rgb({' '.join(map(str, AGAINST))})}}\n"
 )
-"""CSS of `words_html`, `block` and `rows`, for elements of class `explearn`."""
+"""CSS of `words_html` and `rows`, for elements of class `explearn`."""
 
 _LEGEND = (
     '<span class="for" style="--s:.9">Evidence for the class</span>, '
@@ -408,13 +408,6 @@ def arcs(attribution: Record) -> str:
     return f'<svg {size} fill="currentColor" role="img" aria-label="{label}">{"".join(parts)}</svg>\n'
 
 
-def block(attribution: Record) -> str:
-    """Return HTML of one attribution: what is explained, the words in colour, and the strongest words."""
-    head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
-    words = f"{words_html(attribution)}\n{arcs(attribution)}"
-    return f'<div class="explearn"><p>{head}</p>\n{words}<p><small>{_below(attribution)}</small></p></div>\n'
-
-
 def _below(attribution: Record) -> str:
     sentences = [sentence for sentence in (strongest_words(attribution), remarks(attribution)) if sentence]
     return escape_html(". ".join(sentences))
@@ -433,7 +426,7 @@ def methods_html(summaries: Mapping[str, str]) -> str:
 
 
 def rows(attributions: Sequence[Record]) -> str:
-    """Return HTML of several methods on one text, one row each; facts common to all are shown once."""
+    """Return HTML of the attributions of one text, one row each; facts common to all are shown once."""
     answers = {answer_sentence(attribution) for attribution in attributions}
     facts = [attributions[0].example_id]
     if len(answers) == 1:

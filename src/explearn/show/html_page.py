@@ -47,20 +47,19 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: 
             part = sections[name] = []
         part.append(block)
     headings = [block for block in walk(blocks) if isinstance(block, Heading)]
-    of_tables: list[str] = []
-    of_texts: list[str] = []
+    methods: list[str] = []
     for block in walk(blocks):
         if isinstance(block, Table):
-            of_tables += block.methods
+            methods += block.methods
         if isinstance(block, ExampleText):
-            of_texts += [row.method for row in block.rows if row.method]
+            methods += [row.method for row in block.rows if row.method]
     return environment.get_template("page.html.j2").render(
         title=headings[0].text if headings else "",
         first=first,
         sections=sections,
         pictures=pictures,
         tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
-        methods=list(dict.fromkeys(of_tables + of_texts)),
+        methods=list(dict.fromkeys(methods)),
         filtered=filtered,
         css=Markup(LOOK + style + css(".words")),
         script=script,

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from explearn.core.examples import SPLITS, Example, Rationale, Split, check_mask_length
+from explearn.core.examples import SPLITS, Example, Rationale, Split
 from explearn.core.extras import need
 from explearn.text.rationales import merge_annotators
 
@@ -72,7 +72,7 @@ def agreement_metrics(
 
     Args:
         rationales: the task's rationales.
-        examples: their texts, at least.
+        examples: their texts, at least; each mask has an entry for each word.
         train_split: split of `mean_length` and `positive_rate`.
         agreement: share of a text's annotators that makes a word evidence (see `merge_annotators`).
 
@@ -86,20 +86,11 @@ def agreement_metrics(
         * alpha, pairwise_f1: agreement over the texts with two or more annotators, and `alpha_texts`, their number;
         * alpha_by_pair: "A and B" -> alpha, pairwise_f1, texts; empty with more than MAX_PAIRS pairs;
         * rationales, annotators: their numbers; kinds: kind -> number of rationales; marked_by: kind -> annotators.
-
-    Raises:
-        DataError: a rationale of an unknown example, or of another length.
     """
     rationales = list(rationales)
-    splits: dict[str, Split] = {}
-    lengths: dict[str, int] = {}
-    for example in examples:
-        splits[example.id] = example.split
-        lengths[example.id] = len(example.all_words)
-
+    splits = {example.id: example.split for example in examples}
     masks_by_text: dict[str, dict[str, Mask]] = defaultdict(dict)
     for rationale in rationales:
-        check_mask_length(rationale, lengths)
         masks_by_text[rationale.example_id][rationale.annotator] = rationale.mask
     shared = [list(masks.values()) for masks in masks_by_text.values() if len(masks) >= 2]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explearn.core.escape import is_unicode
 from explearn.core.words import Segment, lay_out, words_of
 from explearn.text.mapping import MappedRow, Marks, identifier, one_of
 from explearn.text.marks import parse_marked, parse_mask, parse_spans, parse_word_list
@@ -104,8 +103,6 @@ class CustomRows:
         raw = str(value).strip()
         if not raw:
             raise row.error(column, value, "a label")
-        if not is_unicode(raw):
-            raise row.error(column, value, "valid Unicode")
         if isinstance(value, bool):
             raw = raw.lower()  # as JSON and YAML write it
         declared = row.class_names.get(column)

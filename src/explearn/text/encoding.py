@@ -110,8 +110,6 @@ class Encoding:
     @property
     def fixed_words(self) -> set[int]:
         """Words that stay in every shortened text; those of an answer are not counted, since they have no score."""
-        if not self.fixed:
-            return set()
         words = {word for word, fixed in zip(self.word_ids, self.fixed, strict=False) if fixed}
         return words - {NO_WORD}
 
@@ -131,10 +129,8 @@ class Encoding:
 
     def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
-        kept = [False] * len(self)
-        for position in positions:
-            kept[position] = True
-        return self.only(kept)
+        kept = set(positions)
+        return self.only([position in kept for position in range(len(self))])
 
     def only(self, kept: Sequence[bool]) -> Self:
         """Keep the positions that are True in `kept`, length n."""
@@ -148,12 +144,13 @@ class Encoding:
     def delete(self, word_indices: Collection[int]) -> Self:
         """Remove the sub-tokens of these words; those behind them move up."""
         dropped = set(word_indices) - {NO_WORD} - self.fixed_words
-        return self.select([i for i, word in enumerate(self.word_ids) if word not in dropped])
+        return self.only([word not in dropped for word in self.word_ids])
 
     def keep(self, word_indices: Collection[int]) -> Self:
         """Keep only the sub-tokens of these words and the special tokens."""
         kept = (set(word_indices) | self.fixed_words) - {NO_WORD}
-        return self.select([i for i, word in enumerate(self.word_ids) if self.special[i] or word in kept])
+        pairs = zip(self.special, self.word_ids, strict=True)
+        return self.only([special or word in kept for special, word in pairs])
 
     def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
         """Replace every sub-token of these words by the mask token; length and positions stay."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from explearn.core.escape import is_unicode
 from explearn.core.examples import RationaleKind, Split
 from explearn.text.rows import RawRow
 
@@ -51,16 +50,13 @@ def identifier(row: RawRow, column: str, value: object) -> str:
     """Return a cell that identifies its row, as text.
 
     Raises:
-        DataError: the value is not a whole number or a string of valid Unicode that is not blank.
+        DataError: the value is not a whole number or a string that is not blank.
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         raise row.error(column, value, "a unique identifier")
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise row.error(column, value, "a string or a whole number")
-    text = str(value)
-    if not is_unicode(text):
-        raise row.error(column, value, "valid Unicode")
-    return text
+    return str(value)
 
 
 def one_of(value: str, labels: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ These functions raise DataError saying what they got and expected; callers that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import groupby
 
@@ -86,33 +86,6 @@ def _where(text: str, position: int) -> str:
     return f"at character {position} ({context!r})"
 
 
-def mask_from_spans(spans: Iterable[Sequence[int]], n_words: int) -> tuple[bool, ...]:
-    """Return a mask that is True for the words inside spans.
-
-    Args:
-        spans: [start, end) in words; they may overlap.
-        n_words: number of words.
-
-    Raises:
-        DataError: a span that is not a pair of integers, is empty or reaches beyond the words.
-
-    Example:
-        >>> mask_from_spans([(1, 3)], 4)
-        (False, True, True, False)
-    """
-    mask = [False] * n_words
-    for span in spans:
-        if not isinstance(span, list | tuple) or len(span) != 2 or any(type(bound) is not int for bound in span):
-            raise DataError(f"got the span {span!r}; expected a pair of whole numbers [start, end)")
-        start, end = span
-        if not 0 <= start < end <= n_words:
-            raise DataError(
-                f"got the span [{start}, {end}); expected 0 <= start < end <= {n_words}, the number of words"
-            )
-        mask[start:end] = [True] * (end - start)
-    return tuple(mask)
-
-
 def spans_from_mask(mask: Sequence[bool]) -> list[Span]:
     """Return the longest runs of True in a mask as [start, end) word offsets, in order."""
     spans: list[Span] = []
@@ -153,13 +126,35 @@ def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:
 
 
 def parse_spans(value: object, n_words: int) -> tuple[bool, ...]:
-    """Return the mask in a list of [start, end) pairs, or its JSON text; raise DataError as `mask_from_spans` does."""
+    """Return a mask that is True for the words inside spans.
+
+    Args:
+        value: a list of [start, end) in words, which may overlap; or its JSON text.
+        n_words: number of words.
+
+    Raises:
+        DataError: the value is no list, or a span is not a pair of integers, is empty or reaches beyond the words.
+
+    Example:
+        >>> parse_spans([(1, 3)], 4)
+        (False, True, True, False)
+    """
     spans = value
     if isinstance(value, str):
         spans = _json(value)
     if not isinstance(spans, list | tuple):
         raise DataError(f"got {value!r}; expected a list of [start, end) pairs of word offsets")
-    return mask_from_spans(spans, n_words)
+    mask = [False] * n_words
+    for span in spans:
+        if not isinstance(span, list | tuple) or len(span) != 2 or any(type(bound) is not int for bound in span):
+            raise DataError(f"got the span {span!r}; expected a pair of whole numbers [start, end)")
+        start, end = span
+        if not 0 <= start < end <= n_words:
+            raise DataError(
+                f"got the span [{start}, {end}); expected 0 <= start < end <= {n_words}, the number of words"
+            )
+        mask[start:end] = [True] * (end - start)
+    return tuple(mask)
 
 
 def parse_word_list(value: object) -> tuple[str, ...]:

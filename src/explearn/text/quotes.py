@@ -10,9 +10,10 @@ A quote without a place is a hallucination: it is counted and marks nothing.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -109,14 +110,35 @@ def align_quotes(
     plain_words = [plain(word) for word in words]
     parts: list[Quote] = []
     for quote in quotes:
-        parts += _without_skips(quote, plain_words)
-    search = _Search(words, plain_words, parts, threshold, in_order, [False] * len(words))
-    counts = {name: search.run(name) for name in ROUNDS}
-    missing = [part for number, part in enumerate(parts) if part.text.split() and number not in search.spans]
+        parts += [part for part in _without_skips(quote, plain_words) if part.text.split()]
+    places: dict[int, Span] = {}  # number of a part -> its place
+    taken = [False] * len(words)
+
+    def is_free(place: Span) -> bool:
+        return not any(taken[slice(*place)])
+
+    counts = {}
+    for name in ROUNDS:
+        before = len(places)
+        for number, part in enumerate(parts):
+            if number in places:
+                continue
+            free = list(filter(is_free, _places(name, part, words, plain_words, threshold)))
+            # The model counts places as a reader does, `Warm,` and `warm` alike.
+            counted = _plain_places(plain_words, part.text.split())[part.occurrence - 1 : part.occurrence]
+            if part.occurrence > 1 and name != "fuzzy" and any(map(is_free, counted)):
+                # An exact quote of what stands there in another spelling is a matter of the next round.
+                free = [place for place in counted if name == "insensitive" or place in free]
+            if free:
+                start, end = _first(free, number, places if in_order else {})
+                places[number] = (start, end)
+                taken[start:end] = [True] * (end - start)
+        counts[name] = len(places) - before
+    missing = [part for number, part in enumerate(parts) if number not in places]
     invented = [part for part in missing if not _plain_places(plain_words, part.text.split())]
     return Alignment(
-        mask=tuple(search.taken),
-        places=tuple(search.spans[number] for number in sorted(search.spans)),
+        mask=tuple(taken),
+        places=tuple(places[number] for number in sorted(places)),
         **counts,
         repeated=len(missing) - len(invented),
         hallucinated=tuple(part.text for part in invented),
@@ -136,74 +158,23 @@ def rank_scores(places: Sequence[Span], words: int) -> NDArray[np.float64]:
     return scores
 
 
-@dataclass(slots=True)
-class _Search:
-    """The places that quotes have taken so far.
+def _places(
+    name: Round, quote: Quote, words: Sequence[str], plain_words: Sequence[str], threshold: float
+) -> list[Span]:
+    """Return the places that have a quote's words."""
+    part = quote.text.split()
+    if name == "insensitive":
+        return _plain_places(plain_words, part)
+    if name == "fuzzy":
+        return _like_places(plain_words, Segment.of(quote.text).words, threshold)
+    return [(i, i + len(part)) for i in range(len(words)) if list(words[i : i + len(part)]) == part]
 
-    Attributes:
-        spans: number of a quote -> its place.
-        taken: whether a quote means each word.
-    """
 
-    words: Sequence[str]
-    plain_words: Sequence[str]
-    quotes: Sequence[Quote]
-    threshold: float
-    in_order: bool
-    taken: list[bool]
-    spans: dict[int, Span] = field(default_factory=dict)
-
-    def run(self, name: Round) -> int:
-        """Let the quotes that have no place look for one; return how many take one."""
-        if name == "fuzzy" and self.threshold >= 100:
-            return 0
-        before = len(self.spans)
-        for number, quote in enumerate(self.quotes):
-            if number in self.spans or not quote.text.split():
-                continue
-            place = self.choose(name, number)
-            if place is not None:
-                start, end = place
-                self.spans[number] = place
-                self.taken[start:end] = [True] * (end - start)
-        return len(self.spans) - before
-
-    def choose(self, name: Round, number: int) -> Span | None:
-        """Return the place that a quote takes."""
-        quote = self.quotes[number]
-        places = self.places(name, quote)
-        if quote.occurrence > 1 and name != "fuzzy":
-            # The model counts places as a reader does, `Warm,` and `warm` alike.
-            counted = _plain_places(self.plain_words, quote.text.split())
-            if quote.occurrence <= len(counted):
-                place = counted[quote.occurrence - 1]
-                if self.is_free(place):
-                    # An exact quote of what stands there in another spelling is a matter of the next round.
-                    return place if name == "insensitive" or place in places else None
-        free = [place for place in places if self.is_free(place)]
-        if not free:
-            return None
-        if self.in_order:
-            low = max((end for other, (_, end) in self.spans.items() if other < number), default=0)
-            high = min((start for other, (start, _) in self.spans.items() if other > number), default=len(self.words))
-            for start, end in free:
-                if low <= start and end <= high:
-                    return start, end
-        return free[0]
-
-    def places(self, name: Round, quote: Quote) -> list[Span]:
-        """Return the places that have a quote's words."""
-        part = quote.text.split()
-        if name == "insensitive":
-            return _plain_places(self.plain_words, part)
-        if name == "fuzzy":
-            return _like_places(self.plain_words, Segment.of(quote.text).words, self.threshold)
-        starts = range(len(self.words))
-        return [(i, i + len(part)) for i in starts if list(self.words[i : i + len(part)]) == part]
-
-    def is_free(self, place: Span) -> bool:
-        """Return whether no quote has taken a word of a place."""
-        return not any(self.taken[slice(*place)])
+def _first(free: Sequence[Span], number: int, places: Mapping[int, Span]) -> Span:
+    """Return the first place between those of the quotes before and after; the first of all if there is none."""
+    low = max((end for other, (_, end) in places.items() if other < number), default=0)
+    high = min((start for other, (start, _) in places.items() if other > number), default=sys.maxsize)
+    return next(((start, end) for start, end in free if low <= start and end <= high), free[0])
 
 
 def _without_skips(quote: Quote, plain_words: Sequence[str]) -> list[Quote]:
@@ -245,6 +216,8 @@ def _plain_places(plain_words: Sequence[str], part: Sequence[str]) -> list[Span]
 
 def _like_places(plain_words: Sequence[str], part: Sequence[str], threshold: float) -> list[Span]:
     """Return the places like the part, the most similar first; of equals the first in the text."""
+    if threshold >= 100:
+        return []
     need("rapidfuzz", extra="annotate", what="looking for a model's quotes")
     from rapidfuzz import fuzz
 

@@ -15,7 +15,7 @@ from explearn.core.examples import Example
 from explearn.core.extras import need
 from explearn.core.words import Segment, Span, words_of
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import Encoding, align_words
+from explearn.text.encoding import Encoding, align_words, start_of_pair
 
 Unit = str | re.Pattern[str] | Callable[[str], Iterable[Span]]
 """One of UNITS; a pattern, whose matches are the units; or a function that gives the [start, end) of a text's units."""
@@ -40,7 +40,7 @@ def unit_name(unit: Unit) -> str:
     return unit if isinstance(unit, str) else "span"
 
 
-def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where: str) -> Encoding:
+def in_units(encoding: Encoding, unit: Unit, where: str) -> Encoding:
     """Replace an encoding's words by units.
 
     Sub-tokens belong to units as they do to words (`explearn.text.alignment`); those outside all units to none. For
@@ -48,7 +48,6 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
 
     Args:
         encoding: the text, in words.
-        segments: the text's segments.
         unit: the unit.
         where: the text, for messages.
 
@@ -61,73 +60,43 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
         raise UnsupportedError(f"{where}: questions are explained by words; leave out unit")
     if unit == "phrase":
         return encoding
-    encoding = cut_at(encoding, segments, unit)
-    shift = len(segments[0].text) + 1  # where the second segment begins, after a blank
+    encoding = cut_at(encoding, unit)
+    segments = encoding.segments
+    starts = (0, len(segments[0].text) + 1)  # as if a blank were between the segments
     offsets: list[Span | None] = []
     for word, (start, end) in zip(encoding.word_ids, encoding.characters, strict=True):
         if word == NO_WORD:
             offsets.append(None)
             continue
-        first = encoding.spans[word][0]
-        if _in_pair(encoding, word):
-            first += shift
+        first = encoding.spans[word][0] + starts[_in_pair(encoding, word)]
         offsets.append((first + start, first + end))
-    if unit == "token":
-        result = _by_token(encoding, segments, offsets, shift)
-    else:
-        found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
-        fields = align_words(offsets, list(zip((0, shift), found, strict=False)))
-        pair_start = None if len(found) == 1 else len(found[0].spans)
-        result = replace(encoding, pair_start=pair_start, in_units=True, **fields)
+    parts = []
+    for start, segment in zip(starts, segments, strict=False):
+        if unit == "token":
+            # Pieces of one character have one span, and are one unit.
+            tokens = dict.fromkeys(offset for offset in offsets if offset is not None)
+            spans = [(a - start, b - start) for a, b in tokens if 0 <= a - start < len(segment.text)]
+        else:
+            spans = _find(segment.text, unit)
+        parts.append((start, Segment(segment.text, tuple(spans))))
+    pair_start = start_of_pair([segment for _, segment in parts])
+    fields = align_words(offsets, parts)
+    result = replace(encoding, pair_start=pair_start, in_units=unit != "token", **fields)
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result
 
 
-def cut_at(encoding: Encoding, segments: Sequence[Segment], unit: Unit) -> Encoding:
+def cut_at(encoding: Encoding, unit: Unit) -> Encoding:
     """Cut words at the bounds of units, if the predictor can leave out parts of a word, as a function can."""
     if unit in ("token", "phrase"):
         return encoding
-    return encoding.cut([set(chain.from_iterable(_find(segment.text, unit))) for segment in segments])
+    return encoding.cut([set(chain.from_iterable(_find(segment.text, unit))) for segment in encoding.segments])
 
 
 def _in_pair(encoding: Encoding, unit: int) -> bool:
     """Return whether a word or unit is in the second segment."""
     return encoding.pair_start is not None and unit >= encoding.pair_start
-
-
-def _by_token(encoding: Encoding, segments: Sequence[Segment], offsets: Sequence[Span | None], shift: int) -> Encoding:
-    """Make each sub-token of a word a unit of its own; `offsets` are in the segments with a blank between them."""
-    text = " ".join(segment.text for segment in segments)
-    units: list[str] = []
-    spans: list[Span] = []
-    owners: list[int] = []
-    characters: list[Span] = []
-    pair_start = 0
-    for offset in offsets:
-        if offset is None:
-            owners.append(NO_WORD)
-            characters.append((0, 0))
-            continue
-        start, end = offset
-        owners.append(len(units))
-        characters.append((0, end - start))
-        units.append(text[start:end])
-        if start < shift:
-            spans.append(offset)
-            pair_start += 1
-        else:
-            spans.append((start - shift, end - shift))
-    return replace(
-        encoding,
-        words=tuple(units),
-        word_ids=tuple(owners),
-        characters=tuple(characters),
-        spans=tuple(spans),
-        gaps=words_of(_parts(segments, spans, pair_start))[2],
-        pair_start=None if len(segments) == 1 else pair_start,
-        shared=(),
-    )
 
 
 def _parts(segments: Sequence[Segment], spans: Sequence[Span], pair_start: int | None) -> list[Segment]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.arguments import check_listed, path_of
+from explearn.core.arguments import check_listed
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
@@ -71,7 +71,7 @@ class OnnxExplainer(Labelled):
             MissingExtraError: onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
-        self.path = Path(path_of("path", path))
+        self.path = Path(path)
         self.max_tokens = check(PositiveInt, max_tokens, ParamsError, "max_tokens: ")
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")

@@ -117,7 +117,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredic
         if prompted:
             what = "classifies by a prompt or candidate labels"
         raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
-    classifier.check_plain("export to ONNX")
+    classifier.transformer.check_plain("export to ONNX")
     dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.transformer.model.parameters())}
     if classifier.device.type != "cpu" or dtypes != {torch.float32}:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")

@@ -57,7 +57,7 @@ def test_the_examples_in_python(capsys):
 def test_the_hub(monkeypatch):
     """What is called there is what there is; tests/bundle/test_hub.py has what it does."""
     monkeypatch.setattr(explearn.Bundle, "push_to_hub", lambda self, repo_id: repo_id)
-    monkeypatch.setattr("explearn.bundle.loading.fetch", lambda name, revision: Path("whole-bundle"))
+    monkeypatch.setattr("explearn.api.fetched", lambda name, revision: Path("whole-bundle"))
     names = {"explearn": explearn, "bundle": explearn.load("whole-bundle")}
     exec(HUB, names)
     assert names["bundle"].manifest.method == "reader"

@@ -11,7 +11,7 @@ import tiny
 
 import explearn
 from explearn.core.words import Segment
-from explearn.decision.change import BUDGET, Search
+from explearn.decision.change import BUDGET, smallest_change
 from explearn.decision.decision import Decision
 from explearn.decision.replacements import from_list
 from explearn.text.rewriting import Edits, rewrite
@@ -29,7 +29,7 @@ def decision(rude: Callable[[str], bool], text: str) -> Decision:
 
 def found(of: Decision, **given: object) -> Edits | None:
     words = len(of.segments[0].spans)
-    return Search(of).run(np.arange(words, 0, -1.0), **given)  # type: ignore[arg-type]
+    return smallest_change(of, np.arange(words, 0, -1.0), **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_found_turns_the_answer_and_is_as_small_as_can_be() -> None:
     texts = [*tiny.TEXTS, "the lazy dog sleeps while she sells a broken box"]
     for text, attribution in zip(texts, explearn.explain(classifier, texts, "occlusion"), strict=True):
         of = Decision(classifier, [Segment.of(text)])
-        changed = Search(of).run(attribution.scores.astype(np.float64))
+        changed = smallest_change(of, attribution.scores.astype(np.float64))
         assert of.passes <= BUDGET
         smallest = None
         for size in (2, 1):

@@ -7,7 +7,7 @@ import torch
 from explearn import ParamsError, UnsupportedError
 from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention, resolve_layer
 from explearn.lens.features import batch_features
-from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order, is_captured
+from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order
 from explearn.predictors.encoding import Batch
 
 TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
@@ -31,7 +31,7 @@ def row_and_column(kind, matrix):
 
 def test_every_entry_whose_attention_is_seen_is_tested_here():
     like_roberta = {"camembert", "xlm-roberta"}
-    assert {name for name, entry in ARCHITECTURES.items() if is_captured(entry)} == {
+    assert {name for name, entry in ARCHITECTURES.items() if entry.attention} == {
         *(kind.split()[0] for kind in KINDS),
         *like_roberta,
     }

@@ -227,7 +227,6 @@ class TestBadInput:
             ({"labels": {"a", "b"}}, "labels: got set; expected a list of names"),
             ({"mask": "two words"}, "mask: got 'two words'; expected one word"),
             ({"kind": "ranking"}, "kind: got 'ranking'; expected"),
-            ({"predict_proba": 3}, "predict_proba: got 3; expected a function"),
         ],
     )
     def test_of_options_one_sentence(self, options, words):

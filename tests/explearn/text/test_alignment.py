@@ -5,7 +5,7 @@ import tiny
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from explearn.core.words import word_spans
+from explearn.core.words import Segment
 from explearn.text.alignment import NO_WORD, align
 
 spaced = st.characters(exclude_categories=("Cs",), max_codepoint=0xDFF) | st.characters(
@@ -27,10 +27,10 @@ class TestWords:
     @given(any_words, gaps)
     def test_words_are_what_split_gives(self, words, gap):
         text = gap.join(["", *words, ""])
-        assert [text[a:b] for a, b in word_spans(text)] == words == text.split()
+        assert [text[a:b] for a, b in Segment.of(text).spans] == words == text.split()
 
     def test_a_text_without_words(self):
-        assert word_spans(" \t\n") == []
+        assert Segment.of(" \t\n").spans == ()
 
 
 class TestAlign:
@@ -88,7 +88,7 @@ class TestTokenizers:
     def test_every_piece_overlaps_the_word_it_belongs_to(self, kind, words, gap):
         text = gap.join(words)
         encoding = encode(kind, text)
-        spans = word_spans(text)
+        spans = Segment.of(text).spans
         assert encoding.words == tuple(words)
         for position, piece in enumerate(offsets_of(kind, text)):
             owner = encoding.word_ids[position]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from explearn import DataError, Example, Rationale
 from explearn.core.words import lay_out
-from explearn.text.marks import mask_from_spans, parse_marked, parse_mask, spans_from_mask
+from explearn.text.marks import parse_marked, parse_mask, parse_spans, spans_from_mask
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.marked_text import format_marked
 from explearn_study.sections import RationaleFile
@@ -74,13 +74,13 @@ class TestMarkedText:
 
 class TestSpansAndMasks:
     def test_spans_are_half_open_and_may_overlap(self):
-        assert mask_from_spans([[0, 2], [1, 3]], 5) == (True, True, True, False, False)
-        assert mask_from_spans([], 2) == (False, False)
+        assert parse_spans([[0, 2], [1, 3]], 5) == (True, True, True, False, False)
+        assert parse_spans([], 2) == (False, False)
 
     @given(st.lists(st.booleans()))
     def test_spans_of_a_mask_give_the_mask_back(self, mask):
         spans = spans_from_mask(mask)
-        assert mask_from_spans(spans, len(mask)) == tuple(mask)
+        assert parse_spans(spans, len(mask)) == tuple(mask)
         assert all(earlier[1] < later[0] for earlier, later in pairwise(spans))
 
     @pytest.mark.parametrize("value", [[0, 1, 1], [False, True, True], "0 1 1", "[0, 1, 1]"])

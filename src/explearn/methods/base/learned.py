@@ -19,7 +19,6 @@ from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save, save_file
 
-from explearn.core.arguments import path_of
 from explearn.core.compute import check_weights
 from explearn.core.documents import PathLike, check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
@@ -249,7 +248,7 @@ class LearnedExplainer(Explainer):
         """
         if not cls.name:
             raise ParamsError(f"{cls.__name__}: is a base class; explearn.load(FOLDER) loads any method")
-        folder = Path(path_of("path", folder))
+        folder = Path(folder)
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.

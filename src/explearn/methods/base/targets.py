@@ -14,7 +14,7 @@ from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
 from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed, check_stride, cut
-from explearn.text.encoding import Encoding, as_segments, name_of
+from explearn.text.encoding import Encoding, name_of
 from explearn.text.units import Unit, check_unit, cut_at, in_units
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def targeted_texts(
         if chosen is None:
             chosen = default_targets(classifier, read)
         targeted = []
-        for number, (text, windowed, indices) in enumerate(zip(chunk, read, chosen, strict=True), start=first):
+        for number, (windowed, indices) in enumerate(zip(read, chosen, strict=True), start=first):
             units = windowed
             if unit != "word":
-                windowed, units = _in_units(windowed, text, number, unit)
+                windowed, units = _in_units(windowed, number, unit)
             targeted.append(TargetedText(windowed, indices, units))
         yield targeted
         first += len(chunk)
@@ -92,13 +92,12 @@ def targeted_texts(
         raise ParamsError("targets: more than texts; expected one for each text")
 
 
-def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> tuple[Windowed, Windowed]:
+def _in_units(read: Windowed, number: int, unit: Unit) -> tuple[Windowed, Windowed]:
     """Return a text with its words cut at the bounds of units where they can be, and the same by units."""
-    segments, example_id = as_segments(text, number)
-    words = cut_at(read.whole, segments, unit)
+    words = cut_at(read.whole, unit)
     if words is not read.whole:
         read = Windowed.at_once(words)
-    whole = in_units(words, segments, unit, name_of(example_id, number))
+    whole = in_units(words, unit, name_of(words.example_id, number))
     windows = tuple(whole.select(positions.tolist()) for positions in read.positions)
     return read, replace(read, whole=whole, windows=windows)
 
@@ -136,8 +135,8 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
             f"classifier: got {kind_of(classifier)}; expected a predictor, as explearn.load_classifier(NAME) or "
             "explearn.TransformerPredictor(MODEL, TOKENIZER) gives"
         )
-    if reader and classifier.spread is not None:
-        classifier.spread.check_readable(reader)
+    if reader and classifier.has_model:
+        classifier.transformer.check_readable(reader)
 
 
 def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:

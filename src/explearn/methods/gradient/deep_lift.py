@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.core.validation import Section
-from explearn.lens.words import check_words, copy_word_layers
+from explearn.lens.words import check_words
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.predictors.predictor import Output
@@ -52,9 +52,7 @@ def view_for_rescale(classifier: TransformerPredictor) -> TransformerPredictor:
     """
     if not _rescaled_modules(classifier.model):
         return classifier
-    view = classifier.with_model(sharing_copy(classifier.model))
-    copy_word_layers(classifier.model, view.model)
-    return view
+    return classifier.with_model(sharing_copy(classifier.model))
 
 
 def check_rescale(classifier: TransformerPredictor) -> None:

@@ -24,9 +24,10 @@ from explearn.core.errors import DataError, ModelError, ParamsError, first_line,
 from explearn.core.validation import check
 from explearn.core.words import Segment, Span
 from explearn.core.writing import write_json
+from explearn.predictors.checks import same_logits
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
-from explearn.predictors.problems import label_maps
+from explearn.predictors.problems import changed_linear, label_maps
 from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ if TYPE_CHECKING:
 
 COMPLETION_FILE = "completion.json"
 """File in a model's folder with its prompt, or its candidate labels."""
-
-SAME_LOGITS = 1e-3
-"""Largest accepted difference, relative to the largest logit, between the head made here and the language model."""
-SAME_LOGITS_HALF = 2e-2
-"""The same in half precision."""
 
 _SAMPLE = "a text"
 """Replaces the text when the prompt is tested."""
@@ -276,11 +272,7 @@ def with_label_head(model: Any, completion: Completion) -> Any:
     if not isinstance(output, nn.Linear) or not isinstance(getattr(classifier, "score", None), nn.Linear):
         raise ModelError(f"{name}: a {kind!r} model has no linear output layer; expected one, for the label words")
     setattr(classifier, classifier.base_model_prefix, getattr(model, model.base_model_prefix))
-    head = nn.Linear(output.in_features, len(completion.ids), bias=output.bias is not None, device="meta")
-    head.weight = nn.Parameter(output.weight.detach()[completion.ids].clone())
-    if output.bias is not None:
-        head.bias = nn.Parameter(output.bias.detach()[completion.ids].clone())
-    classifier.score = head
+    classifier.score = changed_linear(output, lambda value: value[completion.ids])
     _check_same(model.eval(), classifier.eval(), completion)
     return classifier
 
@@ -295,10 +287,7 @@ def _check_same(model: Any, classifier: Any, completion: Completion) -> None:
     ids = torch.tensor([encoding.input_ids[-_TRIED:]], device=model.device)
     expected = model(input_ids=ids).logits[0, -1, completion.ids].float()
     logits = classifier(input_ids=ids).logits[0].float()
-    allowed = SAME_LOGITS_HALF
-    if model.dtype in (torch.float32, torch.float64):
-        allowed = SAME_LOGITS
-    if not bool(((logits - expected).abs() <= allowed * expected.abs().max().clamp_min(1.0)).all()):
+    if not same_logits(model, logits, expected):
         raise ModelError(
             f"{completion.name}: the next-token logits of a {model.config.model_type!r} model are not a linear map of "
             "its last state; expected a model such as GPT-2, Llama, Mistral, Qwen2 or Gemma"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -36,13 +36,6 @@ FLOOR = -30.0
 """Log-probability of spans that cannot be answers, in place of minus infinity: gates and logits stay finite."""
 
 
-class PassageWords(NamedTuple):
-    """The first and the last token of each word of a passage, bool, (b, n) each."""
-
-    starts: Tensor
-    ends: Tensor
-
-
 class SpanScorer(WrappedModel):
     """A question-answering model that gives two logits: log p of the marked span, and of the best other span.
 
@@ -59,7 +52,7 @@ class SpanScorer(WrappedModel):
         self.model.config.update(label_maps(ANSWER_LABELS))
 
     def bounds(
-        self, input_ids: Tensor, attention_mask: Tensor, words: PassageWords, **options: Any
+        self, input_ids: Tensor, attention_mask: Tensor, word_starts: Tensor, word_ends: Tensor, **options: Any
     ) -> tuple[Tensor, Tensor, Any]:
         """Return log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
@@ -71,7 +64,7 @@ class SpanScorer(WrappedModel):
             scores = at_least_float32(logits) + bias
             return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).log_softmax(-1)
 
-        return log_p(output.start_logits, words.starts), log_p(output.end_logits, words.ends), output
+        return log_p(output.start_logits, word_starts), log_p(output.end_logits, word_ends), output
 
     def forward(
         self,
@@ -84,9 +77,8 @@ class SpanScorer(WrappedModel):
     ) -> SequenceClassifierOutput:
         from transformers.modeling_outputs import SequenceClassifierOutput
 
-        words = PassageWords(word_starts, word_ends)
-        start, end, output = self.bounds(input_ids, attention_mask, words, **options)
-        spans = span_scores(start, end, words)
+        start, end, output = self.bounds(input_ids, attention_mask, word_starts, word_ends, **options)
+        spans = span_scores(start, end, word_starts, word_ends)
         marked = fixed
         if marked is None:
             marked = torch.zeros_like(word_starts)
@@ -102,7 +94,7 @@ class SpanScorer(WrappedModel):
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
 
 
-def span_scores(start: Tensor, end: Tensor, words: PassageWords) -> Tensor:
+def span_scores(start: Tensor, end: Tensor, word_starts: Tensor, word_ends: Tensor) -> Tensor:
     """Return log p of the span from token i to token j, (b, n, n).
 
     It is FLOOR if j comes before i, or the span has more than ANSWER_WORDS words.
@@ -110,12 +102,13 @@ def span_scores(start: Tensor, end: Tensor, words: PassageWords) -> Tensor:
     Args:
         start: log p of a span's start at each token, (b, n).
         end: log p of its end, (b, n).
-        words: where the words of the passage start and end.
+        word_starts: the first token of each word of the passage, bool, (b, n).
+        word_ends: the last one.
     """
     # Number of the passage's word that a token belongs to, from 1.
-    number = words.starts.long().cumsum(1)
+    number = word_starts.long().cumsum(1)
     behind = number[:, None, :] - number[:, :, None]
-    allowed = words.starts[:, :, None] & words.ends[:, None, :] & (behind >= 0) & (behind < ANSWER_WORDS)
+    allowed = word_starts[:, :, None] & word_ends[:, None, :] & (behind >= 0) & (behind < ANSWER_WORDS)
     return (start[:, :, None] + end[:, None, :]).masked_fill(~allowed, FLOOR)
 
 
@@ -137,19 +130,14 @@ def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
 
 def mark_passage(encoding: Encoding) -> Encoding:
     """Mark the first and the last sub-token of each word of the passage, the second segment."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for position, word in enumerate(encoding.word_ids):
-        if word >= cast(int, encoding.pair_start):
-            first.setdefault(word, position)
-            last[word] = position
-    starts = set(first.values())
-    ends = set(last.values())
-    positions = range(len(encoding))
+    start = cast(int, encoding.pair_start)
+    owners = encoding.word_ids
+    before = (NO_WORD, *owners[:-1])
+    behind = (*owners[1:], NO_WORD)
     return replace(
         encoding,
-        word_starts=tuple(position in starts for position in positions),
-        word_ends=tuple(position in ends for position in positions),
+        word_starts=tuple(start <= word != other for word, other in zip(owners, before, strict=True)),
+        word_ends=tuple(start <= word != other for word, other in zip(owners, behind, strict=True)),
     )
 
 
@@ -215,10 +203,9 @@ class QuestionPredictor(TransformerPredictor):
 
         def answers(indices: list[int]) -> Iterator[tuple[int, int]]:
             inputs: dict[str, Any] = self.batch([encodings[i] for i in indices]).model_inputs()
-            passage = PassageWords(inputs.pop("word_starts"), inputs.pop("word_ends"))
             with self.autocast():
-                start, end, _ = self.model.bounds(**inputs, words=passage)
-            best = span_scores(start, end, passage).flatten(1).argmax(1).tolist()
+                start, end, _ = self.model.bounds(**inputs)
+            best = span_scores(start, end, inputs["word_starts"], inputs["word_ends"]).flatten(1).argmax(1).tolist()
             for index, place in zip(indices, best, strict=True):
                 first, last = divmod(place, start.shape[1])
                 words = encodings[index].word_ids

@@ -11,7 +11,6 @@ stays, and it gets a score of its own.
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
@@ -21,7 +20,7 @@ import numpy as np
 import torch
 
 from explearn.core.arrays import Array
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.words import word_number
 from explearn.predictors.encoding import Encoding, Text
@@ -107,15 +106,7 @@ class TokenPredictor(TransformerPredictor):
         Args:
             token: the word's number from 0, or the word, which must occur once in the text; punctuation around it may
                 be left out. Texts without that word raise DataError when they are encoded.
-
-        Raises:
-            ParamsError: neither a word nor a number.
         """
-        if not isinstance(token, str):
-            try:
-                token = operator.index(token)
-            except TypeError:
-                raise ParamsError(f"token: got {shown(token)}; expected a word or its number, from 0") from None
         view = copy.copy(self)
         view.token = token
         return view

@@ -57,55 +57,6 @@ def index_of(classes: Sequence[str], starts: tuple[str, ...], name: str) -> int:
     return indices[0]
 
 
-class Hypotheses:
-    """The hypotheses of candidate labels in the sub-tokens of a model.
-
-    Args:
-        params: labels and hypothesis.
-        tokenizer: the model's tokenizer.
-        limit: most sub-tokens that the model reads.
-        name: the model's name, for messages.
-
-    Attributes:
-        room: number of sub-tokens by which a text has to be shorter than the model's input.
-
-    Raises:
-        ModelError: the tokenizer splits a text differently if a second one follows, or a hypothesis leaves no room for
-            a text.
-    """
-
-    def __init__(
-        self, params: CandidateLabels, tokenizer: transformers.PreTrainedTokenizerBase, limit: int, name: str
-    ) -> None:
-        samples: list[Text] = ["a"]
-        for label in params.labels:
-            samples.append(("a", params.hypothesis.replace("{}", label)))
-        alone, *pairs = encode_texts(tokenizer, samples, None)
-        body = alone.positions[-1] + 1
-        if any(pair.input_ids[:body] != alone.input_ids[:body] for pair in pairs):
-            raise ModelError(f"{name}: its tokenizer reads a text in another way where a hypothesis follows")
-        # Special tokens at the end of a single text, which the ends replace.
-        self._replaced = len(alone) - body
-        self._ends = [(pair.input_ids[body:], pair.token_type_ids[body:]) for pair in pairs]
-        longest = max(len(ids) for ids, _ in self._ends)
-        self.room = longest - self._replaced
-        if body + longest > limit:
-            raise ModelError(f"{name}: a hypothesis takes {longest} of its {limit} sub-tokens; expected a shorter one")
-
-    def behind(self, encoding: Encoding, label: int) -> Encoding:
-        """Return a text followed by the hypothesis of a label, whose sub-tokens count as special."""
-        ids, types = self._ends[label]
-        text = encoding.select(list(range(len(encoding) - self._replaced)))
-        return replace(
-            text,
-            input_ids=text.input_ids + ids,
-            token_type_ids=text.token_type_ids + types,
-            special=text.special + (True,) * len(ids),
-            word_ids=text.word_ids + (NO_WORD,) * len(ids),
-            characters=text.characters + ((0, 0),) * len(ids),
-        )
-
-
 class ZeroShotPredictor(HeldPredictor):
     """A model of natural-language inference as a classifier for labels given at call time.
 
@@ -119,8 +70,8 @@ class ZeroShotPredictor(HeldPredictor):
         params: labels and hypothesis.
 
     Raises:
-        ModelError: no class of `nli` stands for entailment or, for `multi_label`, for contradiction; or a hypothesis
-            leaves no room for a text.
+        ModelError: no class of `nli` stands for entailment or, for `multi_label`, for contradiction; the tokenizer
+            splits a text differently if a second one follows; or a hypothesis leaves no room for a text.
     """
 
     has_model = True
@@ -137,8 +88,22 @@ class ZeroShotPredictor(HeldPredictor):
         if params.multi_label:
             self.problem = Problem.MULTI_LABEL
             self.contradiction = index_of(nli.labels, CONTRADICTION, nli.name)
-        self.hypotheses = Hypotheses(params, nli.tokenizer, nli.max_length, nli.name)
-        self.spread = nli.spread
+        samples: list[Text] = ["a"]
+        for label in params.labels:
+            samples.append(("a", params.hypothesis.replace("{}", label)))
+        alone, *pairs = encode_texts(nli.tokenizer, samples, None)
+        body = alone.positions[-1] + 1
+        if any(pair.input_ids[:body] != alone.input_ids[:body] for pair in pairs):
+            raise ModelError(f"{nli.name}: its tokenizer reads a text in another way where a hypothesis follows")
+        # Special tokens at the end of a single text, which the hypotheses replace.
+        self._replaced = len(alone) - body
+        self._hypotheses = [(pair.input_ids[body:], pair.token_type_ids[body:]) for pair in pairs]
+        longest = max(len(ids) for ids, _ in self._hypotheses)
+        if body + longest > nli.max_length:
+            raise ModelError(
+                f"{nli.name}: a hypothesis takes {longest} of its {nli.max_length} sub-tokens; expected a shorter one"
+            )
+        self._max_length = nli.max_length - longest + self._replaced
 
     @property
     def fingerprint(self) -> str:
@@ -169,16 +134,26 @@ class ZeroShotPredictor(HeldPredictor):
         return Inside(self.held, pairs, [self.entailment] * len(pairs), (logits, labels))
 
     def pairs(self, encodings: Sequence[Encoding], labels: Sequence[int]) -> list[Encoding]:
-        """Return each text with the hypothesis of a label."""
-        return [self.hypotheses.behind(encoding, label) for encoding, label in zip(encodings, labels, strict=True)]
-
-    def check_plain(self, what: str) -> None:
-        self.held.check_plain(what)
+        """Return each text followed by the hypothesis of a label, whose sub-tokens count as special."""
+        pairs = []
+        for encoding, label in zip(encodings, labels, strict=True):
+            ids, types = self._hypotheses[label]
+            text = encoding.select(list(range(len(encoding) - self._replaced)))
+            pair = replace(
+                text,
+                input_ids=text.input_ids + ids,
+                token_type_ids=text.token_type_ids + types,
+                special=text.special + (True,) * len(ids),
+                word_ids=text.word_ids + (NO_WORD,) * len(ids),
+                characters=text.characters + ((0, 0),) * len(ids),
+            )
+            pairs.append(pair)
+        return pairs
 
     @property
     def max_length(self) -> int:
         """Most sub-tokens per text, which leave room for the longest hypothesis."""
-        return self.held.max_length - self.hypotheses.room
+        return self._max_length
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         encodings = self.held.encode_within(None if whole else self.max_length, texts, first)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from explearn.core.errors import ExplearnError
 from explearn.predictors.llm.budget import Meter
@@ -18,28 +18,17 @@ if TYPE_CHECKING:
     from explearn.predictors.llm.server.client import ChatClient, RequestFormat  # needs an extra
 
 
-class Question(Protocol):
-    """A question to a model: `key` is its place in the file of answers, `model` the model's name."""
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def model(self) -> str: ...
-
-
-Asked = TypeVar("Asked", bound=Question)
 Result = TypeVar("Result")
 
 
-def unanswered(questions: Iterable[Asked], store: AnswerStore) -> list[Asked]:
-    """Return the questions that the store has no answer to, each key once."""
+def unanswered(questions: Iterable[Any], store: AnswerStore) -> list[Any]:
+    """Return the questions that the store has no answer to, each `key` once."""
     return list({question.key: question for question in questions if question.key not in store}.values())
 
 
 async def ask_all(
-    questions: Collection[Asked],
-    answer: Callable[[Asked, ChatClient], Awaitable[object]],
+    questions: Collection[Any],
+    answer: Callable[[Any, ChatClient], Awaitable[object]],
     endpoint: Endpoint,
     meter: Meter,
     stopped: Event,
@@ -51,7 +40,7 @@ async def ask_all(
     """Ask questions, as many at a time as the server may have; where one fails, those on their way are finished.
 
     Args:
-        questions: the questions.
+        questions: the questions, each with the name of its `model`.
         answer: asks one of them, and keeps the answer.
         endpoint: the server.
         meter: the budget.

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
@@ -79,33 +79,26 @@ class LLMParams(CompletionParams):
 
 
 @dataclass(frozen=True, slots=True)
-class FreeQuestion:
-    """A question whose answer is not one of the labels' probabilities.
+class Question:
+    """A question to a language model.
 
     Attributes:
         messages: the conversation, each message with its `role` and `content`.
         read: returns what to keep of an answer, a JSON value; the answer itself is not kept.
         max_tokens: longest answer.
         model: name of the model. Empty: the classifier's.
+        temperature: temperature of sampling.
+        top_logprobs: number of likeliest tokens to ask for.
+        key: place in the file of answers.
     """
 
     messages: Sequence[Mapping[str, str]]
-    read: Callable[[str], Any]
-    max_tokens: int
-    model: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A question with its key in the file of answers; `read` returns what to keep of an answer, a JSON value."""
-
-    key: str
-    model: str
-    messages: Sequence[Mapping[str, str]]
     read: Callable[[ChatAnswer], Any]
     max_tokens: int
+    model: str = ""
     temperature: float = 0.0
     top_logprobs: int = 0
+    key: str = ""
 
 
 class LLMClassifier(FunctionPredictor):
@@ -173,9 +166,6 @@ class LLMClassifier(FunctionPredictor):
         self._words = list(self.params.label_words.values())
         self._accepted: dict[str, RequestFormat] = {}
         self._announced = False
-
-    def __repr__(self) -> str:
-        return f"LLMClassifier({self.model!r}, labels={self.labels})"
 
     @property
     def fingerprint(self) -> str:
@@ -252,8 +242,8 @@ class LLMClassifier(FunctionPredictor):
         prompts = [self.prompt(text) for text in texts]
         return run(lambda stopped: self._gather(prompts, stopped))
 
-    def ask(self, questions: Sequence[FreeQuestion]) -> list[Any]:
-        """Return what is kept of the answers to free questions, at temperature 0; raises as a prediction does.
+    def ask(self, questions: Sequence[Question]) -> list[Any]:
+        """Return what is kept of the answers to questions; raises as a prediction does.
 
         They count in the budget, and none is asked twice.
 
@@ -264,8 +254,7 @@ class LLMClassifier(FunctionPredictor):
         for question in questions:
             model = question.model or self.model
             key = self._key("free", model, *question.messages, question.max_tokens)
-            read = partial(_read_content, question.read)
-            keyed.append(_Question(key, model, question.messages, read, question.max_tokens))
+            keyed.append(replace(question, model=model, key=key))
 
         async def gather(stopped: Event) -> list[Any]:
             with open_store(self.answers) as store:
@@ -313,25 +302,24 @@ class LLMClassifier(FunctionPredictor):
     def _is_sampled(self, store: AnswerStore) -> bool:
         return self._mode in store and store[self._mode]
 
-    def _questions(self, prompt: str, sampled: bool) -> list[_Question]:
+    def _questions(self, prompt: str, sampled: bool) -> list[Question]:
         """Return what is asked about a prompt: for log-probabilities once, else for each sample."""
         messages = [{"role": "user", "content": prompt}]
-        longest = self.params.max_tokens
+        asked = Question(messages, self._read, self.params.max_tokens, self.model)
         if not sampled:
-            key = self._key(prompt, None)
-            return [_Question(key, self.model, messages, self._read, longest, top_logprobs=self.params.top_logprobs)]
-        read = partial(_read_content, partial(label_named, words=self._words))
-        questions = []
-        for number in range(self.params.samples):
-            key = self._key(prompt, number)
-            questions.append(_Question(key, self.model, messages, read, longest, temperature=1.0))
-        return questions
+            return [replace(asked, top_logprobs=self.params.top_logprobs, key=self._key(prompt, None))]
+        asked = replace(asked, read=self.read_label, temperature=1.0)
+        return [replace(asked, key=self._key(prompt, number)) for number in range(self.params.samples)]
 
     def _read(self, answer: ChatAnswer) -> list[float] | None:
         """Return the probabilities of the labels; None if no likely token begins one."""
         return label_probabilities(answer.positions or (), self._words)
 
-    async def _ask_unknown(self, store: AnswerStore, questions: Iterable[_Question], stopped: Event) -> None:
+    def read_label(self, answer: ChatAnswer) -> int | None:
+        """Return the number of the label that a sample names; None if it names none."""
+        return label_named(answer.content, self._words)
+
+    async def _ask_unknown(self, store: AnswerStore, questions: Iterable[Question], stopped: Event) -> None:
         """Ask what the store has no answer to, until `stopped`; answers on their way are kept where one fails."""
         unknown = unanswered(questions, store)
         if not unknown:
@@ -343,7 +331,7 @@ class LLMClassifier(FunctionPredictor):
         self._announce(endpoint, meter)
         await ask_all(unknown, partial(self._answer, store), endpoint, meter, stopped, accepted=self._accepted)
 
-    async def _answer(self, store: AnswerStore, question: _Question, client: ChatClient) -> None:
+    async def _answer(self, store: AnswerStore, question: Question, client: ChatClient) -> None:
         answer = await client.complete(
             question.model,
             question.messages,
@@ -382,7 +370,3 @@ class LLMClassifier(FunctionPredictor):
             meter.spent.money,
             self.answers,
         )
-
-
-def _read_content(read: Callable[[str], Any], answer: ChatAnswer) -> Any:
-    return read(answer.content)

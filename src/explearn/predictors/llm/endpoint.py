@@ -6,7 +6,7 @@ import ipaddress
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, urlsplit
 
 from pydantic import SecretStr
@@ -40,6 +40,8 @@ LEAST_KEY_CHARS = 4
 
 REDACTED = "[key]"
 
+_NONE = SecretStr("")
+
 
 class EndpointError(ExplearnError):
     """The server cannot be used: the address, the key or the model is wrong, or nobody listens."""
@@ -66,8 +68,8 @@ class Endpoint:
     """
 
     base_url: str
-    key: SecretStr = field(default_factory=lambda: SecretStr(""))
-    proxy: SecretStr = field(default_factory=lambda: SecretStr(""))
+    key: SecretStr = _NONE
+    proxy: SecretStr = _NONE
     concurrency: int = 8
     timeout: float = 60.0
 

@@ -6,14 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from explearn.core.words import Span
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.function import FunctionEncoding
-from explearn.predictors.llm.classifier import FreeQuestion, LLMClassifier
-from explearn.predictors.llm.labels import label_named
+from explearn.predictors.llm.classifier import LLMClassifier, Question
 from explearn.text.quotes import Quote, align_quotes
+
+if TYPE_CHECKING:
+    from explearn.predictors.llm.server.client import ChatAnswer  # needs an extra
 
 RATIONALE = "Which words of the text decided your answer?"
 RANKING = (
@@ -80,13 +82,13 @@ def named_words(
             {"role": "assistant", "content": words[target].strip()},
             {"role": "user", "content": f"{question} {FORMAT}"},
         ]
-        questions.append(FreeQuestion(messages, partial(_places, words=encoding.words), MAX_TOKENS))
+        questions.append(Question(messages, partial(_places, words=encoding.words), MAX_TOKENS))
     return [[(start, end) for start, end in places] for places in classifier.ask(questions)]
 
 
-def _places(content: str, words: Sequence[str]) -> list[Span]:
+def _places(answer: ChatAnswer, words: Sequence[str]) -> list[Span]:
     """Return the places of the words that a model's answer quotes."""
-    quotes = [Quote(quote) for quote in _quotes(content)]
+    quotes = [Quote(quote) for quote in _quotes(answer.content)]
     return list(align_quotes(quotes, words, in_order=False).places)
 
 
@@ -121,8 +123,9 @@ def simulate(classifier: LLMClassifier, simulations: Sequence[Simulation]) -> li
             content += REASON.format(reason=json.dumps(seen.reason, ensure_ascii=False))
         content += CHANGED.format(changed=seen.changed, words=listed)
         message = {"role": "user", "content": content}
-        read = partial(label_named, words=words)
-        questions.append(FreeQuestion([message], read, classifier.params.max_tokens, classifier.params.simulator))
+        questions.append(
+            Question([message], classifier.read_label, classifier.params.max_tokens, classifier.params.simulator)
+        )
     predicted = []
     for number in classifier.ask(questions):
         label = None
