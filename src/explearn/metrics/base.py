@@ -70,6 +70,26 @@ Measure = Callable[[Explanations], Measurement | ArrayLike | None]
 metric is undefined for this classifier or these settings."""
 
 
+def measure_together(
+    measure_all: Callable[[Context], Mapping[str, Any]], part: Callable[[Any], Any] = lambda result: result
+) -> Measure:
+    """Return the function that measures a metric which is computed for all methods of a context at once.
+
+    Args:
+        measure_all: returns method -> its result; a method that it leaves out has no figure.
+        part: takes the metric's values from a result.
+    """
+
+    def measure(explanations: Explanations) -> Measurement | ArrayLike | None:
+        results = explanations.context.shared(measure_all)
+        if explanations.method not in results:
+            return None
+        measured: Measurement | ArrayLike = part(results[explanations.method])
+        return measured
+
+    return measure
+
+
 NAME = "{name}"
 """Stands for a metric's name."""
 

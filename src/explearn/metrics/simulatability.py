@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,8 +28,8 @@ from tqdm.auto import tqdm
 from explearn.core.arrays import Array, Mask
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import check_scores
-from explearn.metrics.base import Measure, Metric
-from explearn.metrics.context import Context, Explanations
+from explearn.metrics.base import Metric, measure_together
+from explearn.metrics.context import Context
 from explearn.metrics.params import SimulatabilityParams
 
 if TYPE_CHECKING:
@@ -250,7 +251,11 @@ def _train_and_test(shared: _Students, explanations: torch.Tensor, weights: torc
 
 
 def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
-    """Train the students of all methods; methods whose classes are all the same have none, as nothing is to learn."""
+    """Train the students of all methods.
+
+    A method whose classes are all the same has none, as nothing is to learn. Nor has any if simulatability is switched
+    off, and where there are no word embeddings, or fewer texts than folds.
+    """
     params = context.params.simulatability
     embeddings = context.embeddings
     if not params.enabled or embeddings is None or len(context.examples) < params.folds:
@@ -268,30 +273,13 @@ def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
     return results
 
 
-def _measure(name: str) -> Measure:
-    """Return the function that measures one of a SimulatabilityResult's arrays.
-
-    It is None if simulatability is switched off, there are no word embeddings, fewer texts than folds, or only one
-    class.
-    """
-
-    def measure(explanations: Explanations) -> ArrayLike | None:
-        results = explanations.context.shared(_all_methods)
-        if explanations.method not in results:
-            return None
-        values: Array = getattr(results[explanations.method], name)
-        return values
-
-    return measure
-
-
 METRICS = (
     Metric(
         "simulatability",
         "Simulatability",
         "gain in accuracy at predicting the classifier for a student that was trained with explanations",
         "higher",
-        _measure("gain"),
+        measure_together(_all_methods, attrgetter("gain")),
         group="behaviour",
         reference="IvRA, section 2.2.1, equations 6 and 7",
         lowest=-1.0,
@@ -303,7 +291,7 @@ METRICS = (
         "Student's accuracy",
         "accuracy of the students that saw explanations in training",
         None,
-        _measure("with_explanations"),
+        measure_together(_all_methods, attrgetter("with_explanations")),
         lowest=0.0,
         highest=1.0,
         by_text="",
@@ -314,7 +302,7 @@ METRICS = (
         "Student's accuracy without explanations",
         "accuracy of the students that saw no explanations",
         None,
-        _measure("without"),
+        measure_together(_all_methods, attrgetter("without")),
         lowest=0.0,
         highest=1.0,
         by_text="",
