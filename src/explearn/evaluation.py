@@ -421,7 +421,7 @@ def _explanations(
         gold,
         options.params,
         options.seed,
-        encodings=options.encodings,
+        encoded=options.encodings,
         predictions=options.predictions,
         **settings,
     )

@@ -138,9 +138,6 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
         counts: how often each text is in each resample, (samples, texts).
     """
     sizes = [np.size(text) for text in scores]
-    if not sizes:
-        undefined = np.full(len(counts), np.nan)
-        return undefined, undefined
     values = np.concatenate([*scores])
     truth = np.concatenate([*marked]).astype(np.bool_)
     _, group = np.unique(values, return_inverse=True)
@@ -238,10 +235,6 @@ class PairedTests:
         gap = np.sign(self.values[:, None] - self.values[None, :]).astype(np.int8)
         significant = np.where((self.adjusted < level) & (self.direction == gap), gap, np.int8(0))
         return significant if self.larger_is_better else -significant
-
-    def outcome(self, first: str, second: str, level: float) -> int:
-        """Return the entry of `outcomes` for two methods."""
-        return int(self.outcomes(level)[self.methods.index(first), self.methods.index(second)])
 
 
 def paired_tests(
