@@ -22,7 +22,16 @@ from explearn.metrics.base import Direction, Measure, Metric, measure_together
 from explearn.metrics.context import Context
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import chosen_words, ranking
-from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability, top_count
+from explearn.metrics.protocols import (
+    aopc_steps,
+    as_sub_tokens,
+    by_sub_token,
+    log_probability,
+    only,
+    top_count,
+    unit_count,
+    without,
+)
 from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:
@@ -121,21 +130,20 @@ def faithfulness(
         DataError: a score is not finite, or protocol aml did not get one score for each sub-token.
         ModelError: the classifier gave a probability that is not finite.
     """
-    protocol = FaithfulnessProtocol.of(params)
     pool = predictions or CachedPredictions(classifier)
     rows: dict[str, list[dict[str, int]]] = {}
     for method, texts in attributions.items():
         chosen = (rationales or {}).get(method, {})
-        rows[method] = [_request(pool, encodings[text.example_id], text, protocol, chosen) for text in texts]
+        rows[method] = [_request(pool, encodings[text.example_id], text, params, chosen) for text in texts]
     pool.evaluate(f"faithfulness of {len(attributions)} methods")
-    return {method: _result(texts, rows[method], protocol, pool) for method, texts in attributions.items()}
+    return {method: _result(texts, rows[method], params, pool) for method, texts in attributions.items()}
 
 
 def _request(
     pool: CachedPredictions,
     encoding: Encoding,
     attribution: Attribution,
-    protocol: FaithfulnessProtocol,
+    params: EvaluateParams,
     rationales: Mapping[str, ArrayLike],
 ) -> dict[str, int]:
     """Request what an attribution needs; return rows of the predictions.
@@ -151,18 +159,18 @@ def _request(
     order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
     text = encoding
     units = order
-    if protocol.by_sub_token:
+    if by_sub_token(params):
         text, units = _sub_tokens(encoding, attribution)
-    tops = {f" {percent}": units[: protocol.count(len(units), percent)] for percent in protocol.percents}
-    tops[""] = units[: protocol.count(len(units), protocol.headline_percent)]
-    if protocol.protocol == "eraser":
+    tops = {f" {percent}": units[: unit_count(params, len(units), percent)] for percent in params.percents}
+    tops[""] = units[: unit_count(params, len(units), params.headline_percent)]
+    if params.protocol == "eraser":
         tops[""] = np.flatnonzero(rationales[attribution.example_id]).tolist()
     rows = {"full": pool.request(encoding)}
     for share, part in tops.items():
-        rows[f"without{share}"] = pool.request(protocol.without(text, part, mask))
+        rows[f"without{share}"] = pool.request(without(params, text, part, mask))
     for share, part in tops.items():
-        rows[f"only{share}"] = pool.request(protocol.only(text, part, set(units).difference(part), mask))
-    top = order[: top_count(len(order), protocol.headline_percent)]
+        rows[f"only{share}"] = pool.request(only(params, text, part, set(units).difference(part), mask))
+    top = order[: top_count(len(order), params.headline_percent)]
     bottom = order[::-1][: len(top)]
     scores = attribution.scores
     positive = [word for word in top if scores[word] > 0 or not attribution.signed]
@@ -170,7 +178,7 @@ def _request(
     rows["masked"] = pool.request(text.mask(tops[""], mask))
     rows["positive"] = pool.request(encoding.mask(positive, mask))
     rows["negative"] = pool.request(encoding.mask(negative, mask))
-    rows["kept"] = pool.request(protocol.only(encoding, top, order[len(top) :], mask))
+    rows["kept"] = pool.request(only(params, encoding, top, order[len(top) :], mask))
     return rows
 
 
@@ -227,13 +235,13 @@ class _Answers:
 def _result(
     attributions: Sequence[Attribution],
     rows: Sequence[Mapping[str, int]],
-    protocol: FaithfulnessProtocol,
+    params: EvaluateParams,
     pool: CachedPredictions,
 ) -> FaithfulnessResult:
     answers = _Answers(attributions, rows, pool)
     p = answers.target("full")
-    comprehensiveness = np.stack([p - answers.target(f"without {percent}") for percent in protocol.percents], axis=1)
-    sufficiency = np.stack([p - answers.target(f"only {percent}") for percent in protocol.percents], axis=1)
+    comprehensiveness = np.stack([p - answers.target(f"without {percent}") for percent in params.percents], axis=1)
+    sufficiency = np.stack([p - answers.target(f"only {percent}") for percent in params.percents], axis=1)
     logits = answers.logits("full")
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
     same = answers.classes("kept").argmax(axis=1) == answers.classes("full").argmax(axis=1)
@@ -241,8 +249,8 @@ def _result(
         "comprehensiveness": p - answers.target("without"),
         "sufficiency": p - answers.target("only"),
         "log_odds": log_probability(answers.target("masked")) - log_probability(p),
-        "aopc_comprehensiveness": comprehensiveness.sum(axis=1) / protocol.aopc_steps,
-        "aopc_sufficiency": sufficiency.sum(axis=1) / protocol.aopc_steps,
+        "aopc_comprehensiveness": comprehensiveness.sum(axis=1) / aopc_steps(params),
+        "aopc_sufficiency": sufficiency.sum(axis=1) / aopc_steps(params),
         "delta_log_odds_positive": logits - answers.logits("positive"),
         "delta_log_odds_negative": np.where(signed, logits - answers.logits("negative"), np.nan),
         "prediction_agreement": same.astype(np.float64),

@@ -15,7 +15,6 @@ import torch
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import MethodInfo
 from explearn.predictors.encoding import Text
 from explearn.predictors.transformer import TransformerPredictor
@@ -120,12 +119,12 @@ def check_explainer(
     """
     cls: Any = method if isinstance(method, type) else type(method)
     try:
-        MethodInfo.of_class(cls)
+        info = MethodInfo.of_class(cls)
     except ParamsError as error:
         raise AssertionError(str(error)) from error
     if not isinstance(method, type) and options is not None:
         raise ParamsError("options: got some with an instance; they go with a class")
-    if isinstance(method, type) and issubclass(cls, LearnedExplainer | RefiningExplainer):
+    if isinstance(method, type) and info.learned:
         raise ParamsError(f"method: got class {cls.__name__}, which is trained; expected an instance after `fit`")
     chosen = set(architectures)
     if unknown := sorted(chosen - set(tiny.ARCHITECTURES)):

@@ -41,7 +41,7 @@ from explearn.methods.base.explainer import (
 from explearn.methods.base.learned import BoundExplainer, LayerList, TaskData, TrainedState
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.metrics.faithfulness import BY_NAME
-from explearn.metrics.protocols import FaithfulnessProtocol
+from explearn.metrics.params import EvaluateParams
 from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
 from explearn.predictors.heads.question_answering import QuestionPredictor
@@ -291,7 +291,7 @@ class PAML(BoundExplainer, BatchExplainer):
         self.history: list[dict[str, Any]] = []
 
     @property
-    def protocol(self) -> FaithfulnessProtocol:
+    def protocol(self) -> EvaluateParams:
         """The protocol by which the metric of interest is taken."""
         return protocol_of(self.options.protocol)
 

@@ -303,24 +303,6 @@ class BoundExplainer(LearnedExplainer):
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
 
 
-class RefiningExplainer(Explainer):
-    """A method that starts from another method's trained explainer and refines it on every text."""
-
-    @classmethod
-    @abstractmethod
-    def from_pretrained(cls, folder: PathLike, **options: Any) -> Self:
-        """Make the method from the folder of the explainer that it starts from.
-
-        Args:
-            folder: the folder.
-            options: the method's options.
-
-        Raises:
-            ModelError: a file is missing or damaged.
-            ParamsError: an option has a bad value.
-        """
-
-
 def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 

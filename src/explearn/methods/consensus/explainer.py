@@ -177,10 +177,14 @@ class Consensus(LearnedExplainer, BatchExplainer):
             `coefficients`, by feature, the change of the logit for one standard deviation; `intervals`, their 95 %
             intervals over the texts, empty if unknown; `trained_on`, the tasks.
         """
+        model = self.model
+        intervals = {}
+        if model.intervals is not None:
+            intervals = dict(zip(model.names, model.intervals.T.tolist(), strict=True))
         notes = {
-            "coefficients": self.model.coefficients(),
-            "intervals": {name: list(ends) for name, ends in self.model.coefficient_intervals().items()},
-            "signals": list(self.model.signals),
+            "coefficients": dict(zip(model.names, model.coefficients.tolist(), strict=True)),
+            "intervals": intervals,
+            "signals": list(model.signals),
             "trained_on": self.trained_on,
         }
         if self._shipped:
@@ -209,7 +213,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
         if "intervals" in state.tensors:
             sizes["intervals"] = (2, width)
         state.check_sizes(sizes)
-        self._model = WordModel.of_tensors(dict(state.tensors), signals, self.options.word_features)
+        arrays = {name: tensor.double().numpy() for name, tensor in state.tensors.items()}
+        self._model = WordModel(tuple(signals), self.options.word_features, **arrays)
         self._record = dict(state.record)
 
 

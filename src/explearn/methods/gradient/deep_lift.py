@@ -33,15 +33,9 @@ def rescale(function: EmbeddedClassifier, embeddings: Tensor, baseline: Tensor) 
     # For a difference d, the quotient has a rounding error of precision / d, and the gradient in its place an error of
     # order d: they are equal at the square root.
     method = attr.DeepLift(function, eps=torch.finfo(dtype).eps ** 0.5)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
-            products: Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
-    finally:
-        # After an exception, attributes that captum sets for the backward pass are still on the modules.
-        for module in _rescaled_modules(function):
-            for name in ("input", "output"):
-                module.__dict__.pop(name, None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
+        products: Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
     return products.detach().sum(-1)
 
 

@@ -121,7 +121,7 @@ def curriculum_for(task: TaskData, options: MarkerParams, sources: Sources | Non
     sources = sources or read_sources(task, options.protocol)
     texts, consensus = consensus_targets(task, options, sources, marked)
     others = list(sources.others) or consensus.trained_on
-    slope, offset = consensus.model.calibration
+    slope, offset = consensus.model.calibration.tolist()
     if not marked:
         return Curriculum(texts, others, (slope, offset))
     share = len(marked) / (len(marked) + CONSENSUS_TEXTS)

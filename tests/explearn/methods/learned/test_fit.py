@@ -182,7 +182,7 @@ def test_at2_finds_the_head_that_the_answers_follow():
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks():
-    task = ListedTask(tiny.classifier(), pairs(), pairs(6), teachers={"occlusion": {"removal": "mask"}})
+    task = ListedTask(tiny.classifier(), pairs(), pairs(6))
     alone = task.lessons("occlusion")
     both = task.lessons("ensemble:occlusion,gradient")
     assert {split: len(rows) for split, rows in both.by_split.items()} == {"train": 8, "validation": 6}
