@@ -7,15 +7,17 @@ import torch
 from torch import Tensor
 
 from explearn.core.validation import Rounds, Seeded
-from explearn.lens.words import check_words
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
-from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
+from explearn.methods.base.explainer import About, Batch
+from explearn.methods.gradient.embedded import (
+    BaselineOptions,
+    EmbeddedClassifier,
+    EmbeddingExplainer,
+    baseline_embeddings,
+)
 from explearn.predictors.encoding import text_seed
-from explearn.predictors.predictor import Output
-from explearn.predictors.transformer import TransformerPredictor
 
 
-class GradientShap(BatchExplainer):
+class GradientShap(EmbeddingExplainer):
     """Gradients at random points between an empty text and the text, averaged.
 
     GradientSHAP: mean over samples of (e_j - b_j) . d f / d e_j at b + a (e - b).
@@ -40,21 +42,14 @@ class GradientShap(BatchExplainer):
     signed = True
     passes = 25  # As in integrated_gradients: texts of a batch are close in length.
 
-    class Options(Seeded):
+    class Options(BaselineOptions, Seeded):
         samples: Rounds = 25
         """Draws for each text."""
-        baseline: Baseline = "pad"
-        """The baseline of the text: the embedding of the `pad` or `mask` token, or `zero`."""
-        output: Output = "logit"
-        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
-    check = staticmethod(check_words)
-
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[Tensor, Tensor]:
         options = self.options
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, options.output)
         embeddings = function.embed()
-        start = baseline_embeddings(classifier, batch, embeddings, options.baseline)
+        start = baseline_embeddings(function.classifier, batch, embeddings, options.baseline)
         with torch.no_grad():
             at_text, at_start = function(torch.cat([embeddings, start])).chunk(2)
         draws = []
@@ -62,11 +57,10 @@ class GradientShap(BatchExplainer):
             draws.append(np.random.RandomState(text_seed(options.seed, encoding)).uniform(size=options.samples))
         shares = torch.from_numpy(np.stack(draws, 1)).to(embeddings)[..., None, None]  # (samples, batch, 1, 1)
         gradient = torch.zeros_like(embeddings)
-        for some in shares.split(max(1, classifier.max_tokens // batch.input_ids.numel())):
+        for some in shares.split(max(1, function.classifier.max_tokens // batch.input_ids.numel())):
             points = (start + some * (embeddings - start)).flatten(0, 1).requires_grad_()
             with torch.enable_grad():
                 (gradients,) = torch.autograd.grad(function(points).sum(), points)
             gradient += gradients.unflatten(0, some.shape[:2]).sum(0)
         scores = ((embeddings - start) * gradient / options.samples).sum(-1)
-        error = (scores.sum(-1) - (at_text - at_start)).abs()
-        return BatchScores(scores, function.logits, function.targets, error)
+        return scores, (scores.sum(-1) - (at_text - at_start)).abs()
