@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 
 from explearn.core.arguments import check_listed, is_pair
-from explearn.core.errors import DataError, UnknownNameError, UnsupportedError, kind_of
-from explearn.core.examples import SPLITS, Example, Split
+from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.examples import Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.task import LabelledText, Lessons, TaskData
@@ -81,8 +81,6 @@ class ListedTask:
     def examples(self, split: str | None = None) -> list[Example]:
         if split is None:
             return [example for rows in self._splits.values() for example in rows]
-        if split not in SPLITS:
-            raise UnknownNameError("split", split, SPLITS)
         return list(self._splits.get(split, ()))
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:

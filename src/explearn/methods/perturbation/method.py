@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -152,12 +152,7 @@ class PerturbationExplainer(Explainer):
         """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
     def check(self, classifier: Predictor) -> None:
-        check_mask_token(classifier, self._asks().get("removal", "mask"))
-
-    def _asks(self) -> dict[str, Any]:
-        """Return the options that say how the classifier is asked, of those that the method has."""
-        options: dict[str, Any] = self.options.model_dump(include={"removal", "output"})
-        return options
+        check_mask_token(classifier, getattr(self.options, "removal", "mask"))
 
     def score_texts(
         self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -171,6 +166,7 @@ class PerturbationExplainer(Explainer):
         chosen = targets
         if chosen is None:
             chosen = logits.argmax(-1).tolist()
+        asks = self.options.model_dump(include={"removal", "output"})
         classified = (time.perf_counter() - start) / max(1, len(texts))
         results = []
         for text, row, target in zip(texts, logits, chosen, strict=True):
@@ -182,7 +178,7 @@ class PerturbationExplainer(Explainer):
                 # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
                 # texts.
                 with numpy_seeded(getattr(self.options, "seed", 0)):
-                    scored = self.score_text(AskedText(text, classifier, ask, target, **self._asks()))
+                    scored = self.score_text(AskedText(text, classifier, ask, target, **asks))
             seconds = classified + time.perf_counter() - start
             results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
         return results

@@ -20,9 +20,6 @@ from explearn.predictors.predictor import Output, Predictor
 
 Level = Literal["auto", "word"]
 
-Function = Callable[[NDArray[Any]], Array]
-"""The explained numbers of n masked copies, strings (n,) or masks (n, w): (n, C)."""
-
 
 class Shap(PerturbationExplainer):
     """Shapley values over a hierarchy of the text's tokens, by the library shap.
@@ -75,6 +72,8 @@ class Shap(PerturbationExplainer):
         super().check(classifier)
 
     def score_text(self, asked: AskedText) -> Scored:
+        import shap
+
         options = self.options
         text = asked.text
         classifier = asked.classifier
@@ -93,20 +92,13 @@ class Shap(PerturbationExplainer):
             encodings = text.perturbed(copies, "mask") if by_words else read_strings(classifier, copies.tolist())
             return asked.by_class(encodings)
 
-        explanation = run_library(function, masker, data, options.max_evals, options.seed)
+        explainer = shap.Explainer(function, masker, algorithm="partition", seed=options.seed)
+        explanation = explainer(data, max_evals=options.max_evals, silent=True)
         scores = explanation.values[0][:, asked.target]
         if by_words:
             scores = text.on_pieces(scores / text.pieces())
         base = explanation.base_values[0][asked.target]
         return Scored(scores, abs(float(scores.sum() + base - asked.whole())))
-
-
-def run_library(function: Function, masker: Any, data: Any, max_evals: int, seed: int) -> Any:
-    """Return shap's explanation of one row of data."""
-    import shap
-
-    explainer = shap.Explainer(function, masker, algorithm="partition", seed=seed)
-    return explainer(data, max_evals=max_evals, silent=True)
 
 
 class WordMasker:
