@@ -106,11 +106,11 @@ def simulatability(
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
 
-    students = _Students(words, known, target, torch.from_numpy(learns), first, params)
     tested = ~learns
 
     def accuracy(explanations: Array32, weight: float) -> Array:
-        right = _train_and_test(students, weight * torch.from_numpy(explanations))
+        pull = weight * torch.from_numpy(explanations)
+        right = _train_and_test(words, known, target, torch.from_numpy(learns), first, params, pull)
         return np.asarray((right & tested).sum(axis=0) / tested.sum(axis=0))
 
     shown = np.zeros(known.shape, dtype=np.float32)
@@ -179,47 +179,36 @@ def read_bags(
     return pooled @ weight + bias, attention
 
 
-class _Students(NamedTuple):
-    """What all students share; s students, n texts, w words, d dimensions.
+def _train_and_test(
+    words: torch.Tensor,
+    known: torch.Tensor,
+    target: torch.Tensor,
+    learns: torch.Tensor,
+    first: torch.Tensor,
+    params: SimulatabilityParams,
+    pull: torch.Tensor,
+) -> Mask:
+    """Train the students that are shown some explanations; return which texts each predicts correctly, (s, n).
 
-    Attributes:
+    Args:
         words: what they read, (n, w, d).
         known: which words are real, (n, w).
         target: the class to predict, (n,).
         learns: the texts that each student learns from, (s, n).
         first: attention's first weights, (d,).
         params: their training.
-    """
-
-    words: torch.Tensor
-    known: torch.Tensor
-    target: torch.Tensor
-    learns: torch.Tensor
-    first: torch.Tensor
-    params: SimulatabilityParams
-
-
-def _train_and_test(shared: _Students, pull: torch.Tensor) -> Mask:
-    """Train the students that are shown some explanations; return which texts each predicts correctly, (s, n).
-
-    Args:
-        shared: what all students share.
         pull: the explanations times the weight of the divergence from them, (n, w).
     """
     import torch
 
-    words = shared.words
-    target = shared.target
-    learns = shared.learns
-    params = shared.params
     students = len(learns)
     classes = int(target.max()) + 1
-    query = shared.first.repeat(students, 1).requires_grad_()
+    query = first.repeat(students, 1).requires_grad_()
     weight = torch.zeros(students, words.shape[-1], classes, requires_grad=True)
     bias = torch.zeros(students, 1, classes, requires_grad=True)
     optimiser = torch.optim.Adam([query, weight, bias], lr=params.learning_rate)
     share = learns / learns.sum(1, keepdim=True)
-    absent = ~shared.known[:, None]
+    absent = ~known[:, None]
     rows = torch.arange(len(target))
 
     with torch.enable_grad():

@@ -108,9 +108,6 @@ class WordList(WordScorer):
         self.shares = {word: (marked[word] + self.rate) / (count + 1) for word, count in sorted(counts.items())}
         return self
 
-    def check(self, classifier: Predictor) -> None:
-        self._trained(self.shares)
-
     def score_words(self, words: Sequence[str]) -> ArrayLike:
         shares = self._trained(self.shares)
         return [shares.get(word, self.rate) for word in words]
@@ -167,9 +164,6 @@ class WordFacts(WordScorer):
         fitted = LogisticRegression(max_iter=1000).fit(x, y)
         self.coefficients = np.append(fitted.coef_[0], fitted.intercept_)
         return self
-
-    def check(self, classifier: Predictor) -> None:
-        self._trained(self.coefficients)
 
     def facts(self, words: Sequence[str]) -> Array:
         """Return what is known of each word, (words, 4): letters, place, its square, stop word."""
