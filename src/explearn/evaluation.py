@@ -139,26 +139,6 @@ class Evaluation:
     def __repr__(self) -> str:
         return f"Evaluation({several(len(self.figures), 'method')} on {several(len(self.example_ids), 'text')})"
 
-    @property
-    def table(self) -> list[dict[str, str]]:
-        """A row for each method: heading of a metric -> its figure with its interval.
-
-        `*` marks the best figure of a column, `~` those that are not significantly worse.
-        """
-        shown = self._table()
-        rows = []
-        for row in shown.rows:
-            cells = {}
-            for column, cell in zip(shown.columns, row, strict=True):
-                text = str(cell)
-                if isinstance(cell, Cell):
-                    text = cell.text + {"best": " *", "tied": " ~"}.get(cell.mark, "")
-                    if cell.note:
-                        text += f" ({cell.note})"
-                cells[column.title] = text
-            rows.append(cells)
-        return rows
-
     def to_pandas(self) -> pd.DataFrame:
         """Return a frame with one row per method and one column per figure.
 

@@ -109,8 +109,7 @@ class EvaluatedText:
         read: number of units that the classifier reads.
         cuts: number of units in the top, one for each share of the first metric at which the order matters; shares of
             a short text may give the same number.
-        left: row of the predictions -> the units left in that input.
-        tops: size of a cut -> the tops evaluated -> the row of each change that the first metric reads.
+        rows: the changes of the text and the tops that they were made for -> the row of the predictions.
     """
 
     def __init__(self, encoding: Encoding, target: int, protocol: EvaluateParams, parts: Sequence[Part]) -> None:
@@ -126,8 +125,7 @@ class EvaluatedText:
         shares = dict.fromkeys(share for _, share in parts)
         sizes = [unit_count(protocol, self.units, share) for share in shares]
         self.cuts = [size for size in sizes if 0 < size < self.units]
-        self.left: dict[int, list[int]] = {}
-        self.tops: dict[int, dict[frozenset[int], dict[str, int]]] = {}
+        self.rows: dict[tuple[str, frozenset[int]], int] = {}
 
     def unit_scores(self, scores: Map) -> Array32:
         """Return each unit's score, that of its best piece; NaN for a word that was not read."""
@@ -192,11 +190,15 @@ class MapEvaluator:
         A ridge regression of the probabilities on which units are left in an input, over the inputs that the text's
         maps led to so far. The classifier is not called. Before the first measurement all effects are 0.
         """
-        if not text.left:
+        if not text.rows:
             return np.zeros(text.units)
-        left = indicators(text.left.values(), text.units)
+        everything = frozenset(range(text.units))
+        left_by_row = {}
+        for (change, top), row in text.rows.items():
+            left_by_row[row] = top if change == "only" and top else everything - top
+        left = indicators(left_by_row.values(), text.units)
         left -= left.mean(axis=0)
-        p = self._predictions.values[list(text.left), text.target]
+        p = self._predictions.values[list(left_by_row), text.target]
         return np.asarray(np.linalg.solve(left.T @ left + RIDGE * np.eye(text.units), left.T @ (p - p.mean())))
 
     def best_nested_tops(self, text: EvaluatedText) -> list[frozenset[int]]:
@@ -205,23 +207,25 @@ class MapEvaluator:
         They are chosen among the tops of all maps of the text so far, by dynamic programming. The classifier is not
         called. Empty before the first measurement, and where the metric has no cut.
         """
-        if not text.tops:
+        if not text.rows:
             return []
+        changes = CHANGES[self.metrics[0].removeprefix("aopc_")]
+        p = self._predictions.values[:, text.target]
         # By top of the size before: the best nested tops that end with it, and their value.
         chains: list[list[frozenset[int]]] = [[]]
         values = np.zeros(1)
         smaller = np.zeros((1, text.units))
         for size in sorted(set(text.cuts)):
-            tops = text.tops[size]
+            tops = [top for change, top in text.rows if change == changes[0] and len(top) == size]
             held = indicators(tops, text.units)
             # Row: a top of this size; column: one of the size before, if it lies within.
             reachable = np.where((1.0 - held) @ smaller.T == 0.0, values, -np.inf)
             inner = reachable.argmax(axis=1)
             chains = [[*chains[before], top] for before, top in zip(inner, tops, strict=True)]
             gains = np.zeros(len(tops))
-            for number, rows in enumerate(tops.values()):
-                for change, row in rows.items():
-                    gains[number] += gain_of(change, self._predictions.values[row, text.target], 0.0)
+            for change in changes:
+                for number, top in enumerate(tops):
+                    gains[number] += gain_of(change, p[text.rows[change, top]], 0.0)
             values = text.cuts.count(size) * gains + reachable.max(axis=1)
             smaller = held
         return chains[int(values.argmax())]
@@ -234,10 +238,6 @@ class MapEvaluator:
             for part in parts:
                 if part not in rows:
                     rows[part] = self._request_part(text, part, order)
-        for change, share in self._first_parts:
-            size = unit_count(self.protocol, len(order), share)
-            changes = text.tops.setdefault(size, {}).setdefault(frozenset(order[:size]), {})
-            changes[change] = rows[change, share]
         return self._predictions.request(text.encoding), rows
 
     def _request_part(self, text: EvaluatedText, part: Part, order: list[int]) -> int:
@@ -245,16 +245,14 @@ class MapEvaluator:
         size = unit_count(self.protocol, len(order), share)
         top = order[:size]
         rest = order[size:]
-        left = rest
         if change == "masked":
             changed = text.by_unit.mask(top, self.classifier.mask_token_id)
         elif change == "without":
             changed = without(self.protocol, text.by_unit, top, NO_MASK)
         else:
             changed = only(self.protocol, text.by_unit, top, rest, NO_MASK)
-            left = top or rest
         row = self._predictions.request(changed)
-        text.left[row] = left
+        text.rows[change, frozenset(top)] = row
         return row
 
     def _gain(self, metric: Metric, whole: float, changed: dict[Part, float]) -> float:

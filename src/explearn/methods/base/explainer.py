@@ -177,10 +177,9 @@ class Explainer(ABC):
             UnsupportedError: the method does not support the classifier's kind of outputs, or looks inside a model and
                 there is none.
         """
-        reader = ""
-        if self.reads_weights:
-            reader = self.name
-        check_classifier(classifier, reader)
+        check_classifier(classifier)
+        if self.reads_weights and classifier.spread is not None:
+            classifier.spread.check_readable(self.name)
         seen = classifier
         if self.needs_model:
             try:

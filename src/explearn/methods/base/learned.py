@@ -86,10 +86,10 @@ class TrainedState:
         """Raise ModelError if the tensors have other names or sizes."""
         sizes = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
         for name in sorted(expected.keys() | sizes.keys()):
-            got = sizes.get(name, "none")
-            wanted = expected.get(name, "none")
-            if got != wanted:
-                raise ModelError(f"tensor {name}: got the size {got}; by {CONFIG} it has {wanted}")
+            if sizes.get(name) != expected.get(name):
+                raise ModelError(
+                    f"tensor {name}: got the size {sizes.get(name)}; by {CONFIG} it has {expected.get(name)}"
+                )
 
     def restore(self, make: Callable[[], ModuleT]) -> ModuleT:
         """Return the module made by `make`, with these tensors as its weights, ready to explain.

@@ -157,15 +157,12 @@ def text_signals(
         )
 
 
-def compute_signals(
-    classifier: Predictor, examples: Sequence[Example], description: str | None = None
-) -> list[WordSignals]:
+def compute_signals(classifier: Predictor, examples: Sequence[Example]) -> list[WordSignals]:
     """Return all signals of some texts for their predicted classes.
 
     Args:
         classifier: the classifier.
         examples: the texts.
-        description: text of a progress bar. None: no bar.
 
     Raises:
         UnsupportedError: as `available_signals`.
@@ -180,7 +177,7 @@ def compute_signals(
             scored = batch_signals(transformer, batch, None)
         return text_signals(transformer, batch.encodings, *scored)
 
-    return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES, description)
+    return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES)
 
 
 def signals_of(task: TaskData, split: str) -> Iterable[WordSignals]:
