@@ -236,6 +236,10 @@ class PairedTests:
         significant = np.where((self.adjusted < level) & (self.direction == gap), gap, np.int8(0))
         return significant if self.larger_is_better else -significant
 
+    def outcome(self, first: str, second: str, level: float) -> int:
+        """Return the entry of `outcomes` for two methods."""
+        return int(self.outcomes(level)[self.methods.index(first), self.methods.index(second)])
+
 
 def paired_tests(
     metric: str,

@@ -126,10 +126,11 @@ def test_where_the_test_contradicts_the_figures_nobody_is_better():
     by_text = table()
     figures = {"good": 0.2, "fair": 0.1, "bad": 0.9}
     actual = s.paired_tests("m", figures, by_text)
-    assert actual.p_value("good", "bad") < 0.05 and actual.outcomes(0.05)[0, 2] == 0
+    assert actual.p_value("good", "bad") < 0.05 and actual.outcome("good", "bad", 0.05) == 0
     assert (actual.best, actual.tied) == (("bad",), ("good", "fair"))
     sure = s.paired_tests("m", means(by_text), by_text, larger_is_better=False)
-    assert sure.outcomes(0.05).tolist() == [[0, 0, -1], [0, 0, -1], [1, 1, 0]]
+    assert (sure.outcome("bad", "good", 0.05), sure.outcome("good", "bad", 0.05)) == (1, -1)
+    assert sure.outcome("good", "fair", 0.05) == 0
 
 
 def test_a_pair_s_p_value_does_not_depend_on_who_else_is_compared():

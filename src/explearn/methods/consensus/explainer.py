@@ -181,7 +181,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         intervals = {}
         if model.intervals is not None:
             intervals = dict(zip(model.names, model.intervals.T.tolist(), strict=True))
-        notes = {
+        notes: dict[str, Any] = {
             "coefficients": dict(zip(model.names, model.coefficients.tolist(), strict=True)),
             "intervals": intervals,
             "signals": list(model.signals),
