@@ -393,4 +393,8 @@ class BatchExplainer(Explainer):
             seconds = (time.perf_counter() - start) / len(indices)
             return [TextScores(scores, logits, target, seconds, *more) for scores, logits, target, *more in columns]
 
-        return run_batches([len(e) for e in encodings], classifier, score, self.passes)
+        return run_batches([self.size(encoding) for encoding in encodings], classifier, score, self.passes)
+
+    def size(self, encoding: Encoding) -> int:
+        """Return how much of the budget of a batch a text takes, in sub-tokens."""
+        return len(encoding)
