@@ -123,18 +123,16 @@ class Context(Shared):
     @cached_property
     def states(self) -> Array | None:
         """The texts' aggregate hidden states, (n, d); None if the model has none."""
-        states: Array | None = self._inside(_states)
-        return states
+        return self._inside(_states)
 
     @cached_property
     def embeddings(self) -> Sequence[ArrayLike] | None:
         """Embeddings of each text's words, (words, d), by the task's classifier; None if it has none."""
         if self.task_context is not None:
             return self.task_context.embeddings
-        embeddings: Sequence[ArrayLike] | None = self._inside(_embeddings)
-        return embeddings
+        return self._inside(_embeddings)
 
-    def _inside(self, compute: Callable[[Context], Any]) -> Any:
+    def _inside(self, compute: Callable[[Context], Result]) -> Result | None:
         """Compute something inside the model; None for a function of texts and, with a warning, if unsupported."""
         if not self.classifier.has_model:
             return None

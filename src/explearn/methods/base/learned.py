@@ -127,6 +127,8 @@ class LearnedExplainer(Explainer):
     """Name of the safetensors file in its folder."""
     kept: ClassVar[Mapping[str, Any]] = {}
     """Attributes from training, of JSON values, that are saved and loaded besides the weights: name -> type."""
+    network: Any = None
+    """The network that was trained, for methods whose weights are those of one."""
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hashes`) of the texts that it learned from, if whoever trained it noted them."""
 
@@ -197,13 +199,13 @@ class LearnedExplainer(Explainer):
             description: text of a progress bar. None: no bar.
         """
 
-    @abstractmethod
     def _state(self) -> TrainedState:
-        """Return the state to save.
+        """Return the state to save: the weights of `network`, unless a method keeps something else.
 
         Raises:
             ModelError: it was not trained.
         """
+        return TrainedState(self._trained(self.network).state_dict())
 
     @abstractmethod
     def _restore(self, state: TrainedState, folder: Path) -> None:

@@ -264,8 +264,5 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.network).state_dict())
-
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.network = state.restore(lambda: build_network(state.size("0.weight", 1)))

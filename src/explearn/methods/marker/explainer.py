@@ -201,9 +201,6 @@ class Marker(BoundExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.network).state_dict())
-
     def _restore(self, state: TrainedState, folder: Path) -> None:
         size = state.size("offset")
         self.network = state.restore(lambda: WordNetwork(size, self.options.hidden, self.regime))
