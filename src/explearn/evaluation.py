@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from explearn.core.arrays import Array
+from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example
@@ -336,7 +336,7 @@ def evaluate(
     explanations = _explanations(as_predictor(classifier), runs, rationales, texts, options)
     by_text: dict[str, dict[str, Array]] = {}
     figures: dict[str, Figures] = {}
-    scores: dict[str, list[NDArray[np.float32]]] = {}
+    scores: dict[str, list[Array32]] = {}
     for method in runs:
         figures[method] = _figures(explanations[method], chosen, by_text)
         scores[method] = [text.filled() for text in explanations[method].attributions]

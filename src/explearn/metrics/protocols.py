@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array
 from explearn.metrics.params import EvaluateParams
 from explearn.text.alignment import NO_WORD
 
@@ -36,7 +37,7 @@ def top_count(words: int, percent: int) -> int:
     return max(1, (words * percent + 50) // 100)
 
 
-def log_probability(p: ArrayLike) -> NDArray[np.float64]:
+def log_probability(p: ArrayLike) -> Array:
     """Return the natural logarithm of probabilities raised to EPSILON, shape as given."""
     return np.asarray(np.log(np.maximum(p, EPSILON)))
 

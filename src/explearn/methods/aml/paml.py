@@ -379,10 +379,10 @@ class PAML(BoundExplainer, BatchExplainer):
             if self.model.tokenizer is not None:
                 self.model.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         self.weights = Weights(**state.value("weights", LossWeights))
         if self.options.backbone != STATES:
-            self.model = restored_encoder(state, folder / BACKBONE_FOLDER)
+            self.model = restored_encoder(state, state.folder / BACKBONE_FOLDER)
             return
         inputs = state.size("network.read.weight", 1)
         classes = state.size("network.head.bias")

@@ -59,10 +59,12 @@ class TrainedState:
     Attributes:
         tensors: name -> tensor.
         record: JSON values, the content of config.json except `explainer` and `options`.
+        folder: where it was read from, with what `_save_more` wrote.
     """
 
     tensors: Mapping[str, torch.Tensor]
     record: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
 
     def value(self, name: str, kind: Any) -> Any:
         """Return a value of the record.
@@ -208,8 +210,8 @@ class LearnedExplainer(Explainer):
         return TrainedState(self._trained(self.network).state_dict())
 
     @abstractmethod
-    def _restore(self, state: TrainedState, folder: Path) -> None:
-        """Restore what `_state` returned; `folder` holds what `_save_more` wrote."""
+    def _restore(self, state: TrainedState) -> None:
+        """Restore what `_state` returned."""
 
     def _save_more(self, folder: Path) -> None:
         """Write files other than configuration and weights."""
@@ -261,7 +263,7 @@ class LearnedExplainer(Explainer):
         with raise_as_model_error(folder, cls.name):
             for name, kind in cls.kept.items():
                 setattr(explainer, name, state.value(name, kind))
-            explainer._restore(state, folder)
+            explainer._restore(state)
             if TRAINED_TEXTS in state.record:
                 explainer.trained_texts = frozenset(state.value(TRAINED_TEXTS, list[str]))
         return explainer
@@ -365,7 +367,7 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
         if not tensor.isfinite().all():
             raise ModelError(f"{weights}: {name} holds a value that is not finite")
     record = {key: value for key, value in config.items() if key not in ("explainer", "options")}
-    return config["options"], TrainedState(tensors, record)
+    return config["options"], TrainedState(tensors, record, folder)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import string
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -116,7 +115,7 @@ class WordList(WordScorer):
         shares = self._trained(self.shares)
         return TrainedState({"shares": torch.tensor([*shares.values()])}, {"words": [*shares], "rate": self.rate})
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         words = state.value("words", list[str])
         self.shares = dict(zip(words, state.tensors["shares"].tolist(), strict=True))
         self.rate = state.value("rate", float)
@@ -180,7 +179,7 @@ class WordFacts(WordScorer):
         coefficients = torch.tensor(self._trained(self.coefficients), dtype=torch.float64)
         return TrainedState({"coefficients": coefficients}, {"frequent": sorted(self.frequent)})
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         state.check_sizes({"coefficients": (5,)})
         self.coefficients = state.tensors["coefficients"].numpy()
         self.frequent = frozenset(state.value("frequent", list[str]))

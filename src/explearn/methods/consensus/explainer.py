@@ -7,10 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
@@ -166,7 +165,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         probabilities = batch.token_scores(map(self.word_probabilities, texts))
         return BatchScores(probabilities.to(logits.device), logits, chosen)
 
-    def word_probabilities(self, text: WordSignals) -> NDArray[np.float64]:
+    def word_probabilities(self, text: WordSignals) -> Array:
         """Return the probability that each word of a text is evidence, float64, (words,)."""
         return self.model.probabilities(self.model.features(text))
 
@@ -196,7 +195,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         return TrainedState(self.model.tensors(), self._record)
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         state.value("trained_on", list[str])
         signals = state.value("signals", list[Signal])
         features = state.value("features", list[str])

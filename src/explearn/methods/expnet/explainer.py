@@ -6,15 +6,14 @@ Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from explearn.core.arrays import Counts
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, located
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
@@ -70,7 +69,7 @@ class TokenExamples(NamedTuple):
 
     features: Tensor
     labels: Tensor
-    lengths: NDArray[np.int64]
+    lengths: Counts
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
@@ -264,5 +263,5 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         self.network = state.restore(lambda: build_network(state.size("0.weight", 1)))

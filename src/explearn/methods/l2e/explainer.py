@@ -6,7 +6,6 @@ Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Gene
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -240,7 +239,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         vocabulary = state.size("embeddings.weight")
         classes = state.size("labels.weight")
         self.network = state.restore(lambda: Student(vocabulary, classes, self.options))

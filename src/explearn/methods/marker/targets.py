@@ -8,8 +8,8 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.task import TaskData
@@ -38,7 +38,7 @@ class WordTargets:
         weight: weight of each word, relative to the words of other texts.
     """
 
-    targets: NDArray[np.float64]
+    targets: Array
     weight: float = 1.0
 
 
