@@ -15,6 +15,7 @@ import torch
 
 from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.validation import Section
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.predictors.cached import Ask, CachedPredictions
 from explearn.predictors.encoding import Encoding
@@ -131,6 +132,13 @@ class Scored:
 
     scores: Array
     completeness_error: float | None = None
+
+
+class AskOptions(Section):
+    removal: Removal = "mask"
+    """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
+    output: Output = "probability"
+    """The explained output f: the target's `probability`, `log_probability` or `logit`."""
 
 
 class PerturbationExplainer(Explainer):
