@@ -150,18 +150,13 @@ def token_masker(classifier: Predictor, encoding: Encoding) -> tuple[Any, list[s
 
 
 def segments(text: PerturbedText) -> list[list[str]]:
-    """Return the words with sub-tokens, by segment: special tokens stand between the sub-tokens of two segments."""
-    words_by_segment: list[dict[int, str]] = []
-    after_special = True
-    for special, number in zip(text.encoding.special, text.owners.tolist(), strict=True):
-        if special:
-            after_special = True
-        elif number < len(text):
-            if after_special:
-                words_by_segment.append({})
-            after_special = False
-            words_by_segment[-1][number] = text.encoding.words[text.words[number]]
-    return [list(words.values()) for words in words_by_segment]
+    """Return the words with sub-tokens, by segment."""
+    words = [text.encoding.words[index] for index in text.words]
+    parts = [words]
+    if text.encoding.pair_start is not None:
+        first = int(np.searchsorted(text.words, text.encoding.pair_start))
+        parts = [words[:first], words[first:]]
+    return [part for part in parts if part]
 
 
 def segment_trees(words: Sequence[Sequence[str]]) -> Array:
