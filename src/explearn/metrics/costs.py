@@ -9,16 +9,6 @@ from explearn.metrics.base import Measurement, Metric
 from explearn.metrics.context import Explanations
 
 
-def forward_passes(explanations: Explanations) -> Measurement:
-    """Return the passes that the run counted, per text."""
-    return Measurement(None, explanations.run.forward_passes)
-
-
-def backward_passes(explanations: Explanations) -> Measurement:
-    """Return the backward passes that the run counted, per text."""
-    return Measurement(None, explanations.run.backward_passes)
-
-
 def completeness_error(explanations: Explanations) -> Measurement:
     """Return the mean of `Attribution.missed`, over texts that have one."""
     return Measurement(None, mean_of_known([text.missed for text in explanations.attributions]))
@@ -59,7 +49,7 @@ METRICS = (
         "forward_passes",
         "Forward passes",
         "forward and backward passes through the classifier per explained text",
-        measure=forward_passes,
+        measure=lambda explanations: Measurement(None, explanations.run.forward_passes),
         by_text="",
         passes=True,
         decimals=1,
@@ -69,7 +59,7 @@ METRICS = (
         "backward_passes",
         "Backward passes",
         "backward passes through the classifier per explained text",
-        measure=backward_passes,
+        measure=lambda explanations: Measurement(None, explanations.run.backward_passes),
         by_text="",
         passes=True,
         decimals=1,
