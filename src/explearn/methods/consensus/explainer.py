@@ -22,8 +22,6 @@ from explearn.methods.consensus.word_features import feature_names
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
 
-WEIGHTS_FILE = "consensus.safetensors"
-
 SHIPPED = Path(__file__).parent / "weights"
 """Weights that come with the package: in with_words, and, without the features of the word itself, in signals_alone.
 scripts/make_consensus.py writes them."""
@@ -58,7 +56,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
     )
     Options = ConsensusParams
     options: ConsensusParams
-    weights_file = WEIGHTS_FILE
+    weights_file = "consensus.safetensors"
     passes = PASSES
 
     _model: WordModel | None = None
