@@ -393,20 +393,18 @@ class PAML(BoundExplainer, BatchExplainer):
 def restored_encoder(state: TrainedState, folder: Path) -> EncoderModel:
     """Return the trained G whose encoder's configuration, and tokenizer of its own, are in a folder."""
     classes = state.size("prediction") - 1
-    tokenizer = None
     with errors_of_loading(str(folder), "a backbone"):
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
         check_sizes(config.to_dict(), [tensor.shape for tensor in state.tensors.values()], str(folder))
+        tokenizer = None
         if state.value("own_tokenizer", bool):
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             check_tokenizer(tokenizer, str(folder))
 
-    def make() -> EncoderModel:
-        with errors_of_loading(str(folder), "a backbone"):
-            backbone = transformers.AutoModel.from_config(config)
-        return EncoderModel(without_pooler(backbone), classes, tokenizer)
+        def make() -> EncoderModel:
+            return EncoderModel(without_pooler(transformers.AutoModel.from_config(config)), classes, tokenizer)
 
-    return state.restore(make)
+        return state.restore(make)
 
 
 def prediction_information(classifier: TransformerPredictor, logits: Tensor, targets: Tensor) -> Tensor:

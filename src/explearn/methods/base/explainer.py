@@ -12,7 +12,6 @@ import inspect
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -271,7 +270,7 @@ class Explainer(ABC):
         if windows is not None:
             chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
-        unread = Counter[str]()
+        unread = 0
         with progress(description) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), classifier.gathered():
@@ -285,18 +284,14 @@ class Explainer(ABC):
                         )
                         attributions.append(attribution)
                     yield attributions
-                    words = attributions[-1].unaligned
-                    unread.update(texts=1, cut_texts=int(words > 0), words=words)
+                    unread += attributions[-1].unaligned
                     bar.update()
-        if unread["words"] and not _unread_known.get():
+        if unread and not _unread_known.get():
             logger.warning(
-                "%s: %s %ss of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
-                "they have no score",
+                "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score",
                 self.name,
-                f"{unread['words']:,}",
+                f"{unread:,}",
                 name,
-                f"{unread['cut_texts']:,}",
-                f"{unread['texts']:,}",
                 f"{classifier.max_length:,}",
             )
 
