@@ -67,9 +67,10 @@ def train_epochs(
     Returns:
         The losses, and which epoch was the best.
     """
+    together = nn.ModuleList(modules)
     best_epoch = 0
     best_score: Score = None
-    weights: list[dict[str, Tensor]] = []
+    weights: dict[str, Tensor] = {}
     losses: list[float] = []
 
     def keep_best(epoch: int, score: Score) -> None:
@@ -78,14 +79,16 @@ def train_epochs(
         if best_score is None or (score is not None and score > best_score):  # type: ignore[operator]
             best_epoch = epoch
             best_score = score
-            weights = [_trained_weights(module) for module in modules]
+            # Other parameters must not change.
+            trained = {name: value for name, value in together.named_parameters() if value.requires_grad}
+            weights = {name: value.detach().clone() for name, value in trained.items()}
 
     if validate_first:
-        _set_training(modules, False)
+        together.eval()
         keep_best(0, validate(0, []))
     bar = tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=None if description else True)
     for epoch in bar:
-        _set_training(modules, True)
+        together.train()
         batch_losses = []
         total = 0.0
         length = 0
@@ -101,21 +104,15 @@ def train_epochs(
             batch_losses.append(loss.item())
             total += batch_losses[-1] * len(batch)
             length += len(batch)
-        _set_training(modules, False)
+        together.eval()
         losses.append(total / length)
         keep_best(epoch, validate(epoch, batch_losses))
         bar.set_postfix(loss=f"{losses[-1]:.4f}", best=best_epoch)
         if patience is not None and epoch - best_epoch >= patience:
             break
     bar.close()
-    for module, trained in zip(modules, weights, strict=True):
-        module.load_state_dict(trained, strict=False)
+    together.load_state_dict(weights, strict=False)
     return Course(losses, best_epoch)
-
-
-def _set_training(modules: Iterable[nn.Module], training: bool) -> None:
-    for module in modules:
-        module.train(training)
 
 
 @contextmanager
@@ -124,8 +121,3 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
-
-
-def _trained_weights(module: nn.Module) -> dict[str, Tensor]:
-    """Copy the parameters that are trained; others must not change."""
-    return {name: value.detach().clone() for name, value in module.named_parameters() if value.requires_grad}
