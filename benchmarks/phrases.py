@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.storage import read_attributions
-from explearn.metrics.plausibility import Span, iou_f1, select_expected_f1, span_counts, spans_of_mask
+from explearn.core.words import Span
+from explearn.metrics.plausibility import iou_f1, select_expected_f1, span_counts, spans_of_mask
 from explearn.text import units
 from explearn_study.example_files import read_examples
 from explearn_study.params import load_params

@@ -69,8 +69,9 @@ def main() -> None:
         for folder, word_features in (("with_words", True), ("signals_alone", False)):
             made = Consensus(seed=params.seed, word_features=word_features).fit_tasks(texts, weights)
             made.save_pretrained(SHIPPED / folder)
-            for name, value in made.model.coefficients().items():
-                low, high = made.model.coefficient_intervals()[name]
+            notes = made.notes()
+            for name, value in notes["coefficients"].items():
+                low, high = notes["intervals"][name]
                 print(f"{folder:14} {name:24} {value:+.3f} [{low:+.3f}, {high:+.3f}]")
     except ExplearnError as error:
         raise SystemExit(str(error)) from error

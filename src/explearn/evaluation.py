@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from explearn.core.arrays import Array
+from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example
@@ -138,26 +138,6 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"Evaluation({several(len(self.figures), 'method')} on {several(len(self.example_ids), 'text')})"
-
-    @property
-    def table(self) -> list[dict[str, str]]:
-        """A row for each method: heading of a metric -> its figure with its interval.
-
-        `*` marks the best figure of a column, `~` those that are not significantly worse.
-        """
-        shown = self._table()
-        rows = []
-        for row in shown.rows:
-            cells = {}
-            for column, cell in zip(shown.columns, row, strict=True):
-                text = str(cell)
-                if isinstance(cell, Cell):
-                    text = cell.text + {"best": " *", "tied": " ~"}.get(cell.mark, "")
-                    if cell.note:
-                        text += f" ({cell.note})"
-                cells[column.title] = text
-            rows.append(cells)
-        return rows
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a frame with one row per method and one column per figure.
@@ -356,7 +336,7 @@ def evaluate(
     explanations = _explanations(as_predictor(classifier), runs, rationales, texts, options)
     by_text: dict[str, dict[str, Array]] = {}
     figures: dict[str, Figures] = {}
-    scores: dict[str, list[NDArray[np.float32]]] = {}
+    scores: dict[str, list[Array32]] = {}
     for method in runs:
         figures[method] = _figures(explanations[method], chosen, by_text)
         scores[method] = [text.filled() for text in explanations[method].attributions]
@@ -421,7 +401,7 @@ def _explanations(
         gold,
         options.params,
         options.seed,
-        encodings=options.encodings,
+        encoded=options.encodings,
         predictions=options.predictions,
         **settings,
     )

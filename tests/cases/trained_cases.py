@@ -20,7 +20,7 @@ class Kept(LearnedExplainer, BatchExplainer):
     def _state(self):
         return self.state
 
-    def _restore(self, state, folder):
+    def _restore(self, state):
         self.state = state
 
 

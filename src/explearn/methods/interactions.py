@@ -53,7 +53,7 @@ def interactions(
         >>> sorted(pair.positions for pair in pairs)
         [(0, 1), (0, 2), (1, 2)]
     """
-    if isinstance(top, bool) or not isinstance(top, int) or not 2 <= top <= MOST_INTERACTING:
+    if top not in range(2, MOST_INTERACTING + 1):
         raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_INTERACTING}")
     (encoding,) = classifier.encode([text])
     if attribution.windows > 1:

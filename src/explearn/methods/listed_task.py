@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import torch
 
 from explearn.core.arguments import check_listed, is_pair
-from explearn.core.errors import DataError, UnknownNameError, UnsupportedError, kind_of
-from explearn.core.examples import SPLITS, Example, Split
+from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.examples import Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.targets import check_classifier
-from explearn.methods.base.task import LabelledText, Lessons, Marks, TaskData
+from explearn.methods.base.task import LabelledText, Lessons, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.predictors.predictor import Predictor
 from explearn.text.rationales import marks_by_id
 
 
+@dataclass(eq=False)
 class ListedTask:
     """A `TaskData` of texts in memory.
 
     Data that the pipeline's stages would have written to files are computed when needed: features by the classifier,
-    lessons by the teacher.
+    lessons by the teacher, with the default options of its methods.
 
     Args:
         classifier: the classifier to be explained.
@@ -32,10 +34,8 @@ class ListedTask:
         gold: which words of `train` are evidence (`explearn.text.rationales.marks_by_id`).
         others: other tasks, for methods that learn from them.
         name: name of the task.
-        teachers: teacher's name -> its options (default: the method's defaults).
         encoder: pretrained encoder that the classifier was fine-tuned from.
         encoder_revision: git revision of `encoder`.
-        balanced: whether the classifier was fine-tuned with class weights inverse to frequency.
         layers: layers whose attention features are used (default: all); negative indices count from the end.
         seed: seed of teachers.
 
@@ -45,46 +45,34 @@ class ListedTask:
         UnsupportedError: the classifier is a zero-shot classifier.
     """
 
-    rationale_split = "train"
-    skill = None
+    classifier: Predictor
+    train: Sequence[LabelledText]
+    validation: Sequence[LabelledText] = ()
+    _: KW_ONLY
+    gold: Any = None
+    others: Sequence[TaskData] = ()
+    name: str = "texts"
+    encoder: str | None = None
+    encoder_revision: str | None = None
+    layers: Layers = "all"
+    seed: int = 13
 
-    def __init__(
-        self,
-        classifier: Predictor,
-        train: Sequence[LabelledText],
-        validation: Sequence[LabelledText] = (),
-        *,
-        gold: Marks | None = None,
-        others: Sequence[TaskData] = (),
-        name: str = "texts",
-        teachers: Mapping[str, Mapping[str, Any]] | None = None,
-        encoder: str | None = None,
-        encoder_revision: str | None = None,
-        balanced: bool = True,
-        layers: Layers = "all",
-        seed: int = 13,
-    ) -> None:
-        check_classifier(classifier)
-        if classifier.has_candidates:
+    rationale_split: ClassVar = "train"
+    skill: ClassVar = None
+    balanced: ClassVar = True
+
+    def __post_init__(self) -> None:
+        check_classifier(self.classifier)
+        if self.classifier.has_candidates:
             raise UnsupportedError(
-                f"{classifier.name}: has candidate labels; expected the model without them, for pairs of a text and a "
-                "hypothesis: what it trains explains its zero-shot answers, too"
+                f"{self.classifier.name}: has candidate labels; expected the model without them, for pairs of a text "
+                "and a hypothesis: what it trains explains its zero-shot answers, too"
             )
-        self.classifier = classifier
-        self.others = others
-        self.name = name
-        self.teachers = teachers or {}
-        self.encoder = encoder
-        self.encoder_revision = encoder_revision
-        self.balanced = balanced
-        self.layers = layers
-        self.seed = seed
         self._splits: dict[str, list[Example]] = {
-            "train": _examples("texts", train, "train", name),
-            "validation": _examples("validation", validation, "validation", name),
+            "train": _examples("texts", self.train, "train", self.name),
+            "validation": _examples("validation", self.validation, "validation", self.name),
         }
-        self._lessons: dict[str, Lessons] = {}
-        self.gold = marks_by_id(gold, self._splits["train"], [example.id for example in self.examples()])
+        self.gold = marks_by_id(self.gold, self._splits["train"], [example.id for example in self.examples()])
 
     @property
     def device(self) -> torch.device:
@@ -93,8 +81,6 @@ class ListedTask:
     def examples(self, split: str | None = None) -> list[Example]:
         if split is None:
             return [example for rows in self._splits.values() for example in rows]
-        if split not in SPLITS:
-            raise UnknownNameError("split", split, SPLITS)
         return list(self._splits.get(split, ()))
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
@@ -105,11 +91,8 @@ class ListedTask:
         return None
 
     def lessons(self, teacher: str) -> Lessons:
-        if teacher not in self._lessons:
-            options = {name: self.teachers.get(name, {}) for name in members(teacher)}
-            methods = make_teacher(teacher, options, self.seed)
-            self._lessons[teacher] = lessons_of(methods, self.classifier, self._splits)
-        return self._lessons[teacher]
+        methods = make_teacher(teacher, {name: {} for name in members(teacher)}, self.seed)
+        return lessons_of(methods, self.classifier, self._splits)
 
 
 def _examples(argument: str, texts: Sequence[LabelledText], split: Split, task: str) -> list[Example]:

@@ -13,7 +13,7 @@ from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError
 from explearn.metrics.arrays import mean_where_defined
-from explearn.metrics.context import Context, Explanations, by_method
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, read_texts
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
 from explearn.predictors.cached import CachedPredictions
@@ -68,6 +68,26 @@ class Measurement:
 Measure = Callable[[Explanations], Measurement | ArrayLike | None]
 """Measures one method: returns values by text, (texts,), or a Measurement if the figure is not their mean; None if the
 metric is undefined for this classifier or these settings."""
+
+
+def measure_together(
+    measure_all: Callable[[Context], Mapping[str, Any]], part: Callable[[Any], Any] = lambda result: result
+) -> Measure:
+    """Return the function that measures a metric which is computed for all methods of a context at once.
+
+    Args:
+        measure_all: returns method -> its result; a method that it leaves out has no figure.
+        part: takes the metric's values from a result.
+    """
+
+    def measure(explanations: Explanations) -> Measurement | ArrayLike | None:
+        results = explanations.context.shared(measure_all)
+        if explanations.method not in results:
+            return None
+        measured: Measurement | ArrayLike = part(results[explanations.method])
+        return measured
+
+    return measure
 
 
 NAME = "{name}"
@@ -229,13 +249,19 @@ class Metric:
             ParamsError: the metric is not computed from attributions, such as the cost of a run.
             DataError: the attributions are of several methods, or their scores are not finite.
         """
+        from explearn.predictors.pretrained import as_predictor
+
         if self.measure is None:
             raise ParamsError(f"metric {self.name!r} is not computed from attributions")
         grouped = by_method(attributions)
         if len(grouped) != 1:
             raise DataError(f"attributions: got the methods {', '.join(grouped) or 'none'}; expected one")
-        context = Context.of(classifier, grouped, rationales, params=params, seed=seed, predictions=predictions)
-        (explanations,) = context.methods.values()
+        ordered, examples = read_texts(grouped, None, "texts")
+        gold = gold_masks(rationales, examples)
+        settings = params or EvaluateParams()
+        context = Context(as_predictor(classifier), examples, gold, settings, seed, predictions=predictions)
+        ((method, texts),) = ordered.items()
+        explanations = context.add(method, texts)
         measurement = self.measured(explanations)
         if measurement is None or measurement.values is None:
             return np.full(len(explanations.attributions), np.nan)

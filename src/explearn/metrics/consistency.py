@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.arrays import Array
 from explearn.metrics.arrays import check_scores, correlation, ranks
-from explearn.metrics.base import Measurement, Metric
-from explearn.metrics.context import Context, Explanations
+from explearn.metrics.base import Measurement, Metric, measure_together
+from explearn.metrics.context import Context
 from explearn.metrics.significance import pooled_interval
 
 
@@ -111,19 +111,14 @@ def _batch_correlations(near: Array, far: Array, texts: int) -> tuple[float, Arr
 
 
 def _all_methods(context: Context) -> dict[str, Measurement]:
+    """Measure all methods; none if the model has no hidden states."""
+    if context.states is None:
+        return {}
     scores = {}
     for method, texts in context.attributions.items():
         scores[method] = [text.filled(0.0) for text in texts]
     params = context.params
-    assert context.states is not None
     return consistency(context.states, scores, params.consistency_batch, params.confidence, context.seed)
-
-
-def measure(explanations: Explanations) -> Measurement | None:
-    """Return a method's consistency; None if its model has no hidden states."""
-    if explanations.context.states is None:
-        return None
-    return explanations.context.shared(_all_methods)[explanations.method]
 
 
 METRICS = (
@@ -133,7 +128,7 @@ METRICS = (
         "rank correlation between the distances of texts in the classifier's states and the distances of their "
         "explanations",
         "higher",
-        measure,
+        measure_together(_all_methods),
         group="behaviour",
         reference="IvRA, section 2.2.3, equations 12 and 18",
         lowest=-1.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
+@dataclass(kw_only=True, eq=False)
 class Shared:
     """An object that keeps what functions computed from it, so that several metrics compute it once."""
 
-    def __init__(self) -> None:
-        self._results: dict[Callable[[Any], Any], Any] = {}
+    _results: dict[Callable[[Any], Any], Any] = field(default_factory=dict, repr=False)
 
     def shared(self, compute: Callable[[Any], Result]) -> Result:
         """Return `compute(self)`, which is computed the first time only."""
@@ -46,93 +46,42 @@ class Shared:
         return result
 
 
+@dataclass(eq=False)
 class Context(Shared):
-    """Some texts, and all methods that explain one classifier on them.
+    """Some texts, and all methods that explain one classifier on them; `add` adds methods.
 
     Attributes:
         classifier: the explained model.
         examples: the n texts.
         gold: marked words of each text, bool (words,); all False for a text that nobody marked.
-        methods: method -> its explanations.
         params: settings of all metrics.
         seed: seed of all draws.
-        predictions: predictions for shortened texts, shared by all metrics.
         task: name of the texts, for messages.
         k: number of words that the top-K rule chooses in a text. None: the mean number of marked words.
         positive_rate: share of marked words, for methods that choose at random. None: that of these texts.
+        encoded: example id -> the text as `classifier` reads it. None: the classifier encodes them.
+        predictions: predictions for shortened texts, shared by all metrics.
+        task_context: the same texts with the classifier of the task, if `classifier` was trained by a method: its word
+            embeddings are those that the students of simulatability read.
+        methods: method -> its explanations.
     """
 
-    def __init__(
-        self,
-        classifier: Predictor,
-        examples: Sequence[Example],
-        gold: Sequence[Mask],
-        params: EvaluateParams | None = None,
-        seed: int = 13,
-        *,
-        task: str = "texts",
-        k: int | None = None,
-        positive_rate: float | None = None,
-        encodings: Mapping[str, Encoding] | None = None,
-        predictions: CachedPredictions | None = None,
-        task_context: Context | None = None,
-    ) -> None:
-        """Describe some texts; `add` adds methods.
+    classifier: Predictor
+    examples: Sequence[Example]
+    gold: Sequence[Mask]
+    params: EvaluateParams
+    seed: int
+    _: KW_ONLY
+    task: str = "texts"
+    k: int | None = None
+    positive_rate: float | None = None
+    encoded: Mapping[str, Encoding] | None = None
+    predictions: CachedPredictions | None = None
+    task_context: Context | None = None
+    methods: dict[str, Explanations] = field(default_factory=dict)
 
-        Args:
-            classifier: the explained model.
-            examples: the texts.
-            gold: marked words of each text.
-            params: settings of all metrics.
-            seed: seed of all draws.
-            task: name of the texts, for messages.
-            k: number of words that the top-K rule chooses. None: the mean number of marked words.
-            positive_rate: share of marked words. None: that of these texts.
-            encodings: example id -> the text as `classifier` reads it. None: the classifier encodes them.
-            predictions: what `classifier` has predicted before. None: nothing.
-            task_context: the same texts with the classifier of the task, if `classifier` was trained by a method: its
-                word embeddings are those that the students of simulatability read.
-        """
-        super().__init__()
-        self.classifier = classifier
-        self.examples = examples
-        self.gold = gold
-        self.methods: dict[str, Explanations] = {}
-        self.params = params or EvaluateParams()
-        self.seed = seed
-        self.task = task
-        self.k = k
-        self.positive_rate = positive_rate
-        self.predictions = predictions or CachedPredictions(classifier)
-        self._encodings = encodings
-        self._task_context = task_context
-
-    @classmethod
-    def of(
-        cls,
-        classifier: Any,
-        attributions: Mapping[str, Sequence[Attribution]],
-        rationales: Any = None,
-        **settings: Any,
-    ) -> Context:
-        """Return the context of some methods' attributions.
-
-        Args:
-            classifier: the explained classifier, or what `explearn.explain` takes for one.
-            attributions: method -> one attribution for each text, in any order.
-            rationales: marked words, as in `explearn.evaluate`.
-            settings: other arguments of the class.
-
-        Raises:
-            DataError: the methods explain different texts, or scores or marks do not fit their text.
-        """
-        from explearn.predictors.pretrained import as_predictor
-
-        ordered, listed = read_texts(attributions, None, "texts")
-        context = cls(as_predictor(classifier), listed, gold_masks(rationales, listed), **settings)
-        for method, of_method in ordered.items():
-            context.add(method, of_method)
-        return context
+    def __post_init__(self) -> None:
+        self.predictions = self.predictions or CachedPredictions(self.classifier)
 
     def add(
         self, method: str, attributions: Sequence[Attribution], rule: str = "top_k", run: MethodRun | None = None
@@ -160,8 +109,8 @@ class Context(Shared):
     @cached_property
     def encodings(self) -> dict[str, Encoding]:
         """The unchanged texts as the classifier reads them, by example id."""
-        if self._encodings is not None:
-            return {example.id: self._encodings[example.id] for example in self.examples}
+        if self.encoded is not None:
+            return {example.id: self.encoded[example.id] for example in self.examples}
         for example in self.examples:
             if example.unit != "word":
                 raise UnsupportedError(
@@ -174,18 +123,16 @@ class Context(Shared):
     @cached_property
     def states(self) -> Array | None:
         """The texts' aggregate hidden states, (n, d); None if the model has none."""
-        states: Array | None = self._inside(_states)
-        return states
+        return self._inside(_states)
 
     @cached_property
     def embeddings(self) -> Sequence[ArrayLike] | None:
         """Embeddings of each text's words, (words, d), by the task's classifier; None if it has none."""
-        if self._task_context is not None:
-            return self._task_context.embeddings
-        embeddings: Sequence[ArrayLike] | None = self._inside(_embeddings)
-        return embeddings
+        if self.task_context is not None:
+            return self.task_context.embeddings
+        return self._inside(_embeddings)
 
-    def _inside(self, compute: Callable[[Context], Any]) -> Any:
+    def _inside(self, compute: Callable[[Context], Result]) -> Result | None:
         """Compute something inside the model; None for a function of texts and, with a warning, if unsupported."""
         if not self.classifier.has_model:
             return None
@@ -196,6 +143,7 @@ class Context(Shared):
             return None
 
 
+@dataclass(eq=False)
 class Explanations(Shared):
     """One method's explanations of the texts of a context: what a metric measures.
 
@@ -207,15 +155,11 @@ class Explanations(Shared):
         run: how the attributions were made.
     """
 
-    def __init__(
-        self, context: Context, method: str, attributions: Sequence[Attribution], rule: str, run: MethodRun
-    ) -> None:
-        super().__init__()
-        self.context = context
-        self.method = method
-        self.attributions = attributions
-        self.rule = rule
-        self.run = run
+    context: Context
+    method: str
+    attributions: Sequence[Attribution]
+    rule: str
+    run: MethodRun
 
     @property
     def classifier(self) -> Predictor:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.base import Measurement, Metric
 from explearn.metrics.context import Explanations
-
-
-def forward_passes(explanations: Explanations) -> Measurement:
-    """Return the passes that the run counted, per text."""
-    return Measurement(None, explanations.run.forward_passes)
-
-
-def backward_passes(explanations: Explanations) -> Measurement:
-    """Return the backward passes that the run counted, per text."""
-    return Measurement(None, explanations.run.backward_passes)
 
 
 def completeness_error(explanations: Explanations) -> Measurement:
@@ -22,97 +14,78 @@ def completeness_error(explanations: Explanations) -> Measurement:
     return Measurement(None, mean_of_known([text.missed for text in explanations.attributions]))
 
 
+_metric = partial(Metric, direction="lower", group="cost", lowest=0.0)
+
 METRICS = (
-    Metric(
+    _metric(
         "throughput",
         "Texts per second",
         "classified and explained",
-        "higher",
-        group="cost",
-        lowest=0.0,
+        direction="higher",
         of_machine=True,
         decimals=1,
     ),
-    Metric(
+    _metric(
         "relative_throughput",
         "Speed",
         "time of classifying alone, divided by the time of classifying and explaining; 1× costs nothing",
-        "higher",
-        group="cost",
-        lowest=0.0,
+        direction="higher",
         highest=1.0,
         of_machine=True,
         decimals=2,
         suffix="×",
     ),
-    Metric(
+    _metric(
         "time",
         "Time",
         "the inverse: how many times longer than classifying alone",
-        "lower",
-        group="cost",
         lowest=1.0,
         of_machine=True,
         derived=True,
         decimals=1,
         suffix="×",
     ),
-    Metric(
+    _metric(
         "forward_passes",
         "Forward passes",
         "forward and backward passes through the classifier per explained text",
-        "lower",
-        forward_passes,
-        group="cost",
-        lowest=0.0,
+        measure=lambda explanations: Measurement(None, explanations.run.forward_passes),
         by_text="",
         passes=True,
         decimals=1,
         term="Forward, backward passes",
     ),
-    Metric(
+    _metric(
         "backward_passes",
         "Backward passes",
         "backward passes through the classifier per explained text",
-        "lower",
-        backward_passes,
-        group="cost",
-        lowest=0.0,
+        measure=lambda explanations: Measurement(None, explanations.run.backward_passes),
         by_text="",
         passes=True,
         decimals=1,
         explained_with="forward_passes",
     ),
-    Metric(
+    _metric(
         "peak_memory_mb",
         "Memory, MiB",
         "peak memory while explaining, including the model: of the GPU, or else of the whole process",
-        "lower",
-        group="cost",
-        lowest=0.0,
         of_machine=True,
         decimals=0,
         term="Memory",
     ),
-    Metric(
+    _metric(
         "training_seconds",
         "Training, processor seconds",
         "processor time of a learned method's training on the task, apart from features and teachers",
-        "lower",
-        group="cost",
-        lowest=0.0,
         of_machine=True,
         decimals=0,
     ),
-    Metric(
+    _metric(
         "completeness_error",
         "Completeness error",
         "for methods whose scores should add up to a known number: by how much they miss it, as a share of their "
         "absolute sum, on average",
-        "lower",
-        completeness_error,
-        group="cost",
-        lowest=0.0,
+        measure=completeness_error,
         highest=1.0,
         by_text="",
     ),

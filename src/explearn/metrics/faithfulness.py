@@ -18,11 +18,20 @@ from explearn.core.arrays import Array, Counts
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import mean_where_defined
-from explearn.metrics.base import Direction, Measure, Metric
-from explearn.metrics.context import Context, Explanations
+from explearn.metrics.base import Direction, Measure, Metric, measure_together
+from explearn.metrics.context import Context
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import chosen_words, ranking
-from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability, top_count
+from explearn.metrics.protocols import (
+    aopc_steps,
+    as_sub_tokens,
+    by_sub_token,
+    log_probability,
+    only,
+    top_count,
+    unit_count,
+    without,
+)
 from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:
@@ -84,28 +93,6 @@ def logit(probabilities: Array, targets: Counts) -> Array:
     return log_probability(probabilities[rows, targets]) - log_probability(others.sum(axis=1))
 
 
-class _Rows(NamedTuple):
-    """The rows of the predictions that one attribution needs.
-
-    Attributes:
-        full: the whole text.
-        without: without the top words, for each share; the last one for the headline share.
-        only: only the top words, likewise.
-        masked: the top words masked.
-        positive: the words for the target masked.
-        negative: the words against the target masked.
-        kept: only the top words of L2E's agreement of predictions.
-    """
-
-    full: int
-    without: list[int]
-    only: list[int]
-    masked: int
-    positive: int
-    negative: int
-    kept: int
-
-
 def faithfulness(
     classifier: Predictor,
     encodings: Mapping[str, Encoding],
@@ -143,52 +130,56 @@ def faithfulness(
         DataError: a score is not finite, or protocol aml did not get one score for each sub-token.
         ModelError: the classifier gave a probability that is not finite.
     """
-    protocol = FaithfulnessProtocol.of(params)
     pool = predictions or CachedPredictions(classifier)
-    rows: dict[str, list[_Rows]] = {}
+    rows: dict[str, list[dict[str, int]]] = {}
     for method, texts in attributions.items():
         chosen = (rationales or {}).get(method, {})
-        rows[method] = [_request(pool, encodings[text.example_id], text, protocol, chosen) for text in texts]
+        rows[method] = [_request(pool, encodings[text.example_id], text, params, chosen) for text in texts]
     pool.evaluate(f"faithfulness of {len(attributions)} methods")
-    return {method: _result(texts, rows[method], protocol, pool) for method, texts in attributions.items()}
+    return {method: _result(texts, rows[method], params, pool) for method, texts in attributions.items()}
 
 
 def _request(
     pool: CachedPredictions,
     encoding: Encoding,
     attribution: Attribution,
-    protocol: FaithfulnessProtocol,
+    params: EvaluateParams,
     rationales: Mapping[str, ArrayLike],
-) -> _Rows:
+) -> dict[str, int]:
+    """Request what an attribution needs; return rows of the predictions.
+
+    Returns:
+        The row of the whole text (`full`); of it without the top words, and with only these, for each share (`without
+        20`, `only 20`) and for the words of single values (`without`, `only`), which are also masked (`masked`); with
+        the words for the target masked (`positive`), and those against it (`negative`); and of the top words alone that
+        L2E keeps (`kept`).
+    """
     mask = pool.predictor.mask_token_id
     # A word that is itself classified stays in every text.
     order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
     text = encoding
     units = order
-    if protocol.by_sub_token:
+    if by_sub_token(params):
         text, units = _sub_tokens(encoding, attribution)
-    single = units[: protocol.count(len(units), protocol.headline_percent)]
-    if protocol.protocol == "eraser":
-        single = np.flatnonzero(rationales[attribution.example_id]).tolist()
-    parts = [units[: protocol.count(len(units), percent)] for percent in protocol.percents]
-    parts.append(single)
-    full = pool.request(encoding)
-    without = [pool.request(protocol.without(text, part, mask)) for part in parts]
-    only = [pool.request(protocol.only(text, part, set(units).difference(part), mask)) for part in parts]
-    top = order[: top_count(len(order), protocol.headline_percent)]
+    tops = {f" {percent}": units[: unit_count(params, len(units), percent)] for percent in params.percents}
+    tops[""] = units[: unit_count(params, len(units), params.headline_percent)]
+    if params.protocol == "eraser":
+        tops[""] = np.flatnonzero(rationales[attribution.example_id]).tolist()
+    rows = {"full": pool.request(encoding)}
+    for share, part in tops.items():
+        rows[f"without{share}"] = pool.request(without(params, text, part, mask))
+    for share, part in tops.items():
+        rows[f"only{share}"] = pool.request(only(params, text, part, set(units).difference(part), mask))
+    top = order[: top_count(len(order), params.headline_percent)]
     bottom = order[::-1][: len(top)]
     scores = attribution.scores
     positive = [word for word in top if scores[word] > 0 or not attribution.signed]
     negative = [word for word in bottom if scores[word] < 0 and attribution.signed]
-    return _Rows(
-        full=full,
-        without=without,
-        only=only,
-        masked=pool.request(text.mask(single, mask)),
-        positive=pool.request(encoding.mask(positive, mask)),
-        negative=pool.request(encoding.mask(negative, mask)),
-        kept=pool.request(protocol.only(encoding, top, order[len(top) :], mask)),
-    )
+    rows["masked"] = pool.request(text.mask(tops[""], mask))
+    rows["positive"] = pool.request(encoding.mask(positive, mask))
+    rows["negative"] = pool.request(encoding.mask(negative, mask))
+    rows["kept"] = pool.request(only(params, encoding, top, order[len(top) :], mask))
+    return rows
 
 
 def _sub_tokens(encoding: Encoding, attribution: Attribution) -> tuple[Encoding, list[int]]:
@@ -214,64 +205,59 @@ class _Answers:
     If labels do not exclude each other, the two classes of a text are its target and the target's absence.
     """
 
-    def __init__(self, attributions: Sequence[Attribution], pool: CachedPredictions) -> None:
+    def __init__(
+        self, attributions: Sequence[Attribution], rows: Sequence[Mapping[str, int]], pool: CachedPredictions
+    ) -> None:
         explained = [pool.predictor.labels.index(attribution.target) for attribution in attributions]
+        self.rows = rows
         self.pool = pool
         self.explained = np.array(explained, dtype=np.int64)
         self.by_label = pool.predictor.problem == "multi_label"
         self.targets = np.ones_like(self.explained) if self.by_label else self.explained
 
-    def classes(self, rows: Sequence[int]) -> Array:
+    def classes(self, name: str) -> Array:
         """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier."""
-        p = self.pool.values[np.array(rows, dtype=np.intp)]
+        p = self.pool.values[np.array([of_text[name] for of_text in self.rows], dtype=np.intp)]
         if not self.by_label:
             return p
         target = np.take_along_axis(p, self.explained[:, None], axis=1)
         return np.concatenate([1 - target, target], axis=1)
 
-    def target(self, rows: Sequence[int]) -> Array:
+    def target(self, name: str) -> Array:
         """Return the target's probability for one input per text, (n,)."""
-        return np.take_along_axis(self.classes(rows), self.targets[:, None], axis=1)[:, 0]
+        return np.take_along_axis(self.classes(name), self.targets[:, None], axis=1)[:, 0]
 
-    def logits(self, rows: Sequence[int]) -> Array:
+    def logits(self, name: str) -> Array:
         """Return the target's logit for one input per text, (n,)."""
-        return logit(self.classes(rows), self.targets)
+        return logit(self.classes(name), self.targets)
 
 
 def _result(
-    attributions: Sequence[Attribution], rows: Sequence[_Rows], protocol: FaithfulnessProtocol, pool: CachedPredictions
+    attributions: Sequence[Attribution],
+    rows: Sequence[Mapping[str, int]],
+    params: EvaluateParams,
+    pool: CachedPredictions,
 ) -> FaithfulnessResult:
-    answers = _Answers(attributions, pool)
-    full = [row.full for row in rows]
-    masked = [row.masked for row in rows]
-    kept = [row.kept for row in rows]
-    p = answers.target(full)
-    comprehensiveness = np.zeros((len(rows), len(protocol.percents) + 1))
-    sufficiency = np.zeros_like(comprehensiveness)
-    for share in range(len(protocol.percents) + 1):
-        without = [row.without[share] for row in rows]
-        only = [row.only[share] for row in rows]
-        comprehensiveness[:, share] = p - answers.target(without)
-        sufficiency[:, share] = p - answers.target(only)
-    logits = answers.logits(full)
-    positive = logits - answers.logits([row.positive for row in rows])
-    negative = logits - answers.logits([row.negative for row in rows])
+    answers = _Answers(attributions, rows, pool)
+    p = answers.target("full")
+    comprehensiveness = np.stack([p - answers.target(f"without {percent}") for percent in params.percents], axis=1)
+    sufficiency = np.stack([p - answers.target(f"only {percent}") for percent in params.percents], axis=1)
+    logits = answers.logits("full")
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
-    same = answers.classes(kept).argmax(axis=1) == answers.classes(full).argmax(axis=1)
+    same = answers.classes("kept").argmax(axis=1) == answers.classes("full").argmax(axis=1)
     values = {
-        "comprehensiveness": comprehensiveness[:, -1],
-        "sufficiency": sufficiency[:, -1],
-        "log_odds": log_probability(answers.target(masked)) - log_probability(p),
-        "aopc_comprehensiveness": comprehensiveness[:, :-1].sum(axis=1) / protocol.aopc_steps,
-        "aopc_sufficiency": sufficiency[:, :-1].sum(axis=1) / protocol.aopc_steps,
-        "delta_log_odds_positive": positive,
-        "delta_log_odds_negative": np.where(signed, negative, np.nan),
+        "comprehensiveness": p - answers.target("without"),
+        "sufficiency": p - answers.target("only"),
+        "log_odds": log_probability(answers.target("masked")) - log_probability(p),
+        "aopc_comprehensiveness": comprehensiveness.sum(axis=1) / aopc_steps(params),
+        "aopc_sufficiency": sufficiency.sum(axis=1) / aopc_steps(params),
+        "delta_log_odds_positive": logits - answers.logits("positive"),
+        "delta_log_odds_negative": np.where(signed, logits - answers.logits("negative"), np.nan),
         "prediction_agreement": same.astype(np.float64),
     }
-    # The last share is the headline's.
-    for name, inputs in zip(INPUTS, (full, without, only, masked), strict=True):
-        values[f"confidence_{name}"] = answers.classes(inputs).max(axis=1)
-    return FaithfulnessResult(values, comprehensiveness[:, :-1], sufficiency[:, :-1])
+    for name in INPUTS:
+        values[f"confidence_{name}"] = answers.classes(name).max(axis=1)
+    return FaithfulnessResult(values, comprehensiveness, sufficiency)
 
 
 def _all_methods(context: Context) -> dict[str, FaithfulnessResult]:
@@ -287,11 +273,7 @@ def _all_methods(context: Context) -> dict[str, FaithfulnessResult]:
 
 def _measure(name: str) -> Measure:
     """Return the function that measures one of `FaithfulnessResult.values`."""
-
-    def measure(explanations: Explanations) -> Array:
-        return explanations.context.shared(_all_methods)[explanations.method].values[name]
-
-    return measure
+    return measure_together(_all_methods, lambda result: result.values[name])
 
 
 def _metric(

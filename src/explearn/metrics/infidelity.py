@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from explearn.core.arrays import Array, Mask
 from explearn.core.attribution import Attribution
 from explearn.metrics.arrays import check_scores
-from explearn.metrics.base import Metric
-from explearn.metrics.context import Context, Explanations
+from explearn.metrics.base import Metric, measure_together
+from explearn.metrics.context import Context
 from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:
@@ -97,21 +97,12 @@ def infidelity(
 
 
 def _all_methods(context: Context) -> dict[str, Array]:
-    return infidelity(
-        context.classifier,
-        context.encodings,
-        context.attributions,
-        context.params.infidelity_samples,
-        context.seed,
-        context.predictions,
-    )
-
-
-def measure(explanations: Explanations) -> Array | None:
-    """Return a method's infidelity on each text, (texts,); None if `params.infidelity_samples` is 0."""
-    if not explanations.context.params.infidelity_samples:
-        return None
-    return explanations.context.shared(_all_methods)[explanations.method]
+    """Measure all methods; none if `params.infidelity_samples` is 0."""
+    samples = context.params.infidelity_samples
+    if not samples:
+        return {}
+    attributions = context.attributions
+    return infidelity(context.classifier, context.encodings, attributions, samples, context.seed, context.predictions)
 
 
 METRICS = (
@@ -122,7 +113,7 @@ METRICS = (
         "each text's scores by the factor, of either sign, that fits these masks best: only proportions count, which "
         "favours unsigned methods",
         "lower",
-        measure,
+        measure_together(_all_methods),
         group="faithfulness",
         reference="Yeh et al. 2019, definition 2.1",
         lowest=0.0,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
+from explearn.core.words import Span
 from explearn.metrics.arrays import check_scores, float_or_none, ratio
 from explearn.metrics.base import Measure, Measurement, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import pooled_interval, resampled_areas, resampled_means
-
-Span = tuple[int, int]
-"""A range of words, [start, end)."""
+from explearn.text.marks import spans_from_mask
 
 IOU_THRESHOLD = 0.5
 """Least overlap at which a predicted span counts as a hit (ERASER 4.1)."""
@@ -133,10 +131,7 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
         return check_scores(scores) >= 1.0 - positive_rate
     if rule == "expected_f1":
         return select_expected_f1(scores)
-    raise ValueError(
-        f"binarisation rule {rule!r}, threshold {threshold}; expected top_k, threshold with the method's own, "
-        "positive_rate or expected_f1"
-    )
+    raise ValueError(f"binarisation rule {rule!r}, threshold {threshold}; expected a rule and what it needs")
 
 
 def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> Counts:
@@ -181,16 +176,11 @@ def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
         mask: bool (n,).
         boundary: first word of a pair's second segment; no span crosses it.
     """
-    chosen = np.asarray(mask, dtype=np.int8)
-    change = np.diff(np.concatenate([[0], chosen, [0]]))
-    starts = np.flatnonzero(change == 1).tolist()
-    ends = np.flatnonzero(change == -1).tolist()
-    spans: list[Span] = []
-    for start, end in zip(starts, ends, strict=True):
-        cuts = [start, end]
-        if boundary is not None and start < boundary < end:
-            cuts = [start, boundary, end]
-        spans.extend(pairwise(cuts))
+    chosen = np.asarray(mask).tolist()
+    spans = spans_from_mask(chosen[:boundary])
+    if boundary is not None:
+        for start, end in spans_from_mask(chosen[boundary:]):
+            spans.append((boundary + start, boundary + end))
     return spans
 
 

@@ -11,21 +11,19 @@ eraser: as default; the single values take the words that a method chose (ERASER
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from explearn.core.arrays import Array
 from explearn.metrics.params import EvaluateParams
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.encoding import Encoding
-
-ProtocolName = Literal["default", "aml", "eraser"]
-Removal = Literal["delete", "mask"]
 
 EPSILON = float(np.finfo(np.float64).eps)
 """Probabilities are raised to this before their logarithm is taken, 2.2e-16, so that log-odds stay finite."""
@@ -39,7 +37,7 @@ def top_count(words: int, percent: int) -> int:
     return max(1, (words * percent + 50) // 100)
 
 
-def log_probability(p: ArrayLike) -> NDArray[np.float64]:
+def log_probability(p: ArrayLike) -> Array:
     """Return the natural logarithm of probabilities raised to EPSILON, shape as given."""
     return np.asarray(np.log(np.maximum(p, EPSILON)))
 
@@ -51,52 +49,36 @@ def as_sub_tokens(encoding: Encoding) -> Encoding:
     return replace(encoding, word_ids=tuple(owners.tolist()))
 
 
-@dataclass(frozen=True, slots=True)
-class FaithfulnessProtocol:
-    """Counts the words (units) of a share, and takes them out of a text; see the module's docstring.
+def by_sub_token(params: EvaluateParams) -> bool:
+    """Return whether the units are sub-tokens; else they are whole words."""
+    return params.protocol == "aml"
 
-    Attributes:
-        protocol: whose counts.
-        removal: how words leave the text for comprehensiveness and sufficiency. Log-odds always masks.
-        percents: shares of the AOPC.
-        headline_percent: share of the single values.
-    """
 
-    protocol: ProtocolName
-    removal: Removal
-    percents: tuple[int, ...]
-    headline_percent: int
+def aopc_steps(params: EvaluateParams) -> int:
+    """Return the number that the sum over `percents` is divided by."""
+    return len(params.percents) + by_sub_token(params)
 
-    @classmethod
-    def of(cls, section: EvaluateParams) -> Self:
-        return cls(section.protocol, section.removal, tuple(section.percents), section.headline_percent)
 
-    @property
-    def by_sub_token(self) -> bool:
-        """True where the units are sub-tokens; else they are whole words."""
-        return self.protocol == "aml"
+def unit_count(params: EvaluateParams, units: int, percent: int) -> int:
+    """Return how many of a text's units a share of `percent` is."""
+    if by_sub_token(params):
+        return units * percent // 100
+    return top_count(units, percent)
 
-    @property
-    def aopc_steps(self) -> int:
-        """The number that the sum over `percents` is divided by."""
-        return len(self.percents) + self.by_sub_token
 
-    def count(self, units: int, percent: int) -> int:
-        """Return how many of a text's units a share of `percent` is."""
-        if self.by_sub_token:
-            return units * percent // 100
-        return top_count(units, percent)
+def without(params: EvaluateParams, text: Encoding, top: Collection[int], mask_token_id: int) -> Encoding:
+    """Return the text without its top units (comprehensiveness)."""
+    if params.removal == "delete":
+        return text.delete(top)
+    return text.mask(top, mask_token_id)
 
-    def without(self, text: Encoding, top: Collection[int], mask_token_id: int) -> Encoding:
-        """Return the text without its top units (comprehensiveness)."""
-        if self.removal == "delete":
-            return text.delete(top)
-        return text.mask(top, mask_token_id)
 
-    def only(self, text: Encoding, top: Collection[int], rest: Collection[int], mask_token_id: int) -> Encoding:
-        """Return the text's top units alone (sufficiency); under `aml` the text itself where the top is empty."""
-        if self.by_sub_token and not top:
-            return text
-        if self.removal == "delete":
-            return text.keep(top)
-        return text.mask(rest, mask_token_id)
+def only(
+    params: EvaluateParams, text: Encoding, top: Collection[int], rest: Collection[int], mask_token_id: int
+) -> Encoding:
+    """Return the text's top units alone (sufficiency); under `aml` the text itself where the top is empty."""
+    if by_sub_token(params) and not top:
+        return text
+    if params.removal == "delete":
+        return text.keep(top)
+    return text.mask(rest, mask_token_id)

@@ -261,8 +261,10 @@ def _empty(explanations: Explanations) -> Array | None:
     return np.array([float(not (text.filled(0.0) > 0).any()) for text in explanations.attributions])
 
 
+_metric = partial(Metric, highest=1.0, tested=False, of_model=True)
+
 METRICS = (
-    Metric(
+    _metric(
         "reason_margin",
         "Margin over other words",
         "fall of the answer's probability without the {unit}s that the model's own reason names, minus that without as "
@@ -271,11 +273,8 @@ METRICS = (
         _measure("margin"),
         reference="Madsen, Chandar and Reddy 2024",
         lowest=-1.0,
-        highest=1.0,
-        tested=False,
-        of_model=True,
     ),
-    Metric(
+    _metric(
         "reason_gain",
         "Gain for a simulator",
         "accuracy of a second model at predicting the answer to a changed text with the model's own reason, minus that "
@@ -284,31 +283,22 @@ METRICS = (
         _measure("gain"),
         reference="Hase and Bansal 2020",
         lowest=-1.0,
-        highest=1.0,
-        tested=False,
-        of_model=True,
     ),
-    Metric(
+    _metric(
         "reason_agreement",
         "Agreement over paraphrases",
         "share of the {unit}s of two reasons that both name, if the question is asked in other words",
         "higher",
         _agreement,
         lowest=0.0,
-        highest=1.0,
-        tested=False,
-        of_model=True,
     ),
-    Metric(
+    _metric(
         "reason_empty",
         "Empty reasons",
         "share of texts of which the model's own reason quotes no {unit}",
         "lower",
         _empty,
         lowest=0.0,
-        highest=1.0,
-        tested=False,
-        of_model=True,
     ),
 )
 """What the model's own reasons are worth, for `llm_rationale` alone."""

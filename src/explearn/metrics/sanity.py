@@ -76,10 +76,8 @@ def rank_correlations(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -
     Raises:
         DataError: a score is not finite.
     """
-    rho = np.zeros(len(first))
-    for text, (before, after) in enumerate(zip(first, second, strict=True)):
-        rho[text] = correlation(ranks(check_scores(before)), ranks(check_scores(after)))
-    return rho
+    pairs = zip(first, second, strict=True)
+    return np.array([correlation(ranks(check_scores(a)), ranks(check_scores(b))) for a, b in pairs])
 
 
 def top_overlaps(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int = 20) -> Array:

@@ -138,9 +138,6 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
         counts: how often each text is in each resample, (samples, texts).
     """
     sizes = [np.size(text) for text in scores]
-    if not sizes:
-        undefined = np.full(len(counts), np.nan)
-        return undefined, undefined
     values = np.concatenate([*scores])
     truth = np.concatenate([*marked]).astype(np.bool_)
     _, group = np.unique(values, return_inverse=True)

@@ -11,33 +11,29 @@ positive part of the word scores, rescaled to sum to 1 (even over the words wher
 student gets no explanation. The metric is its accuracy at predicting y^ minus that of the same student, with the same
 initial weights, trained without explanations (weight = 0).
 
-All students (methods, partitions, folds) have one shape and are trained side by side, in full-batch steps.
+The students of a method (partitions, folds) are trained side by side, in full-batch steps.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
-from explearn.core.arrays import Array, Mask
+from explearn.core.arrays import Array, Array32, Mask
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import check_scores
-from explearn.metrics.base import Measure, Metric
-from explearn.metrics.context import Context, Explanations
+from explearn.metrics.base import Metric, measure_together
+from explearn.metrics.context import Context
 from explearn.metrics.params import SimulatabilityParams
 
 if TYPE_CHECKING:
     import torch
-
-
-CHUNK_ENTRIES = 4_000_000
-"""Attention weights (students x texts x words) held at once, 16 MB in float32; limits how many methods are trained
-together."""
 
 
 class SimulatabilityResult(NamedTuple):
@@ -110,24 +106,24 @@ def simulatability(
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
 
-    # The student trained without explanations is the same for all methods: it comes first, with weight 0.
-    arms = np.zeros((1 + len(scores), *known.shape), dtype=np.float32)
-    for arm, of_method in zip(arms[1:], scores.values(), strict=True):
-        for row, real, text in zip(arm, known.numpy(), of_method, strict=True):
+    tested = ~learns
+
+    def accuracy(explanations: Array32, weight: float) -> Array:
+        pull = weight * torch.from_numpy(explanations)
+        right = _train_and_test(words, known, target, torch.from_numpy(learns), first, params, pull)
+        return np.asarray((right & tested).sum(axis=0) / tested.sum(axis=0))
+
+    shown = np.zeros(known.shape, dtype=np.float32)
+    without = accuracy(shown, 0.0)
+    results = {}
+    for method, of_method in tqdm(
+        scores.items(), desc=description, unit="method", disable=None if description else True
+    ):
+        for row, real, text in zip(shown, known.numpy(), of_method, strict=True):
             values = check_scores(text)
             row[real] = to_simplex(values[real[: len(values)]])
-    weights = torch.tensor([0.0] + [params.weight] * len(scores))
-    students = _Students(words, known, target, torch.from_numpy(learns), first, params)
-    size = max(1, CHUNK_ENTRIES // (len(learns) * known.numel()))
-    right = []
-    with tqdm(total=len(arms), desc=description, unit="method", disable=None if description else True) as bar:
-        for start in range(0, len(arms), size):
-            chunk = torch.from_numpy(arms[start : start + size])
-            right.append(_train_and_test(students, chunk, weights[start : start + size]))
-            bar.update(len(chunk))
-    tested = ~learns
-    accuracy = (np.concatenate(right) & tested).sum(axis=1) / tested.sum(axis=0)
-    return {method: SimulatabilityResult(accuracy[1 + row], accuracy[0]) for row, method in enumerate(scores)}
+        results[method] = SimulatabilityResult(accuracy(shown, params.weight), without)
+    return results
 
 
 def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -183,74 +179,58 @@ def read_bags(
     return pooled @ weight + bias, attention
 
 
-class _Students(NamedTuple):
-    """What all students share; s students, n texts, w words, d dimensions.
+def _train_and_test(
+    words: torch.Tensor,
+    known: torch.Tensor,
+    target: torch.Tensor,
+    learns: torch.Tensor,
+    first: torch.Tensor,
+    params: SimulatabilityParams,
+    pull: torch.Tensor,
+) -> Mask:
+    """Train the students that are shown some explanations; return which texts each predicts correctly, (s, n).
 
-    Attributes:
+    Args:
         words: what they read, (n, w, d).
         known: which words are real, (n, w).
         target: the class to predict, (n,).
         learns: the texts that each student learns from, (s, n).
         first: attention's first weights, (d,).
         params: their training.
-    """
-
-    words: torch.Tensor
-    known: torch.Tensor
-    target: torch.Tensor
-    learns: torch.Tensor
-    first: torch.Tensor
-    params: SimulatabilityParams
-
-
-def _train_and_test(shared: _Students, explanations: torch.Tensor, weights: torch.Tensor) -> Mask:
-    """Train the students of some arms (what is shown); return which texts each predicts correctly.
-
-    Args:
-        shared: what all students share.
-        explanations: what each arm shows, (a, n, w).
-        weights: weights of the divergence from them, (a,).
-
-    Returns:
-        bool, (a, s, n).
+        pull: the explanations times the weight of the divergence from them, (n, w).
     """
     import torch
 
-    words = shared.words
-    target = shared.target
-    learns = shared.learns
-    params = shared.params
-    arms = len(explanations)
     students = len(learns)
-    _, length, dimensions = words.shape
     classes = int(target.max()) + 1
-    query = shared.first.repeat(arms * students, 1).requires_grad_()
-    weight = torch.zeros(arms * students, dimensions, classes, requires_grad=True)
-    bias = torch.zeros(arms * students, 1, classes, requires_grad=True)
+    query = first.repeat(students, 1).requires_grad_()
+    weight = torch.zeros(students, words.shape[-1], classes, requires_grad=True)
+    bias = torch.zeros(students, 1, classes, requires_grad=True)
     optimiser = torch.optim.Adam([query, weight, bias], lr=params.learning_rate)
-    share = (learns / learns.sum(1, keepdim=True)).repeat(arms, 1)
-    absent = ~shared.known[:, None]
+    share = learns / learns.sum(1, keepdim=True)
+    absent = ~known[:, None]
     rows = torch.arange(len(target))
-    # (n, a, 1, w): the same for every student of an arm.
-    pull = (explanations * weights[:, None, None]).transpose(0, 1)[:, :, None]
 
     with torch.enable_grad():
         for _ in range(params.steps):
             optimiser.zero_grad()
             outputs, attention = read_bags(words, absent, query, weight, bias)
             # KL(r || a) without its constant, the entropy of r.
-            split = attention.masked_fill(absent, 0.0).view(len(target), arms, students, length)
-            divergence = -(pull * split).sum(-1).flatten(1).T
+            divergence = -(pull[:, None] * attention.masked_fill(absent, 0.0)).sum(-1).T
             loss = divergence - outputs.log_softmax(-1)[:, rows, target]
             (share * loss).sum().backward()
             optimiser.step()
     with torch.no_grad():
         outputs, _ = read_bags(words, absent, query, weight, bias)
-    return np.asarray((outputs.argmax(-1) == target).view(arms, students, -1).numpy())
+    return np.asarray((outputs.argmax(-1) == target).numpy())
 
 
 def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
-    """Train the students of all methods; methods whose classes are all the same have none, as nothing is to learn."""
+    """Train the students of all methods.
+
+    A method whose classes are all the same has none, as nothing is to learn. Nor has any if simulatability is switched
+    off, and where there are no word embeddings, or fewer texts than folds.
+    """
     params = context.params.simulatability
     embeddings = context.embeddings
     if not params.enabled or embeddings is None or len(context.examples) < params.folds:
@@ -268,30 +248,13 @@ def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
     return results
 
 
-def _measure(name: str) -> Measure:
-    """Return the function that measures one of a SimulatabilityResult's arrays.
-
-    It is None if simulatability is switched off, there are no word embeddings, fewer texts than folds, or only one
-    class.
-    """
-
-    def measure(explanations: Explanations) -> ArrayLike | None:
-        results = explanations.context.shared(_all_methods)
-        if explanations.method not in results:
-            return None
-        values: Array = getattr(results[explanations.method], name)
-        return values
-
-    return measure
-
-
 METRICS = (
     Metric(
         "simulatability",
         "Simulatability",
         "gain in accuracy at predicting the classifier for a student that was trained with explanations",
         "higher",
-        _measure("gain"),
+        measure_together(_all_methods, attrgetter("gain")),
         group="behaviour",
         reference="IvRA, section 2.2.1, equations 6 and 7",
         lowest=-1.0,
@@ -303,7 +266,7 @@ METRICS = (
         "Student's accuracy",
         "accuracy of the students that saw explanations in training",
         None,
-        _measure("with_explanations"),
+        measure_together(_all_methods, attrgetter("with_explanations")),
         lowest=0.0,
         highest=1.0,
         by_text="",
@@ -314,7 +277,7 @@ METRICS = (
         "Student's accuracy without explanations",
         "accuracy of the students that saw no explanations",
         None,
-        _measure("without"),
+        measure_together(_all_methods, attrgetter("without")),
         lowest=0.0,
         highest=1.0,
         by_text="",

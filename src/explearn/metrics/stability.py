@@ -8,8 +8,8 @@ Words are compared without case and surrounding punctuation.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,21 +152,15 @@ def _measure(neighbours: Callable[[Context], NDArray[np.intp] | None], content_w
     return measure
 
 
-def _metric(name: str, heading: str, summary: str, measure: Measure, **more: Any) -> Metric:
-    return Metric(
-        name,
-        heading,
-        summary,
-        "higher",
-        measure,
-        group="behaviour",
-        reference="L2E (Situ et al. 2021), section 4.4, equation 1",
-        lowest=0.0,
-        highest=1.0,
-        of_model=True,
-        **more,
-    )
-
+_metric = partial(
+    Metric,
+    direction="higher",
+    group="behaviour",
+    reference="L2E (Situ et al. 2021), section 4.4, equation 1",
+    lowest=0.0,
+    highest=1.0,
+    of_model=True,
+)
 
 METRICS = (
     _metric(
@@ -174,26 +168,26 @@ METRICS = (
         "Stability, meaning",
         "overlap of a text's explanation with those of the {neighbours} explained texts nearest to it in the "
         "classifier's states; it rises with the number of {unit}s that count as evidence",
-        _measure(_semantic),
+        measure=_measure(_semantic),
     ),
     _metric(
         "stability_lexical",
         "Stability, wording",
         "the same for texts nearest by shared {unit}s and n-grams",
-        _measure(_lexical),
+        measure=_measure(_lexical),
     ),
     _metric(
         "stability_semantic_content",
         "Meaning, content words",
         "the same without stop words",
-        _measure(_semantic, content_words=True),
+        measure=_measure(_semantic, content_words=True),
         term="Meaning, Wording, content words",
     ),
     _metric(
         "stability_lexical_content",
         "Wording, content words",
         "stability by wording, without stop words",
-        _measure(_lexical, content_words=True),
+        measure=_measure(_lexical, content_words=True),
         explained_with="stability_semantic_content",
     ),
 )

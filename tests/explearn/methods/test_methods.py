@@ -9,7 +9,7 @@ import tiny
 import torch
 
 import explearn
-from explearn import Example, ExplearnError, ParamsError
+from explearn import Example, ExplearnError, ModelError, ParamsError
 from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 from explearn.text.alignment import aggregate
@@ -121,11 +121,11 @@ class TestTheCheckItself:
             check_explainer(self.broken(score_batch=hooked), classifier=tiny.make_classifier())
 
     def test_a_class_that_declares_nothing(self):
-        with pytest.raises(AssertionError, match=r"class .*Silent: its `about` is missing"):
+        with pytest.raises(ParamsError, match=r"class .*Silent: its `about` is missing"):
             check_explainer(type("Silent", (self.Right,), {}))
 
     def test_a_method_that_is_trained_comes_as_an_instance(self):
-        with pytest.raises(ParamsError, match="got class Marker, which is trained; expected an instance after `fit`"):
+        with pytest.raises(ModelError, match="this marker is not trained"):
             check_explainer(explainer_class("marker"))
 
 

@@ -11,7 +11,7 @@ import explearn
 from explearn import ParamsError, UnknownNameError
 from explearn.core.validation import Section
 from explearn.methods import registry
-from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import explainer_class, known_infos, make_explainer
 from explearn_study.params import variant_of
 
@@ -58,7 +58,6 @@ class TestOwnMethods:
         info = explearn.get_info(name)
         assert (method.name, info.name) == (name, name)
         assert isinstance(method, LearnedExplainer) == info.trained
-        assert isinstance(method, RefiningExplainer) == (info.base is not None)
         assert (info.options_class is not None) == bool(type(method).Options.model_fields)
         assert info.summary.endswith(".")
 

@@ -43,14 +43,12 @@ def test_students_taught_with_no_weight_on_explanations_are_those_taught_without
     assert (actual.gain == 0).all()
 
 
-def test_results_depend_on_the_seed_and_not_on_the_other_methods(monkeypatch):
+def test_results_depend_on_the_seed_and_not_on_the_other_methods():
     embeddings, classes, telling = world(24)
     both = simulatability(embeddings, classes, {"a": telling, "b": telling[:]}, QUICK, seed=5)
     alone = simulatability(embeddings, classes, {"a": telling}, QUICK, seed=5)
     assert (both["a"].with_explanations == alone["a"].with_explanations).all()
     assert (both["b"].with_explanations == alone["a"].with_explanations).all()
-    monkeypatch.setattr("explearn.metrics.simulatability.CHUNK_ENTRIES", 1)
-    assert (simulatability(embeddings, classes, {"a": telling}, QUICK, seed=5)["a"].gain == alone["a"].gain).all()
     other = simulatability(embeddings, classes, {"a": telling}, QUICK, seed=6)["a"]
     assert (other.with_explanations != alone["a"].with_explanations).any()
 

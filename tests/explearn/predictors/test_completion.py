@@ -277,7 +277,7 @@ def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     some = [*tiny.TEXTS, *tiny.CORPUS[:5]]
     data = list(zip(some, of.predict(some), strict=True))
     gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(some, start=1)}
-    task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
+    task = ListedTask(of, data, data[:6], gold=gold)
     tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     trained = [

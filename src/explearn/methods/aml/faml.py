@@ -24,7 +24,6 @@ from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, Values, indicators
 from explearn.methods.base.explainer import About, BatchExplainer, BatchScores, Variant, resolve_targets
-from explearn.methods.base.learned import RefiningExplainer
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.transformer import TransformerPredictor
@@ -350,7 +349,7 @@ def measure_maps(evaluator: MapEvaluator, candidates: Sequence[tuple[MapSearch, 
 # ---- the explainer -------------------------------------------------------------------------------------------------
 
 
-class FAML(RefiningExplainer, BatchExplainer):
+class FAML(BatchExplainer):
     """pAML's model fine-tuned on each text; of its maps the one that is best on a metric, which it looks at.
 
     Attributions of G after some steps of AdamW on AML's loss of the text itself, from pAML's G.
@@ -395,6 +394,16 @@ class FAML(RefiningExplainer, BatchExplainer):
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+        """Make the method from the folder of a trained pAML, which it starts from.
+
+        Args:
+            folder: the folder.
+            options: fAML's options.
+
+        Raises:
+            ModelError: a file is missing or damaged.
+            ParamsError: an option has a bad value.
+        """
         explainer = cls(**options)
         explainer.start = PAML.from_pretrained(folder)
         return explainer

@@ -41,7 +41,7 @@ from explearn.methods.base.explainer import (
 from explearn.methods.base.learned import BoundExplainer, LayerList, TaskData, TrainedState
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.metrics.faithfulness import BY_NAME
-from explearn.metrics.protocols import FaithfulnessProtocol
+from explearn.metrics.params import EvaluateParams
 from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
 from explearn.predictors.heads.question_answering import QuestionPredictor
@@ -291,7 +291,7 @@ class PAML(BoundExplainer, BatchExplainer):
         self.history: list[dict[str, Any]] = []
 
     @property
-    def protocol(self) -> FaithfulnessProtocol:
+    def protocol(self) -> EvaluateParams:
         """The protocol by which the metric of interest is taken."""
         return protocol_of(self.options.protocol)
 
@@ -379,10 +379,10 @@ class PAML(BoundExplainer, BatchExplainer):
             if self.model.tokenizer is not None:
                 self.model.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         self.weights = Weights(**state.value("weights", LossWeights))
         if self.options.backbone != STATES:
-            self.model = restored_encoder(state, folder / BACKBONE_FOLDER)
+            self.model = restored_encoder(state, state.folder / BACKBONE_FOLDER)
             return
         inputs = state.size("network.read.weight", 1)
         classes = state.size("network.head.bias")
@@ -393,20 +393,18 @@ class PAML(BoundExplainer, BatchExplainer):
 def restored_encoder(state: TrainedState, folder: Path) -> EncoderModel:
     """Return the trained G whose encoder's configuration, and tokenizer of its own, are in a folder."""
     classes = state.size("prediction") - 1
-    tokenizer = None
     with errors_of_loading(str(folder), "a backbone"):
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
         check_sizes(config.to_dict(), [tensor.shape for tensor in state.tensors.values()], str(folder))
+        tokenizer = None
         if state.value("own_tokenizer", bool):
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             check_tokenizer(tokenizer, str(folder))
 
-    def make() -> EncoderModel:
-        with errors_of_loading(str(folder), "a backbone"):
-            backbone = transformers.AutoModel.from_config(config)
-        return EncoderModel(without_pooler(backbone), classes, tokenizer)
+        def make() -> EncoderModel:
+            return EncoderModel(without_pooler(transformers.AutoModel.from_config(config)), classes, tokenizer)
 
-    return state.restore(make)
+        return state.restore(make)
 
 
 def prediction_information(classifier: TransformerPredictor, logits: Tensor, targets: Tensor) -> Tensor:

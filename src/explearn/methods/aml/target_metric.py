@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import product
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,17 @@ from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import filled
 from explearn.methods.aml.params import Metric
 from explearn.metrics.faithfulness import BY_NAME
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import ranking
-from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
+from explearn.metrics.protocols import (
+    aopc_steps,
+    as_sub_tokens,
+    by_sub_token,
+    log_probability,
+    only,
+    unit_count,
+    without,
+)
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.transformer import TransformerPredictor
@@ -39,9 +49,6 @@ CHANGES = {
 }
 """How each metric changes a text: without its top units, with only these, or with these masked."""
 
-GAIN_SIGNS = {"only": 1.0, "without": -1.0, "masked": -1.0}
-"""1 where a metric is better the more probable the target is on a changed text, else -1."""
-
 NO_MASK = -1
 """Stands for the mask token where units are deleted."""
 
@@ -53,12 +60,26 @@ Part = tuple[str, int]
 """One of the changes of a text, and the share of its top in percent."""
 
 
-def protocol_of(protocol: str) -> FaithfulnessProtocol:
+def protocol_of(protocol: Literal["default", "aml"]) -> EvaluateParams:
     """Return how the metrics of interest are taken, from pAML's option `protocol`: the words of a top are deleted."""
-    return FaithfulnessProtocol(protocol, "delete", PERCENTS, HEADLINE_PERCENT)  # type: ignore[arg-type]
+    return EvaluateParams(
+        protocol=protocol, removal="delete", percents=list(PERCENTS), headline_percent=HEADLINE_PERCENT
+    )
 
 
-def parts_of(metric: Metric, protocol: FaithfulnessProtocol) -> list[Part]:
+def gain_of(change: str, p: float, whole: float) -> float:
+    """Return how much better a metric is for the target's probability on a changed text, given that on the whole one.
+
+    A metric is better the more probable the target is with only the top units, and the less without them.
+    """
+    if change == "masked":
+        return float(log_probability(whole) - log_probability(p))
+    if change == "only":
+        return p - whole
+    return whole - p
+
+
+def parts_of(metric: Metric, protocol: EvaluateParams) -> list[Part]:
     """Return the changed texts whose probabilities a metric reads."""
     shares: Sequence[int] = (protocol.headline_percent,)
     if metric.startswith("aopc"):
@@ -88,25 +109,23 @@ class EvaluatedText:
         read: number of units that the classifier reads.
         cuts: number of units in the top, one for each share of the first metric at which the order matters; shares of
             a short text may give the same number.
-        left: row of the predictions -> the units left in that input.
-        tops: size of a cut -> the tops evaluated -> the row of each change that the first metric reads.
+        rows: the changes of the text and the tops that they were made for -> the row of the predictions.
     """
 
-    def __init__(self, encoding: Encoding, target: int, protocol: FaithfulnessProtocol, parts: Sequence[Part]) -> None:
+    def __init__(self, encoding: Encoding, target: int, protocol: EvaluateParams, parts: Sequence[Part]) -> None:
         self.encoding = encoding
         self.target = target
         self.by_unit = encoding
         self.units = len(encoding.words)
-        if protocol.by_sub_token:
+        if by_sub_token(protocol):
             self.by_unit = as_sub_tokens(encoding)
             self.units = len(encoding.positions)
         self.owners = np.array(self.by_unit.word_ids)
         self.read = len(np.unique(self.owners[self.owners >= 0]))
         shares = dict.fromkeys(share for _, share in parts)
-        sizes = [protocol.count(self.units, share) for share in shares]
+        sizes = [unit_count(protocol, self.units, share) for share in shares]
         self.cuts = [size for size in sizes if 0 < size < self.units]
-        self.left: dict[int, list[int]] = {}
-        self.tops: dict[int, dict[frozenset[int], dict[str, int]]] = {}
+        self.rows: dict[tuple[str, frozenset[int]], int] = {}
 
     def unit_scores(self, scores: Map) -> Array32:
         """Return each unit's score, that of its best piece; NaN for a word that was not read."""
@@ -136,9 +155,7 @@ class MapEvaluator:
         signs: 1 where larger values of a metric are better, else -1, (metrics,).
     """
 
-    def __init__(
-        self, classifier: TransformerPredictor, metrics: Sequence[Metric], protocol: FaithfulnessProtocol
-    ) -> None:
+    def __init__(self, classifier: TransformerPredictor, metrics: Sequence[Metric], protocol: EvaluateParams) -> None:
         self.classifier = classifier
         self.metrics = metrics
         self.protocol = protocol
@@ -164,7 +181,7 @@ class MapEvaluator:
         for row, ((text, _), (whole, parts)) in enumerate(zip(maps, requests, strict=True)):
             p = self._predictions.values[:, text.target]
             changed = {part: float(p[index]) for part, index in parts.items()}
-            values[row] = [self._value(metric, float(p[whole]), changed) for metric in self.metrics]
+            values[row] = self.signs * [self._gain(metric, float(p[whole]), changed) for metric in self.metrics]
         return values
 
     def unit_effects(self, text: EvaluatedText) -> Values:
@@ -173,11 +190,15 @@ class MapEvaluator:
         A ridge regression of the probabilities on which units are left in an input, over the inputs that the text's
         maps led to so far. The classifier is not called. Before the first measurement all effects are 0.
         """
-        if not text.left:
+        if not text.rows:
             return np.zeros(text.units)
-        left = indicators(text.left.values(), text.units)
+        everything = frozenset(range(text.units))
+        left_by_row = {}
+        for (change, top), row in text.rows.items():
+            left_by_row[row] = top if change == "only" and top else everything - top
+        left = indicators(left_by_row.values(), text.units)
         left -= left.mean(axis=0)
-        p = self._predictions.values[list(text.left), text.target]
+        p = self._predictions.values[list(left_by_row), text.target]
         return np.asarray(np.linalg.solve(left.T @ left + RIDGE * np.eye(text.units), left.T @ (p - p.mean())))
 
     def best_nested_tops(self, text: EvaluatedText) -> list[frozenset[int]]:
@@ -186,20 +207,25 @@ class MapEvaluator:
         They are chosen among the tops of all maps of the text so far, by dynamic programming. The classifier is not
         called. Empty before the first measurement, and where the metric has no cut.
         """
-        if not text.tops:
+        if not text.rows:
             return []
+        changes = CHANGES[self.metrics[0].removeprefix("aopc_")]
+        p = self._predictions.values[:, text.target]
         # By top of the size before: the best nested tops that end with it, and their value.
         chains: list[list[frozenset[int]]] = [[]]
         values = np.zeros(1)
         smaller = np.zeros((1, text.units))
         for size in sorted(set(text.cuts)):
-            tops = text.tops[size]
+            tops = [top for change, top in text.rows if change == changes[0] and len(top) == size]
             held = indicators(tops, text.units)
             # Row: a top of this size; column: one of the size before, if it lies within.
             reachable = np.where((1.0 - held) @ smaller.T == 0.0, values, -np.inf)
             inner = reachable.argmax(axis=1)
             chains = [[*chains[before], top] for before, top in zip(inner, tops, strict=True)]
-            gains = np.array([self._gain(text, rows) for rows in tops.values()])
+            gains = np.zeros(len(tops))
+            for change in changes:
+                for number, top in enumerate(tops):
+                    gains[number] += gain_of(change, p[text.rows[change, top]], 0.0)
             values = text.cuts.count(size) * gains + reachable.max(axis=1)
             smaller = held
         return chains[int(values.argmax())]
@@ -212,50 +238,28 @@ class MapEvaluator:
             for part in parts:
                 if part not in rows:
                     rows[part] = self._request_part(text, part, order)
-        for change, share in self._first_parts:
-            size = self.protocol.count(len(order), share)
-            changes = text.tops.setdefault(size, {}).setdefault(frozenset(order[:size]), {})
-            changes[change] = rows[change, share]
         return self._predictions.request(text.encoding), rows
 
     def _request_part(self, text: EvaluatedText, part: Part, order: list[int]) -> int:
         change, share = part
-        size = self.protocol.count(len(order), share)
+        size = unit_count(self.protocol, len(order), share)
         top = order[:size]
         rest = order[size:]
-        left = rest
         if change == "masked":
             changed = text.by_unit.mask(top, self.classifier.mask_token_id)
         elif change == "without":
-            changed = self.protocol.without(text.by_unit, top, NO_MASK)
+            changed = without(self.protocol, text.by_unit, top, NO_MASK)
         else:
-            changed = self.protocol.only(text.by_unit, top, rest, NO_MASK)
-            left = top or rest
+            changed = only(self.protocol, text.by_unit, top, rest, NO_MASK)
         row = self._predictions.request(changed)
-        text.left[row] = left
+        text.rows[change, frozenset(top)] = row
         return row
 
-    def _value(self, metric: Metric, whole: float, changed: dict[Part, float]) -> float:
-        """Return a metric from the target's probabilities on the whole text and on the changed texts."""
-        parts = self._parts[metric]
-        if metric == "log_odds":
-            return float(log_probability(changed[parts[0]]) - log_probability(whole))
-        total = 0.0
-        for part in parts:
-            fall = whole - changed[part]
-            if metric.endswith("difference") and part[0] == "only":
-                fall = -fall
-            total += fall
-        if metric.startswith("aopc"):
-            total /= self.protocol.aopc_steps
-        return total
-
-    def _gain(self, text: EvaluatedText, rows: dict[str, int]) -> float:
-        """Return what a top adds to the first metric at its cut, up to a constant and a factor; larger is better."""
+    def _gain(self, metric: Metric, whole: float, changed: dict[Part, float]) -> float:
+        """Return a metric times its sign, from the target's probabilities on the whole text and the changed texts."""
         gain = 0.0
-        for change, row in rows.items():
-            p = self._predictions.values[row, text.target]
-            if change == "masked":
-                p = log_probability(p)
-            gain += GAIN_SIGNS[change] * float(p)
+        for part in self._parts[metric]:
+            gain += gain_of(part[0], changed[part], whole)
+        if metric.startswith("aopc"):
+            gain /= aopc_steps(self.protocol)
         return gain

@@ -11,8 +11,6 @@ from explearn.methods.aml.loss import DivergedError, Weights
 if TYPE_CHECKING:
     import optuna
 
-NAMES = ("prediction_weight", "size_weight", "inverse_weight")
-
 STARTUP_TRIALS = 5
 """Random trials before TPE models anything, and trials before any is pruned."""
 
@@ -41,8 +39,7 @@ def search(
 
     # An error that ends a trial ends the search and is raised there; a warning would add its traceback.
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    searched = {name: weight for name, weight in zip(NAMES, first, strict=True) if weight}
-    absent = dict.fromkeys(NAMES, 0.0)
+    searched = {name: weight for name, weight in first._asdict().items() if weight}
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS),
@@ -58,7 +55,7 @@ def search(
 
         weights = {name: trial.suggest_float(name, 0.0, 1.0) for name in searched}
         try:
-            return objective(Weights(*(absent | weights).values()), report)
+            return objective(first._replace(**weights), report)
         except DivergedError as error:
             raise optuna.TrialPruned from error
 
@@ -67,4 +64,4 @@ def search(
         raise DivergedError(
             f"pAML: none of {trials} trials was completed; a smaller learning_rate or head_learning_rate may help"
         )
-    return Weights(*(absent | study.best_params).values())
+    return first._replace(**study.best_params)

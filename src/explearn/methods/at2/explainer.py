@@ -6,7 +6,6 @@ Source: Cohen-Wang, Chuang, Madry (2025), "Learning to Attribute with Attention"
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -136,7 +135,7 @@ class AT2(BoundExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         return TrainedState({"coefficients": self._trained(self.coefficients)})
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         state.size("coefficients", 1)
         self.coefficients = state.tensors["coefficients"]
 

@@ -155,15 +155,9 @@ def attribution_of(
     """
     encoding = text.whole
     first = windows[0]
-    whole = TextScores(first.scores, first.logits, first.target, first.seconds)
-    if len(windows) == 1:
-        whole = first
-        joined: NDArray[Any] = first.scores[: len(encoding)]
-    else:
-        joined = text.join([window.scores for window in windows])
     logits = np.array([window.logits for window in windows], dtype=np.float64)
     check_logits(logits, classifier.name)
-    scores = np.asarray(joined, dtype=np.float32)
+    scores = text.join([window.scores for window in windows]).astype(np.float32)
     word_scores = _aggregate(scores, encoding, aggregation)
     if unit == "phrase":
         encoding = in_phrases(encoding, word_scores)
@@ -171,10 +165,15 @@ def attribution_of(
     # The words of an answer to a question have no score, but were read.
     start, end = encoding.answer or (0, 0)
     target = classifier.labels[first.target]
+    unread = 0
+    completeness_error = None
     certificate = None
-    if whole.certificate is not None and unit == "word":
+    if len(windows) == 1:
+        unread = first.unread
+        completeness_error = first.completeness_error
         # The bound was measured on words.
-        certificate = certify(whole.certificate, encoding.words, word_scores)
+        if first.certificate is not None and unit == "word":
+            certificate = certify(first.certificate, encoding.words, word_scores)
     return Attribution(
         words=encoding.words,
         scores=word_scores,
@@ -184,9 +183,9 @@ def attribution_of(
         method=method,
         aggregation=aggregation,
         signed=signed,
-        unaligned=int(np.isnan(word_scores).sum()) + whole.unread - (end - start),
+        unaligned=int(np.isnan(word_scores).sum()) + unread - (end - start),
         seconds=sum(window.seconds for window in windows),
-        completeness_error=whole.completeness_error,
+        completeness_error=completeness_error,
         example_id=encoding.example_id,
         spans=encoding.spans,
         gaps=encoding.gaps,

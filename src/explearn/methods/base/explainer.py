@@ -12,7 +12,6 @@ import inspect
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -177,10 +176,9 @@ class Explainer(ABC):
             UnsupportedError: the method does not support the classifier's kind of outputs, or looks inside a model and
                 there is none.
         """
-        reader = ""
-        if self.reads_weights:
-            reader = self.name
-        check_classifier(classifier, reader)
+        check_classifier(classifier)
+        if self.reads_weights and classifier.has_model:
+            classifier.transformer.check_readable(self.name)
         seen = classifier
         if self.needs_model:
             try:
@@ -272,7 +270,7 @@ class Explainer(ABC):
         if windows is not None:
             chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
-        unread = Counter[str]()
+        unread = 0
         with progress(description) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), classifier.gathered():
@@ -286,18 +284,14 @@ class Explainer(ABC):
                         )
                         attributions.append(attribution)
                     yield attributions
-                    words = attributions[-1].unaligned
-                    unread.update(texts=1, cut_texts=int(words > 0), words=words)
+                    unread += attributions[-1].unaligned
                     bar.update()
-        if unread["words"] and not _unread_known.get():
+        if unread and not _unread_known.get():
             logger.warning(
-                "%s: %s %ss of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
-                "they have no score",
+                "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score",
                 self.name,
-                f"{unread['words']:,}",
+                f"{unread:,}",
                 name,
-                f"{unread['cut_texts']:,}",
-                f"{unread['texts']:,}",
                 f"{classifier.max_length:,}",
             )
 
@@ -394,4 +388,8 @@ class BatchExplainer(Explainer):
             seconds = (time.perf_counter() - start) / len(indices)
             return [TextScores(scores, logits, target, seconds, *more) for scores, logits, target, *more in columns]
 
-        return run_batches([len(e) for e in encodings], classifier, score, self.passes)
+        return run_batches([self.size(encoding) for encoding in encodings], classifier, score, self.passes)
+
+    def size(self, encoding: Encoding) -> int:
+        """Return how much of the budget of a batch a text takes, in sub-tokens."""
+        return len(encoding)

@@ -58,10 +58,12 @@ class TrainedState:
     Attributes:
         tensors: name -> tensor.
         record: JSON values, the content of config.json except `explainer` and `options`.
+        folder: where it was read from, with what `_save_more` wrote.
     """
 
     tensors: Mapping[str, torch.Tensor]
     record: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
 
     def value(self, name: str, kind: Any) -> Any:
         """Return a value of the record.
@@ -85,10 +87,10 @@ class TrainedState:
         """Raise ModelError if the tensors have other names or sizes."""
         sizes = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
         for name in sorted(expected.keys() | sizes.keys()):
-            got = sizes.get(name, "none")
-            wanted = expected.get(name, "none")
-            if got != wanted:
-                raise ModelError(f"tensor {name}: got the size {got}; by {CONFIG} it has {wanted}")
+            if sizes.get(name) != expected.get(name):
+                raise ModelError(
+                    f"tensor {name}: got the size {sizes.get(name)}; by {CONFIG} it has {expected.get(name)}"
+                )
 
     def restore(self, make: Callable[[], ModuleT]) -> ModuleT:
         """Return the module made by `make`, with these tensors as its weights, ready to explain.
@@ -126,6 +128,8 @@ class LearnedExplainer(Explainer):
     """Name of the safetensors file in its folder."""
     kept: ClassVar[Mapping[str, Any]] = {}
     """Attributes from training, of JSON values, that are saved and loaded besides the weights: name -> type."""
+    network: Any = None
+    """The network that was trained, for methods whose weights are those of one."""
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hashes`) of the texts that it learned from, if whoever trained it noted them."""
 
@@ -196,17 +200,17 @@ class LearnedExplainer(Explainer):
             description: text of a progress bar. None: no bar.
         """
 
-    @abstractmethod
     def _state(self) -> TrainedState:
-        """Return the state to save.
+        """Return the state to save: the weights of `network`, unless a method keeps something else.
 
         Raises:
             ModelError: it was not trained.
         """
+        return TrainedState(self._trained(self.network).state_dict())
 
     @abstractmethod
-    def _restore(self, state: TrainedState, folder: Path) -> None:
-        """Restore what `_state` returned; `folder` holds what `_save_more` wrote."""
+    def _restore(self, state: TrainedState) -> None:
+        """Restore what `_state` returned."""
 
     def _save_more(self, folder: Path) -> None:
         """Write files other than configuration and weights."""
@@ -258,7 +262,7 @@ class LearnedExplainer(Explainer):
         with raise_as_model_error(folder, cls.name):
             for name, kind in cls.kept.items():
                 setattr(explainer, name, state.value(name, kind))
-            explainer._restore(state, folder)
+            explainer._restore(state)
             if TRAINED_TEXTS in state.record:
                 explainer.trained_texts = frozenset(state.value(TRAINED_TEXTS, list[str]))
         return explainer
@@ -300,24 +304,6 @@ class BoundExplainer(LearnedExplainer):
     def check_trained_for(self, classifier: Any) -> None:
         if self._trained(self.trained_classifier or None) != classifier.fingerprint:
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
-
-
-class RefiningExplainer(Explainer):
-    """A method that starts from another method's trained explainer and refines it on every text."""
-
-    @classmethod
-    @abstractmethod
-    def from_pretrained(cls, folder: PathLike, **options: Any) -> Self:
-        """Make the method from the folder of the explainer that it starts from.
-
-        Args:
-            folder: the folder.
-            options: the method's options.
-
-        Raises:
-            ModelError: a file is missing or damaged.
-            ParamsError: an option has a bad value.
-        """
 
 
 def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -380,7 +366,7 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
         if not tensor.isfinite().all():
             raise ModelError(f"{weights}: {name} holds a value that is not finite")
     record = {key: value for key, value in config.items() if key not in ("explainer", "options")}
-    return config["options"], TrainedState(tensors, record)
+    return config["options"], TrainedState(tensors, record, folder)
 
 
 @contextmanager

@@ -118,25 +118,14 @@ def _indices(classifier: Predictor, target: Target) -> tuple[int, ...]:
     return tuple(classifier.label_index(label) for label in target)
 
 
-def check_classifier(classifier: Any, reader: str = "") -> None:
-    """Check that something is a classifier.
-
-    Args:
-        classifier: what to check.
-        reader: name of a method that reads weights directly. Empty: no such method.
-
-    Raises:
-        ParamsError: it is not a classifier.
-        UnsupportedError: a method reads weights directly, and some are offloaded.
-    """
+def check_classifier(classifier: Any) -> None:
+    """Raise ParamsError unless something is a classifier."""
     # Checked by an attribute, because importing the class takes seconds.
     if not hasattr(classifier, "problem"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected a predictor, as explearn.load_classifier(NAME) or "
             "explearn.TransformerPredictor(MODEL, TOKENIZER) gives"
         )
-    if reader and classifier.has_model:
-        classifier.transformer.check_readable(reader)
 
 
 def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:

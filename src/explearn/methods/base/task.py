@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.core.examples import Example, Rationale
 
@@ -38,7 +36,7 @@ class Lesson(NamedTuple):
 
     example_id: str
     target: str
-    weights: NDArray[np.float64]
+    weights: Array
 
 
 class Lessons(NamedTuple):

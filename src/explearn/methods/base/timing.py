@@ -36,11 +36,8 @@ class ForwardClock:
     def __init__(self, classifier: Predictor, examples: Sequence[Example], share: int = 1) -> None:
         if not examples:
             raise DataError("got no text to explain; expected at least one")
-        if share > 1:
-            by_length = sorted(examples, key=lambda example: -len(example.all_words))
-            self._examples = by_length[share // 2 :: share]
-        else:
-            self._examples = list(examples)
+        by_length = sorted(examples, key=lambda example: -len(example.all_words))
+        self._examples = by_length[share // 2 :: share]
         self._classifier = classifier
         self._scale = len(examples) / len(self._examples)
         self._run()  # first calls load kernels and allocate buffers

@@ -67,14 +67,28 @@ def train_epochs(
     Returns:
         The losses, and which epoch was the best.
     """
-    best = BestWeights(*modules)
+    together = nn.ModuleList(modules)
+    best_epoch = 0
+    best_score: Score = None
+    weights: dict[str, Tensor] = {}
     losses: list[float] = []
+
+    def keep_best(epoch: int, score: Score) -> None:
+        """Copy the weights if `score` is above all before; until there is a score, copy the latest."""
+        nonlocal best_epoch, best_score, weights
+        if best_score is None or (score is not None and score > best_score):  # type: ignore[operator]
+            best_epoch = epoch
+            best_score = score
+            # Other parameters must not change.
+            trained = {name: value for name, value in together.named_parameters() if value.requires_grad}
+            weights = {name: value.detach().clone() for name, value in trained.items()}
+
     if validate_first:
-        _set_training(modules, False)
-        best.offer(0, validate(0, []))
+        together.eval()
+        keep_best(0, validate(0, []))
     bar = tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=None if description else True)
     for epoch in bar:
-        _set_training(modules, True)
+        together.train()
         batch_losses = []
         total = 0.0
         length = 0
@@ -90,20 +104,15 @@ def train_epochs(
             batch_losses.append(loss.item())
             total += batch_losses[-1] * len(batch)
             length += len(batch)
-        _set_training(modules, False)
+        together.eval()
         losses.append(total / length)
-        best.offer(epoch, validate(epoch, batch_losses))
-        bar.set_postfix(loss=f"{losses[-1]:.4f}", best=best.epoch)
-        if patience is not None and epoch - best.epoch >= patience:
+        keep_best(epoch, validate(epoch, batch_losses))
+        bar.set_postfix(loss=f"{losses[-1]:.4f}", best=best_epoch)
+        if patience is not None and epoch - best_epoch >= patience:
             break
     bar.close()
-    best.restore()
-    return Course(losses, best.epoch)
-
-
-def _set_training(modules: Iterable[nn.Module], training: bool) -> None:
-    for module in modules:
-        module.train(training)
+    together.load_state_dict(weights, strict=False)
+    return Course(losses, best_epoch)
 
 
 @contextmanager
@@ -112,36 +121,3 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
-
-
-class BestWeights:
-    """A copy of some modules' trained weights, from the best epoch, that can be restored.
-
-    Parameters that do not require gradients when the copy is made are not copied; they must not change.
-
-    Attributes:
-        epoch: the epoch of the copy.
-        score: its score; None if no epoch had one.
-    """
-
-    def __init__(self, *modules: nn.Module) -> None:
-        self.epoch = 0
-        self.score: Score = None
-        self._modules = modules
-        self._copies: list[dict[str, Tensor]] = []
-
-    def offer(self, epoch: int, score: Score) -> None:
-        """Copy the current weights if `score` is above all before; until there is a score, copy the latest."""
-        if self.score is None or (score is not None and score > self.score):  # type: ignore[operator]
-            self.epoch = epoch
-            self.score = score
-            self._copies = [_trained_weights(module) for module in self._modules]
-
-    def restore(self) -> None:
-        """Restore the latest copy."""
-        for module, weights in zip(self._modules, self._copies, strict=True):
-            module.load_state_dict(weights, strict=False)
-
-
-def _trained_weights(module: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in module.named_parameters() if value.requires_grad}

@@ -6,8 +6,8 @@ import hashlib
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding
 from explearn.predictors.predictor import Predictor
@@ -40,7 +40,7 @@ class Random(BatchExplainer):
         scores = map(self._draw, batch.encodings)
         return BatchScores(batch.token_scores(scores), logits, targets)
 
-    def _draw(self, encoding: Encoding) -> NDArray[np.float64]:
+    def _draw(self, encoding: Encoding) -> Array:
         text = "\x1f".join((encoding.example_id, *encoding.words))
         digest = hashlib.sha256(f"{self.options.seed}\x1f{text}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8])).random(len(encoding.words))

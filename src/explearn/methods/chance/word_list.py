@@ -6,7 +6,6 @@ import string
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -108,9 +107,6 @@ class WordList(WordScorer):
         self.shares = {word: (marked[word] + self.rate) / (count + 1) for word, count in sorted(counts.items())}
         return self
 
-    def check(self, classifier: Predictor) -> None:
-        self._trained(self.shares)
-
     def score_words(self, words: Sequence[str]) -> ArrayLike:
         shares = self._trained(self.shares)
         return [shares.get(word, self.rate) for word in words]
@@ -119,7 +115,7 @@ class WordList(WordScorer):
         shares = self._trained(self.shares)
         return TrainedState({"shares": torch.tensor([*shares.values()])}, {"words": [*shares], "rate": self.rate})
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         words = state.value("words", list[str])
         self.shares = dict(zip(words, state.tensors["shares"].tolist(), strict=True))
         self.rate = state.value("rate", float)
@@ -168,9 +164,6 @@ class WordFacts(WordScorer):
         self.coefficients = np.append(fitted.coef_[0], fitted.intercept_)
         return self
 
-    def check(self, classifier: Predictor) -> None:
-        self._trained(self.coefficients)
-
     def facts(self, words: Sequence[str]) -> Array:
         """Return what is known of each word, (words, 4): letters, place, its square, stop word."""
         letters = np.log1p([len(word) for word in words])
@@ -186,7 +179,7 @@ class WordFacts(WordScorer):
         coefficients = torch.tensor(self._trained(self.coefficients), dtype=torch.float64)
         return TrainedState({"coefficients": coefficients}, {"frequent": sorted(self.frequent)})
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         state.check_sizes({"coefficients": (5,)})
         self.coefficients = state.tensors["coefficients"].numpy()
         self.frequent = frozenset(state.value("frequent", list[str]))

@@ -7,10 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
@@ -22,8 +21,6 @@ from explearn.methods.consensus.word_features import feature_names
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
-
-WEIGHTS_FILE = "consensus.safetensors"
 
 SHIPPED = Path(__file__).parent / "weights"
 """Weights that come with the package: in with_words, and, without the features of the word itself, in signals_alone.
@@ -59,7 +56,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
     )
     Options = ConsensusParams
     options: ConsensusParams
-    weights_file = WEIGHTS_FILE
+    weights_file = "consensus.safetensors"
     passes = PASSES
 
     _model: WordModel | None = None
@@ -166,7 +163,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         probabilities = batch.token_scores(map(self.word_probabilities, texts))
         return BatchScores(probabilities.to(logits.device), logits, chosen)
 
-    def word_probabilities(self, text: WordSignals) -> NDArray[np.float64]:
+    def word_probabilities(self, text: WordSignals) -> Array:
         """Return the probability that each word of a text is evidence, float64, (words,)."""
         return self.model.probabilities(self.model.features(text))
 
@@ -177,10 +174,14 @@ class Consensus(LearnedExplainer, BatchExplainer):
             `coefficients`, by feature, the change of the logit for one standard deviation; `intervals`, their 95 %
             intervals over the texts, empty if unknown; `trained_on`, the tasks.
         """
-        notes = {
-            "coefficients": self.model.coefficients(),
-            "intervals": {name: list(ends) for name, ends in self.model.coefficient_intervals().items()},
-            "signals": list(self.model.signals),
+        model = self.model
+        intervals = {}
+        if model.intervals is not None:
+            intervals = dict(zip(model.names, model.intervals.T.tolist(), strict=True))
+        notes: dict[str, Any] = {
+            "coefficients": dict(zip(model.names, model.coefficients.tolist(), strict=True)),
+            "intervals": intervals,
+            "signals": list(model.signals),
             "trained_on": self.trained_on,
         }
         if self._shipped:
@@ -192,7 +193,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         return TrainedState(self.model.tensors(), self._record)
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         state.value("trained_on", list[str])
         signals = state.value("signals", list[Signal])
         features = state.value("features", list[str])
@@ -209,7 +210,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
         if "intervals" in state.tensors:
             sizes["intervals"] = (2, width)
         state.check_sizes(sizes)
-        self._model = WordModel.of_tensors(dict(state.tensors), signals, self.options.word_features)
+        arrays = {name: tensor.double().numpy() for name, tensor in state.tensors.items()}
+        self._model = WordModel(tuple(signals), self.options.word_features, **arrays)
         self._record = dict(state.record)
 
 

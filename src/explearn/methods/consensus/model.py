@@ -76,28 +76,32 @@ def source_weights(task: TaskData, names: Iterable[str]) -> dict[str, float]:
     return {name: weight_of_skill(skills[name]) for name in names}
 
 
+ARRAYS = ("mean", "scale", "coefficients", "intercept", "calibration", "intervals")
+"""The numbers of a WordModel, as its file names them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WordModel:
-    """A linear model of F features of a word: logit = intercept + sum_f weights_f (x_f - mean_f) / scale_f.
+    """A linear model of F features of a word: logit = intercept + sum_f coefficients_f (x_f - mean_f) / scale_f.
 
     Attributes:
         signals: signals whose features it uses; see `word_features.feature_names`.
         word_features: whether it uses features of the word itself.
         mean: weighted mean of each feature in training, float64, (F,).
         scale: its standard deviation, float64, (F,).
-        weights: its coefficient, float64, (F,).
-        intercept: logit of a word with mean features.
-        calibration: slope a and offset b of p = sigmoid(a logit + b).
-        intervals: low and high end of each weight's 95 % interval, (2, F); None if unknown.
+        coefficients: change of the logit for one standard deviation, float64, (F,).
+        intercept: logit of a word with mean features, (1,).
+        calibration: slope a and offset b of p = sigmoid(a logit + b), (2,).
+        intervals: low and high end of each coefficient's 95 % interval over the texts, (2, F); None if unknown.
     """
 
     signals: tuple[str, ...]
     word_features: bool
     mean: Array
     scale: Array
-    weights: Array
-    intercept: float
-    calibration: tuple[float, float] = (1.0, 0.0)
+    coefficients: Array
+    intercept: Array
+    calibration: Array
     intervals: Array | None = None
 
     @property
@@ -111,52 +115,17 @@ class WordModel:
 
     def logits(self, features: Array) -> Array:
         """Return logits, (words, F) -> (words,). Marked and other words weigh the same in training, so 0 is neutral."""
-        return np.asarray(((features - self.mean) / self.scale) @ self.weights + self.intercept)
+        return np.asarray(((features - self.mean) / self.scale) @ self.coefficients + self.intercept)
 
     def probabilities(self, features: Array) -> Array:
         """Return each word's probability of a mark, (words,), calibrated to the density of marks in training."""
         slope, offset = self.calibration
         return np.asarray(1 / (1 + np.exp(-np.clip(slope * self.logits(features) + offset, -500, 500))))
 
-    def coefficients(self) -> dict[str, float]:
-        """Return feature -> change of the logit for one standard deviation of the feature."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
-
-    def coefficient_intervals(self) -> dict[str, tuple[float, float]]:
-        """Return feature -> 95 % interval of its coefficient, over the texts; empty if unknown."""
-        if self.intervals is None:
-            return {}
-        low, high = self.intervals.tolist()
-        return dict(zip(self.names, zip(low, high, strict=True), strict=True))
-
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return its numbers by name, float64."""
-        values = {
-            "mean": self.mean,
-            "scale": self.scale,
-            "coefficients": self.weights,
-            "intercept": np.array([self.intercept]),
-            "calibration": np.array(self.calibration),
-        }
-        if self.intervals is not None:
-            values["intervals"] = self.intervals
-        return {name: torch.from_numpy(np.asarray(value, dtype=np.float64)) for name, value in values.items()}
-
-    @classmethod
-    def of_tensors(cls, tensors: dict[str, torch.Tensor], signals: Sequence[str], word_features: bool) -> WordModel:
-        """Make the model that `tensors` was taken from."""
-        values = {name: tensor.double().numpy() for name, tensor in tensors.items()}
-        slope, offset = values["calibration"].tolist()
-        return cls(
-            tuple(signals),
-            word_features,
-            values["mean"],
-            values["scale"],
-            values["coefficients"],
-            float(values["intercept"][0]),
-            (slope, offset),
-            values.get("intervals"),
-        )
+        values = {name: getattr(self, name) for name in ARRAYS}
+        return {name: torch.from_numpy(value) for name, value in values.items() if value is not None}
 
 
 class TaskRows(NamedTuple):
@@ -279,8 +248,9 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
         options.word_features,
         mean,
         scale,
-        weights=regression.coef_[0].astype(np.float64),
-        intercept=float(regression.intercept_[0]),
+        coefficients=regression.coef_[0].astype(np.float64),
+        intercept=regression.intercept_.astype(np.float64),
+        calibration=np.array([1.0, 0.0]),
     )
 
 
@@ -290,8 +260,8 @@ def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array,
     return (x - mean) / scale, np.concatenate([row.y for row in rows])
 
 
-def platt(logits: Array, marks: Mask, weights: Array) -> tuple[float, float]:
-    """Fit sigmoid(slope logit + offset) by maximum likelihood; return slope, at least LEAST_SLOPE, and offset."""
+def platt(logits: Array, marks: Mask, weights: Array) -> Array:
+    """Fit sigmoid(slope logit + offset) by maximum likelihood; return slope, at least LEAST_SLOPE, and offset, (2,)."""
     from sklearn.linear_model import LogisticRegression
 
     weights = weights / weights.sum()
@@ -302,24 +272,24 @@ def platt(logits: Array, marks: Mask, weights: Array) -> tuple[float, float]:
     regression.fit(((logits - centre) / spread)[:, None], marks, weights * len(logits))
     slope = float(regression.coef_[0, 0]) / spread
     if slope >= LEAST_SLOPE:
-        return slope, float(regression.intercept_[0]) - slope * centre
+        return np.array([slope, regression.intercept_[0] - slope * centre])
     # Such a flat curve equals the density of marks at the centre, and keeps the order of the words.
     density = float(weights @ marks)
-    return LEAST_SLOPE, float(np.log(density / (1 - density))) - LEAST_SLOPE * centre
+    return np.array([LEAST_SLOPE, np.log(density / (1 - density)) - LEAST_SLOPE * centre])
 
 
 def _intervals(rows: Sequence[TaskRows], model: WordModel) -> Array:
-    """Return low and high ends of the weights' intervals over the texts, (2, F); means and scales stay fixed.
+    """Return low and high ends of the coefficients' intervals over the texts, (2, F); means and scales stay fixed.
 
-    To first order, a weight is the mean of one value for each of n texts: the weight plus n times the text's influence,
-    -H^-1 g, minus the mean influence in its task (Jaeckel 1972, The infinitesimal jackknife). H is the Hessian of the
-    penalised loss, g the gradient of the text's words.
+    To first order, a coefficient is the mean of one value for each of n texts: the coefficient plus n times the text's
+    influence, -H^-1 g, minus the mean influence in its task (Jaeckel 1972, The infinitesimal jackknife). H is the
+    Hessian of the penalised loss, g the gradient of the text's words.
     """
     x, y = _pooled(rows, model.mean, model.scale)
     weight = np.concatenate([row.weight for row in rows]) * INVERSE_PENALTY
-    share = expit(x @ model.weights + model.intercept)
+    share = expit(x @ model.coefficients + model.intercept)
     x = np.column_stack([x, np.ones(len(x))])
-    penalty = np.diag([*np.ones(len(model.weights)), 0.0])  # the intercept is not penalised
+    penalty = np.diag([*np.ones(len(model.coefficients)), 0.0])  # the intercept is not penalised
     hessian = penalty + x.T @ (x * (weight * share * (1 - share))[:, None])
     influence = -np.linalg.solve(hessian, (x * (weight * (share - y))[:, None]).T).T[:, :-1]
     ends = np.cumsum([len(row.y) for row in rows])[:-1]
@@ -328,7 +298,7 @@ def _intervals(rows: Sequence[TaskRows], model: WordModel) -> Array:
         text_influence = (np.arange(row.texts)[:, None] == row.text) @ word_influence  # (texts, F)
         centred.append(text_influence - text_influence.mean(axis=0))
     texts = sum(row.texts for row in rows)
-    values = model.weights + texts * np.concatenate(centred)
+    values = model.coefficients + texts * np.concatenate(centred)
     intervals = np.array([mean_interval(column, CONFIDENCE) for column in values.T], dtype=np.float64).T
-    # All texts agree on a weight that none of them has an influence on.
-    return np.where(np.isnan(intervals), model.weights, intervals)
+    # All texts agree on a coefficient that none of them has an influence on.
+    return np.where(np.isnan(intervals), model.coefficients, intervals)

@@ -27,7 +27,7 @@ from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.transformer import TransformerPredictor
-from explearn.text.alignment import NO_WORD, aggregate
+from explearn.text.alignment import aggregate
 
 METHODS: dict[str, type[BatchExplainer]] = {"rollout": Rollout, "gae": GAE, "gradient": Gradient, "attn_lrp": AttnLRP}
 """Signal -> the method that it is a score of."""
@@ -122,16 +122,12 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, Array32]) -> Array32:
     Args:
         encoding: the text.
         tokens: signal -> scores of the text's positions, (tokens,), or longer by padding.
-
-    Raises:
-        ExplearnError: a score is infinite.
     """
     scores = np.full((len(encoding.words), len(SIGNALS)), np.nan, dtype=np.float32)
-    read = sorted(set(encoding.word_ids) - {NO_WORD})
     for column, name in enumerate(SIGNALS):
-        if read and name in tokens and not np.isnan(tokens[name][: len(encoding)]).all():
-            words = aggregate(tokens[name], encoding.word_ids, len(encoding.words), METHODS[name].aggregation)
-            scores[read, column] = words[read]
+        if name in tokens:
+            aggregation = METHODS[name].aggregation
+            scores[:, column] = aggregate(tokens[name], encoding.word_ids, len(encoding.words), aggregation)
     return scores
 
 
@@ -157,15 +153,12 @@ def text_signals(
         )
 
 
-def compute_signals(
-    classifier: Predictor, examples: Sequence[Example], description: str | None = None
-) -> list[WordSignals]:
+def compute_signals(classifier: Predictor, examples: Sequence[Example]) -> list[WordSignals]:
     """Return all signals of some texts for their predicted classes.
 
     Args:
         classifier: the classifier.
         examples: the texts.
-        description: text of a progress bar. None: no bar.
 
     Raises:
         UnsupportedError: as `available_signals`.
@@ -180,7 +173,7 @@ def compute_signals(
             scored = batch_signals(transformer, batch, None)
         return text_signals(transformer, batch.encodings, *scored)
 
-    return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES, description)
+    return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES)
 
 
 def signals_of(task: TaskData, split: str) -> Iterable[WordSignals]:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from explearn.core.arrays import Array
 from explearn.lens.word_signals import SIGNALS, WordSignals
-
-Columns = NDArray[np.float64]
 
 _EDGES = re.compile(r"^\W+|\W+$")
 _LETTER = re.compile(r"\w")
@@ -65,7 +63,7 @@ def stop_words() -> frozenset[str]:
     return frozenset(ENGLISH_STOP_WORDS)
 
 
-WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Columns]] = {
+WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Array]] = {
     "length": lambda text: [len(word) for word in text.bare],
     "stop_word": lambda text: [word.lower() in stop_words() for word in text.bare],
     "punctuation": lambda text: [not _LETTER.search(word) for word in text.words],
@@ -91,7 +89,7 @@ def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) 
     return tuple(names)
 
 
-def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_features: bool = True) -> Columns:
+def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_features: bool = True) -> Array:
     """Return the features of a text's words, float64, (words, F), in the order of `feature_names`.
 
     Of each signal s over the n words that the classifier read, those of the text alone: the z-score; the rank, (place +
@@ -126,7 +124,7 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
             mean_rank[read] = rank[cells].mean(-1)
             mean_z[read] = z[cells].mean(-1)
     by_signal = np.stack([z, rank, share], -1)  # (words, signals, 3)
-    columns: list[Sequence[float] | Columns] = [mean_rank]
+    columns: list[Sequence[float] | Array] = [mean_rank]
     for by in NEIGHBOURS.values():
         columns += [_shifted(mean_rank - 0.5, by), _shifted(mean_z, by)]
     if word_features:
@@ -138,7 +136,7 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
     return np.concatenate([by_signal.reshape(len(scores), 3 * len(chosen)), others], 1)
 
 
-def _shifted(values: Columns, by: int) -> Columns:
+def _shifted(values: Array, by: int) -> Array:
     """Return the value `by` words before each word, 0 beyond the ends, (words,)."""
     moved = np.zeros_like(values)
     if by > 0:

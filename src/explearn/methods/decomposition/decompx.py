@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -10,17 +9,8 @@ from torch import Tensor, nn
 
 from explearn.core.validation import Section
 from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
-from explearn.methods.base.explainer import (
-    About,
-    Batch,
-    BatchExplainer,
-    BatchScores,
-    Encoding,
-    TextScores,
-    resolve_targets,
-)
+from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
-from explearn.predictors.batching import run_batches
 from explearn.predictors.quantised import weight_of
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -78,16 +68,8 @@ class DecompX(BatchExplainer):
 
     check = staticmethod(check_parts)
 
-    def score_texts(
-        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
-    ) -> list[TextScores]:
-        score = super().score_texts
-
-        def run(indices: list[int]) -> list[TextScores]:
-            wanted = None if targets is None else [targets[i] for i in indices]
-            return score(classifier, [encodings[i] for i in indices], wanted)
-
-        return run_batches([len(e) ** 2 for e in encodings], classifier, run)
+    def size(self, encoding: Encoding) -> int:
+        return len(encoding) ** 2
 
     @torch.inference_mode()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:

@@ -36,17 +36,11 @@ def check_parts(classifier: TransformerPredictor) -> None:
     """
     dissect(classifier.model)
     check_listed_head(classifier)
-    name = classifier.name or "this classifier"
-    if rounds_inputs(classifier.model):
+    # Products with 8-bit weights round their inputs.
+    if rounds_inputs(classifier.model) or classifier.model.dtype in (torch.bfloat16, torch.float16):
         raise UnsupportedError(
-            f"{name} has weights in 8 bits, whose products round their inputs, and "
-            "parts of a rounded state do not add up; load it with precision fp32 or nf4"
-        )
-    if classifier.model.dtype in (torch.bfloat16, torch.float16):
-        precision = str(classifier.model.dtype).removeprefix("torch.")
-        raise UnsupportedError(
-            f"{name} has weights in {precision}, and parts of a rounded state do not add up; load it with precision "
-            "fp32"
+            f"{classifier.name or 'this classifier'} has weights in 8 or 16 bits, and parts of a rounded state do not "
+            "add up; load it with precision fp32 or nf4"
         )
 
 

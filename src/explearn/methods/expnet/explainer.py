@@ -6,15 +6,14 @@ Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from explearn.core.arrays import Counts
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, located
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
@@ -40,9 +39,6 @@ GAMMA = 2.0
 
 BATCH_TEXTS = 32
 """Texts in a step (section 3.4)."""
-
-ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
-"""Facts about the features' classifiers that are saved; others must have the same."""
 
 
 def focal_loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -73,7 +69,7 @@ class TokenExamples(NamedTuple):
 
     features: Tensor
     labels: Tensor
-    lengths: NDArray[np.int64]
+    lengths: Counts
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
@@ -110,6 +106,14 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     def needs_hidden(self) -> bool:
         return self.options.features in ("hidden", "hidden_and_attention")
 
+    @property
+    def encoder_keys(self) -> Sequence[str]:
+        """Facts about the features' classifiers that are saved; others must have the same."""
+        keys = ["layer", "layers", "heads"]
+        if self.needs_hidden:
+            keys.append("hidden_size")
+        return keys
+
     # ---- training ------------------------------------------------------------------------------------------------
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
@@ -137,12 +141,12 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             source, features = source_task.features(split, self.needs_hidden)
             check_source(source_task, source, split)
             facts = {**source, "layer": source["attended"][-1]}
-            encoder = {key: int(facts[key]) for key in ENCODER_KEYS}
+            encoder = {key: int(facts[key]) for key in self.encoder_keys}
             first = first or encoder
-            if self._must_match(encoder) != self._must_match(first):
+            if encoder != first:
                 raise ParamsError(
-                    f"classifiers of {tasks[0].name!r} ({self._must_match(first)}) and {source_task.name!r} "
-                    f"({self._must_match(encoder)}) differ; expected features of one architecture and layer"
+                    f"classifiers of {tasks[0].name!r} ({first}) and {source_task.name!r} ({encoder}) differ; expected "
+                    "features of one architecture and layer"
                 )
             labels = {example.id: example.label for example in source_task.examples(split)}
             with located(f"task {source_task.name!r}, split {split!r}: "):
@@ -151,11 +155,6 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         self.encoder = first
         self.trained_on = [source_task.name for source_task in tasks]
         return self
-
-    def _must_match(self, encoder: Mapping[str, int]) -> str:
-        """Describe what the classifiers must have in common."""
-        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
-        return " ".join(f"{key} {encoder[key]}" for key in keys)
 
     def token_examples(
         self,
@@ -242,11 +241,11 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             "heads": int(config.num_attention_heads),
             "hidden_size": int(config.hidden_size),
         }
-        for key, value in shape.items():
-            if self.encoder[key] != value and (key != "hidden_size" or self.needs_hidden):
+        for key in self.encoder_keys[1:]:
+            if self.encoder[key] != shape[key]:
                 raise UnsupportedError(
-                    f"this ExpNet was trained on encoders with {self.encoder[key]} {key}, the classifier has {value}; "
-                    "train one on classifiers of this architecture"
+                    f"this ExpNet was trained on encoders with {self.encoder[key]} {key}, the classifier has "
+                    f"{shape[key]}; train one on classifiers of this architecture"
                 )
 
     @torch.inference_mode()
@@ -264,8 +263,5 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.network).state_dict())
-
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         self.network = state.restore(lambda: build_network(state.size("0.weight", 1)))

@@ -10,11 +10,14 @@ from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError, first_line
-from explearn.core.validation import Section
 from explearn.lens.words import check_words
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
-from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
-from explearn.predictors.predictor import Output
+from explearn.methods.base.explainer import About, Batch
+from explearn.methods.gradient.embedded import (
+    BaselineOptions,
+    EmbeddedClassifier,
+    EmbeddingExplainer,
+    baseline_embeddings,
+)
 from explearn.predictors.problems import sharing_copy
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -33,15 +36,9 @@ def rescale(function: EmbeddedClassifier, embeddings: Tensor, baseline: Tensor) 
     # For a difference d, the quotient has a rounding error of precision / d, and the gradient in its place an error of
     # order d: they are equal at the square root.
     method = attr.DeepLift(function, eps=torch.finfo(dtype).eps ** 0.5)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
-            products: Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
-    finally:
-        # After an exception, attributes that captum sets for the backward pass are still on the modules.
-        for module in _rescaled_modules(function):
-            for name in ("input", "output"):
-                module.__dict__.pop(name, None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
+        products: Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
     return products.detach().sum(-1)
 
 
@@ -92,7 +89,7 @@ def _rescaled_modules(model: nn.Module) -> list[nn.Module]:
     return [module for module in model.modules() if type(module) in SUPPORTED_NON_LINEAR]
 
 
-class DeepLift(BatchExplainer):
+class DeepLift(EmbeddingExplainer):
     """Differences from an empty text, passed back through the network by DeepLIFT's rescale rule.
 
     DeepLIFT's rescale rule: (e_j - b_j) . m_j, with multipliers m passed back from the output.
@@ -119,19 +116,14 @@ class DeepLift(BatchExplainer):
     signed = True
     passes = 2
 
-    class Options(Section):
-        baseline: Baseline = "pad"
-        """The baseline of the text: the embedding of the `pad` or `mask` token, or `zero`."""
-        output: Output = "logit"
-        """The explained output: the target's `logit`, `probability` or `log_probability`."""
+    Options = BaselineOptions
 
     check = staticmethod(check_rescale)
+    view = staticmethod(view_for_rescale)
 
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[Tensor, Tensor]:
         embeddings = function.embed()
-        baseline = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
+        baseline = baseline_embeddings(function.classifier, batch, embeddings, self.options.baseline)
         scores = rescale(function, embeddings, baseline)
         at_text, at_baseline = function.values.chunk(2)
-        error = (scores.sum(-1) - (at_text - at_baseline)).abs()
-        return BatchScores(scores, function.logits, function.targets, error)
+        return scores, (scores.sum(-1) - (at_text - at_baseline)).abs()

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from explearn.core.compute import at_least_float32
+from explearn.core.validation import Section
 from explearn.lens.watch import content_mask
-from explearn.lens.words import replaced_embeddings, word_layers
-from explearn.methods.base.explainer import resolve_targets
+from explearn.lens.words import check_words, replaced_embeddings, word_layers
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.predictor import Output
 from explearn.predictors.transformer import TransformerPredictor
+
+Baseline = Literal["pad", "mask", "zero"]
+"""The embedding of the padding token, that of the mask token (of the unknown token if there is no mask), or zeros."""
+
+
+class OutputOptions(Section):
+    output: Output = "logit"
+    """The explained output: the target's `logit`, `probability` or `log_probability`."""
+
+
+class BaselineOptions(OutputOptions):
+    baseline: Baseline = "pad"
+    """The baseline of the text: the embedding of the `pad` or `mask` token, or `zero`."""
 
 
 class EmbeddedClassifier(nn.Module):
@@ -79,6 +94,27 @@ class EmbeddedClassifier(nn.Module):
         return values
 
 
+class EmbeddingExplainer(BatchExplainer):
+    """Base of methods that look at the explained output as a function of the word embeddings."""
+
+    Options: ClassVar[type[Section]] = OutputOptions
+
+    check = staticmethod(check_words)
+
+    def view(self, classifier: TransformerPredictor) -> TransformerPredictor:
+        """Return the classifier whose output is looked at."""
+        return classifier
+
+    @abstractmethod
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Return scores, (batch, tokens), and completeness errors, (batch,), or None; `function` has been called."""
+
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+        function = EmbeddedClassifier(self.view(classifier), batch.model_inputs(), targets, self.options.output)
+        scores, error = self.attribute(function, batch)
+        return BatchScores(scores, function.logits, function.targets, error)
+
+
 def embed(classifier: TransformerPredictor, token_ids: Tensor) -> Tensor:
     """Return embeddings, (..., d), of token ids (...), at the place where gradients are taken; at least float32."""
     with classifier.autocast():
@@ -87,9 +123,6 @@ def embed(classifier: TransformerPredictor, token_ids: Tensor) -> Tensor:
             vectors = layer(vectors)
     return at_least_float32(vectors)
 
-
-Baseline = Literal["pad", "mask", "zero"]
-"""The embedding of the padding token, that of the mask token (of the unknown token if there is no mask), or zeros."""
 
 CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 """The first references of `reference_embeddings`; shuffled texts follow."""

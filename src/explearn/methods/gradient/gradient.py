@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from explearn.core.validation import Section
-from explearn.lens.words import check_words
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.predictors.predictor import Output
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.methods.base.explainer import About, Batch
+from explearn.methods.gradient.embedded import EmbeddedClassifier, EmbeddingExplainer
 
 
-class Gradient(BatchExplainer):
+class Gradient(EmbeddingExplainer):
     """Length of the gradient of the class's output at each word embedding.
 
     Gradient norm: || d f / d e_j ||_2 over features, with e_j the word embedding of sub-token j.
@@ -28,21 +24,14 @@ class Gradient(BatchExplainer):
         needs={"gradients"},
     )
 
-    class Options(Section):
-        output: Output = "logit"
-        """The explained output: the target's `logit`, `probability` or `log_probability`."""
-
-    check = staticmethod(check_words)
-
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[Tensor, Tensor | None]:
         from captum import attr  # takes a second, for its plots
 
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         gradients = attr.Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
-        return BatchScores(gradients.norm(dim=-1), function.logits, function.targets)
+        return gradients.norm(dim=-1), None
 
 
-class InputXGradient(BatchExplainer):
+class InputXGradient(EmbeddingExplainer):
     """Gradient of the class's output at each word embedding, times the embedding, summed.
 
     Input x gradient: sum over features of e_j * d f / d e_j, with e_j the word embedding of sub-token j.
@@ -58,13 +47,9 @@ class InputXGradient(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
-    Options = Gradient.Options
 
-    check = staticmethod(check_words)
-
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[Tensor, Tensor | None]:
         from captum import attr
 
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         products = attr.InputXGradient(function).attribute(function.embed().requires_grad_())
-        return BatchScores(products.detach().sum(-1), function.logits, function.targets)
+        return products.detach().sum(-1), None

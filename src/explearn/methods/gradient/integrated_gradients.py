@@ -6,16 +6,21 @@ import torch
 from captum import attr
 from torch import Tensor
 
-from explearn.core.validation import Rounds, Section
-from explearn.lens.words import check_words
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
-from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings, baseline_vector
-from explearn.predictors.predictor import Output
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.core.validation import Rounds
+from explearn.methods.base.explainer import About, Batch
+from explearn.methods.gradient.embedded import (
+    Baseline,
+    BaselineOptions,
+    EmbeddedClassifier,
+    EmbeddingExplainer,
+    OutputOptions,
+    baseline_embeddings,
+    baseline_vector,
+)
 from explearn.text.alignment import NO_WORD
 
 
-class IntegratedGradients(BatchExplainer):
+class IntegratedGradients(EmbeddingExplainer):
     """Gradients added up along the straight path from an empty text to the text.
 
     Integrated gradients: (e_j - b_j) . integral over a in [0, 1] of d f / d e_j at b + a (e - b).
@@ -40,34 +45,26 @@ class IntegratedGradients(BatchExplainer):
     # texts are closer in length, so there is less padding. captum splits the steps to fit the budget.
     passes = 25
 
-    class Options(Section):
+    class Options(BaselineOptions):
         steps: Rounds = 50
-        """Points of the path, by Gauss-Legendre quadrature."""
-        baseline: Baseline = "pad"
-        """The start of the path: the embedding of the `pad` or `mask` token, or `zero`."""
-        output: Output = "logit"
-        """The explained output: the target's `logit`, `probability` or `log_probability`."""
+        """Points of the path, by Gauss-Legendre quadrature; the path starts at the baseline."""
 
-    check = staticmethod(check_words)
-
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[Tensor, Tensor]:
         embeddings = function.embed()
-        start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
+        start = baseline_embeddings(function.classifier, batch, embeddings, self.options.baseline)
         with torch.no_grad():
             at_text, at_start = function(torch.cat([embeddings, start])).chunk(2)
         products = attr.IntegratedGradients(function).attribute(
             embeddings,
             start,
             n_steps=self.options.steps,
-            internal_batch_size=max(len(batch), classifier.max_tokens // embeddings.shape[1]),
+            internal_batch_size=max(len(batch), function.classifier.max_tokens // embeddings.shape[1]),
         )
         scores = products.sum(-1)
-        error = (scores.sum(-1) - (at_text - at_start)).abs()
-        return BatchScores(scores, function.logits, function.targets, error)
+        return scores, (scores.sum(-1) - (at_text - at_start)).abs()
 
 
-class SequentialIG(BatchExplainer):
+class SequentialIG(EmbeddingExplainer):
     """Integrated gradients for one word at a time, the other words left in place.
 
     Sequential integrated gradients (SIG): integrated gradients of one word at a time, the others left in place.
@@ -92,18 +89,14 @@ class SequentialIG(BatchExplainer):
     # A batch has one row per word, processed within the budget: small batches need less padding.
     passes = 16
 
-    class Options(Section):
+    class Options(OutputOptions):
         steps: Rounds = 10
         """Points of each path, by Gauss-Legendre quadrature."""
         baseline: Baseline = "mask"
         """The replacement for a missing word: the embedding of the `mask` or `pad` token, or `zero`."""
-        output: Output = "logit"
-        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
-    check = staticmethod(check_words)
-
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[Tensor, Tensor]:
+        classifier = function.classifier
         embeddings = function.embed()
         with torch.no_grad():
             at_text = function(embeddings)
@@ -129,4 +122,4 @@ class SequentialIG(BatchExplainer):
             # A row is 0 but at its own word's pieces.
             scores.index_add_(0, texts, products)
             error.scatter_reduce_(0, texts, (products.sum(-1) - expected).abs(), "amax")
-        return BatchScores(scores, function.logits, function.targets, error)
+        return scores, error

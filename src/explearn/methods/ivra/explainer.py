@@ -292,7 +292,7 @@ class IvRA(BoundExplainer, BatchExplainer):
             check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
             classifier.save_pretrained(folder / CLASSIFIER)
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         """Restore the module; its classifier is left in the folder's subfolder `classifier`."""
         sizes = state.value("encoder", _SIZES)
         self.attention = state.restore(lambda: self._sized(**sizes))

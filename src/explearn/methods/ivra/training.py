@@ -56,7 +56,6 @@ class JointTrainer:
         measure: called before training and after each epoch, with both in evaluation mode.
         history: an entry for each epoch, the first before training: losses by term, accuracy, criteria, and whether it
             is the best epoch.
-        step: number of steps so far.
     """
 
     classifier: TransformerPredictor
@@ -68,7 +67,6 @@ class JointTrainer:
     class_weights: Tensor | None
     measure: Measure
     history: list[dict[str, Any]] = field(default_factory=list)
-    step: int = 0
     _terms: dict[str, list[float]] = field(default_factory=dict)
 
     # ---- the course of training ----------------------------------------------------------------------------------
@@ -149,7 +147,6 @@ class JointTrainer:
         )
 
     def _batch_loss(self, rows: list[int]) -> Tensor:
-        self.step += 1
         terms = self.losses([self.examples[row] for row in rows])
         for name, term in terms.items():
             self._terms[name].append(float(term.detach()))
@@ -159,9 +156,7 @@ class JointTrainer:
         parameters = chain.from_iterable(group["params"] for group in optimizer.param_groups)
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         if not nn.utils.get_total_norm(gradients).isfinite():
-            raise ModelError(
-                f"training diverged in step {self.step}: a gradient is not finite; lower the learning rates"
-            )
+            raise ModelError("training diverged: a gradient is not finite; lower the learning rates")
 
     def _end_epoch(self) -> tuple[float, float]:
         """Measure, and add to the history; return how good the epoch is: by its criteria if its accuracy suffices."""

@@ -6,7 +6,6 @@ Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Gene
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -79,7 +78,7 @@ class L2E(BoundExplainer, BatchExplainer):
         super().__init__(**options)
         members(self.options.teacher)
         self.signed = False
-        self.student: Student | None = None
+        self.network: Student | None = None
         self.trained_on = {"train": 0, "validation": 0}
         self.history: list[dict[str, float | None]] = []
 
@@ -130,7 +129,7 @@ class L2E(BoundExplainer, BatchExplainer):
         if options.embeddings == "classifier":
             student.embeddings.weight.data.copy_(principal_embeddings(table, options.width))
         self.history = train(student, splits["train"], splits["validation"], options, classifier.device, description)
-        self.student = student
+        self.network = student
         self.signed = lessons.signed and options.formulation == "labelling"
         self.trained_classifier = classifier.fingerprint
         self.trained_on = {split: len(rows) for split, rows in splits.items()}
@@ -176,7 +175,7 @@ class L2E(BoundExplainer, BatchExplainer):
         self, encodings: Sequence[Encoding], targets: Sequence[int], device: torch.device
     ) -> list[tuple[Array32, NDArray[np.int8]]]:
         """Return scores and most probable levels of all positions of each encoding, 0 outside the text."""
-        student = self._trained(self.student).to(device)
+        student = self._trained(self.network).to(device)
         inputs = []
         starts = []
         for encoding, target in zip(encodings, targets, strict=True):
@@ -240,10 +239,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.student).state_dict())
-
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         vocabulary = state.size("embeddings.weight")
         classes = state.size("labels.weight")
-        self.student = state.restore(lambda: Student(vocabulary, classes, self.options))
+        self.network = state.restore(lambda: Student(vocabulary, classes, self.options))

@@ -20,7 +20,7 @@ from explearn.methods.l2e.student import LEVELS, Student
 from explearn.metrics.arrays import correlation, levels, ranks
 from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Encoding
-from explearn.text.alignment import NO_WORD
+from explearn.text.alignment import NO_WORD, aggregate
 
 BATCH_TEXTS = 32
 """Texts in a step."""
@@ -217,10 +217,8 @@ def agreement_with(
         ids, lengths = collate([lesson.ids for lesson in batch], device)
         scores = token_scores(student(ids, lengths), inside(lengths, ids.shape[1]), formulation).cpu().numpy()
         for lesson, row in zip(batch, scores, strict=True):
-            real = lesson.owner != NO_WORD
-            words = np.full(len(lesson.weights), -np.inf)
-            np.maximum.at(words, lesson.owner[real], row[: len(real)][real])
-            scored = np.isfinite(words)
+            words = aggregate(row, lesson.owner.tolist(), len(lesson.weights), "max")
+            scored = ~np.isnan(words)
             if scored.any():
                 correlations.append(correlation(ranks(words[scored]), ranks(lesson.weights[scored])).item())
     defined = [rho for rho in correlations if not math.isnan(rho)]

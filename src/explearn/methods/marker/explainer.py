@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -201,10 +200,7 @@ class Marker(BoundExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.network).state_dict())
-
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         size = state.size("offset")
         self.network = state.restore(lambda: WordNetwork(size, self.options.hidden, self.regime))
 

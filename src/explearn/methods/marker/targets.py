@@ -8,9 +8,9 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.arrays import Array
+from explearn.core.errors import DataError, ParamsError, shown
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.explainer import Consensus
@@ -38,7 +38,7 @@ class WordTargets:
         weight: weight of each word, relative to the words of other texts.
     """
 
-    targets: NDArray[np.float64]
+    targets: Array
     weight: float = 1.0
 
 
@@ -121,7 +121,7 @@ def curriculum_for(task: TaskData, options: MarkerParams, sources: Sources | Non
     sources = sources or read_sources(task, options.protocol)
     texts, consensus = consensus_targets(task, options, sources, marked)
     others = list(sources.others) or consensus.trained_on
-    slope, offset = consensus.model.calibration
+    slope, offset = consensus.model.calibration.tolist()
     if not marked:
         return Curriculum(texts, others, (slope, offset))
     share = len(marked) / (len(marked) + CONSENSUS_TEXTS)
@@ -152,23 +152,15 @@ def marked_targets(task: TaskData) -> dict[str, WordTargets]:
             marked[row.example_id] = WordTargets(np.asarray(gold[row.example_id], dtype=np.float64))
     if not marked:
         named = sorted({labels[example_id] for example_id in gold if example_id in labels})
-        if named and not set(named) & set(task.classifier.labels):
-            raise DataError(
-                f"{where}: the marked texts' labels ({_few(named)}) are none of the classifier's classes "
-                f"({_few(task.classifier.labels)}); Marker learns from texts that it gets right"
-            )
         raise DataError(
-            f"{where}: no text has both a rationale and a right prediction; Marker has nothing to learn from"
+            f"{where}: no text has both a rationale and a right prediction; Marker has nothing to learn from (labels "
+            f"of marked texts: {shown(named)}; classes: {shown(list(task.classifier.labels))})"
         )
     marks = np.concatenate([text.targets for text in marked.values()])
     if marks.min() == marks.max():
         which = "every word is marked in each" if marks.any() else "no word is marked in any"
         raise DataError(f"{where}: {which} of the {len(marked)} texts to learn from; expected marked words and others")
     return marked
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
 
 
 def consensus_targets(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from explearn.core.arrays import Array, Mask
 from explearn.methods.perturbation.method import PerturbedText, outputs, stand_in
+from explearn.predictors.batching import progress
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding, text_seed
 from explearn.predictors.predictor import Predictor
@@ -84,7 +84,7 @@ def ask(
     """
     predict = CachedPredictions(classifier, classifier.predict_logits)
     answered: list[Answered] = []
-    with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
+    with progress(description, len(encodings)) as bar:
         for start in range(0, len(encodings), TEXTS_TOGETHER):
             texts = []
             sets = []

@@ -5,16 +5,18 @@ from __future__ import annotations
 import torch
 
 from explearn.core.validation import Rounds, Seeded
-from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
-from explearn.methods.gradient.embedded import EmbeddedClassifier, reference_embeddings
+from explearn.methods.gradient.embedded import (
+    EmbeddedClassifier,
+    EmbeddingExplainer,
+    OutputOptions,
+    reference_embeddings,
+)
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
-from explearn.predictors.predictor import Output
-from explearn.predictors.transformer import TransformerPredictor
 
 
-class DeepShap(BatchExplainer):
+class DeepShap(EmbeddingExplainer):
     """DeepLIFT's differences, averaged over several reference texts.
 
     Deep SHAP: DeepLIFT's scores, averaged over several references.
@@ -42,17 +44,16 @@ class DeepShap(BatchExplainer):
     signed = True
     passes = 2
 
-    class Options(Seeded):
+    class Options(OutputOptions, Seeded):
         references: Rounds = 8
         """Number of reference texts."""
-        output: Output = "logit"
-        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_rescale)
+    view = staticmethod(view_for_rescale)
 
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def attribute(self, function: EmbeddedClassifier, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         options = self.options
-        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, options.output)
+        classifier = function.classifier
         embeddings = function.embed()
         scores = torch.zeros_like(embeddings[..., 0])  # (batch, tokens)
         difference = torch.zeros_like(scores[:, 0])  # f(text) - mean of f(reference), (batch,)
@@ -60,4 +61,4 @@ class DeepShap(BatchExplainer):
             scores += rescale(function, embeddings, reference) / options.references
             at_text, at_reference = function.values.chunk(2)
             difference += (at_text - at_reference) / options.references
-        return BatchScores(scores, function.logits, function.targets, (scores.sum(-1) - difference).abs())
+        return scores, (scores.sum(-1) - difference).abs()

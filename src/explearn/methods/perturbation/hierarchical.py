@@ -14,9 +14,8 @@ from explearn.core.arrays import Array
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import Span
 from explearn.methods.info import About
-from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, PerturbedText, Scored
+from explearn.methods.perturbation.method import AskedText, AskOptions, PerturbationExplainer, PerturbedText, Scored
 from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import Output
 from explearn.text.encoding import Removal
 
 SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
@@ -63,13 +62,11 @@ class Hierarchical(PerturbationExplainer):
     )
     signed = True
 
-    class Options(Seeded):
+    class Options(AskOptions, Seeded):
         passes: Annotated[int, Field(ge=3, le=MOST_ROUNDS)] = 60
         """Most forward passes for a text."""
         removal: Removal = "delete"
         """A word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
-        output: Output = "probability"
-        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
 
     def score_text(self, asked: AskedText) -> Scored:
         text = asked.text

@@ -8,9 +8,8 @@ from explearn.core.arrays import Array
 from explearn.core.extras import check_installed
 from explearn.core.validation import Rounds, Seeded
 from explearn.methods.info import About
-from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, Scored
-from explearn.predictors.predictor import Output, Predictor
-from explearn.text.encoding import Removal
+from explearn.methods.perturbation.method import AskedText, AskOptions, PerturbationExplainer, Scored
+from explearn.predictors.predictor import Predictor
 
 
 class KernelShap(PerturbationExplainer):
@@ -37,14 +36,10 @@ class KernelShap(PerturbationExplainer):
     signed = True
     additive = True
 
-    class Options(Seeded):
+    class Options(AskOptions, Seeded):
         samples: Rounds | None = None
         """Sets of words evaluated in addition to all and none; None: 2 n + 256 for n words (the library's default is
         2 n + 2048)."""
-        output: Output = "probability"
-        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
-        removal: Removal = "mask"
-        """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
 
     def check(self, classifier: Predictor) -> None:
         check_installed("shap", extra="baselines", what=self.name)

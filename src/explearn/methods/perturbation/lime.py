@@ -11,8 +11,8 @@ from explearn.core.arrays import Array, Mask
 from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.methods.info import About
-from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, Scored
-from explearn.predictors.predictor import Output, Predictor
+from explearn.methods.perturbation.method import AskedText, AskOptions, PerturbationExplainer, Scored
+from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal
 
 
@@ -39,13 +39,11 @@ class Lime(PerturbationExplainer):
     )
     signed = True
 
-    class Options(Seeded):
+    class Options(AskOptions, Seeded):
         samples: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] = 500
         """Copies of the text, including itself (duplicates are evaluated once)."""
         kernel_width: Annotated[float, Field(gt=0)] = 25
         """Width of the exponential kernel, in hundredths of cosine distance."""
-        output: Output = "probability"
-        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
 

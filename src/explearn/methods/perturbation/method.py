@@ -8,13 +8,14 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.validation import Section
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.predictors.cached import Ask, CachedPredictions
 from explearn.predictors.encoding import Encoding
@@ -133,6 +134,13 @@ class Scored:
     completeness_error: float | None = None
 
 
+class AskOptions(Section):
+    removal: Removal = "mask"
+    """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
+    output: Output = "probability"
+    """The explained output f: the target's `probability`, `log_probability` or `logit`."""
+
+
 class PerturbationExplainer(Explainer):
     """Base of methods that use predictions for perturbed copies of a text.
 
@@ -152,12 +160,7 @@ class PerturbationExplainer(Explainer):
         """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
     def check(self, classifier: Predictor) -> None:
-        check_mask_token(classifier, self._asks().get("removal", "mask"))
-
-    def _asks(self) -> dict[str, Any]:
-        """Return the options that say how the classifier is asked, of those that the method has."""
-        options: dict[str, Any] = self.options.model_dump(include={"removal", "output"})
-        return options
+        check_mask_token(classifier, getattr(self.options, "removal", "mask"))
 
     def score_texts(
         self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -171,6 +174,7 @@ class PerturbationExplainer(Explainer):
         chosen = targets
         if chosen is None:
             chosen = logits.argmax(-1).tolist()
+        asks = self.options.model_dump(include={"removal", "output"})
         classified = (time.perf_counter() - start) / max(1, len(texts))
         results = []
         for text, row, target in zip(texts, logits, chosen, strict=True):
@@ -182,7 +186,7 @@ class PerturbationExplainer(Explainer):
                 # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
                 # texts.
                 with numpy_seeded(getattr(self.options, "seed", 0)):
-                    scored = self.score_text(AskedText(text, classifier, ask, target, **self._asks()))
+                    scored = self.score_text(AskedText(text, classifier, ask, target, **asks))
             seconds = classified + time.perf_counter() - start
             results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
         return results

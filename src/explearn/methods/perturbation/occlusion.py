@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from explearn.core.validation import Section
 from explearn.methods.info import About
-from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, Scored
-from explearn.predictors.predictor import Output
-from explearn.text.encoding import Removal
+from explearn.methods.perturbation.method import AskedText, AskOptions, PerturbationExplainer, Scored
 
 
 class Occlusion(PerturbationExplainer):
@@ -28,11 +25,7 @@ class Occlusion(PerturbationExplainer):
     )
     signed = True
 
-    class Options(Section):
-        removal: Removal = "mask"
-        """A word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
-        output: Output = "probability"
-        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
+    Options = AskOptions
 
     def score_text(self, asked: AskedText) -> Scored:
         words = len(asked.text)

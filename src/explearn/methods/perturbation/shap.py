@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,9 +19,6 @@ from explearn.predictors.encoding import Encoding
 from explearn.predictors.predictor import Output, Predictor
 
 Level = Literal["auto", "word"]
-
-Function = Callable[[NDArray[Any]], Array]
-"""The explained numbers of n masked copies, strings (n,) or masks (n, w): (n, C)."""
 
 
 class Shap(PerturbationExplainer):
@@ -75,6 +72,8 @@ class Shap(PerturbationExplainer):
         super().check(classifier)
 
     def score_text(self, asked: AskedText) -> Scored:
+        import shap
+
         options = self.options
         text = asked.text
         classifier = asked.classifier
@@ -93,20 +92,13 @@ class Shap(PerturbationExplainer):
             encodings = text.perturbed(copies, "mask") if by_words else read_strings(classifier, copies.tolist())
             return asked.by_class(encodings)
 
-        explanation = run_library(function, masker, data, options.max_evals, options.seed)
+        explainer = shap.Explainer(function, masker, algorithm="partition", seed=options.seed)
+        explanation = explainer(data, max_evals=options.max_evals, silent=True)
         scores = explanation.values[0][:, asked.target]
         if by_words:
             scores = text.on_pieces(scores / text.pieces())
         base = explanation.base_values[0][asked.target]
         return Scored(scores, abs(float(scores.sum() + base - asked.whole())))
-
-
-def run_library(function: Function, masker: Any, data: Any, max_evals: int, seed: int) -> Any:
-    """Return shap's explanation of one row of data."""
-    import shap
-
-    explainer = shap.Explainer(function, masker, algorithm="partition", seed=seed)
-    return explainer(data, max_evals=max_evals, silent=True)
 
 
 class WordMasker:
@@ -158,18 +150,13 @@ def token_masker(classifier: Predictor, encoding: Encoding) -> tuple[Any, list[s
 
 
 def segments(text: PerturbedText) -> list[list[str]]:
-    """Return the words with sub-tokens, by segment: special tokens stand between the sub-tokens of two segments."""
-    words_by_segment: list[dict[int, str]] = []
-    after_special = True
-    for special, number in zip(text.encoding.special, text.owners.tolist(), strict=True):
-        if special:
-            after_special = True
-        elif number < len(text):
-            if after_special:
-                words_by_segment.append({})
-            after_special = False
-            words_by_segment[-1][number] = text.encoding.words[text.words[number]]
-    return [list(words.values()) for words in words_by_segment]
+    """Return the words with sub-tokens, by segment."""
+    words = [text.encoding.words[index] for index in text.words]
+    parts = [words]
+    if text.encoding.pair_start is not None:
+        first = int(np.searchsorted(text.words, text.encoding.pair_start))
+        parts = [words[:first], words[first:]]
+    return [part for part in parts if part]
 
 
 def segment_trees(words: Sequence[Sequence[str]]) -> Array:

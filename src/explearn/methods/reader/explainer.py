@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -383,7 +382,7 @@ class Reader(BoundExplainer, BatchExplainer):
         parts = torch.nn.ModuleDict({"network": network, "certifier": certifier})
         return TrainedState(parts.state_dict())
 
-    def _restore(self, state: TrainedState, folder: Path) -> None:
+    def _restore(self, state: TrainedState) -> None:
         classes = state.size("network.head.bias")
         inputs = state.size("network.read.weight", 1)
         if not self.layers and inputs != PIECES:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.methods.perturbation.answers import Answered, word_sums
 
 RIDGE = 10.0
@@ -40,7 +41,7 @@ def passes_of(estimate: Sequence[float] | None, usual: float, budget: int) -> in
     return max(2, round(budget * min(max(share, LEAST_SHARE), LARGEST_SHARE)))
 
 
-def repaired(scores: NDArray[np.floating], answered: Answered, target: int) -> NDArray[np.float64]:
+def repaired(scores: NDArray[np.floating], answered: Answered, target: int) -> Array:
     """Correct Reader's scores by ridge regression on the residuals: the answers less the sums of the scores.
 
     With ever more answers the word scores become Kernel SHAP's (Lundberg and Lee 2017, theorem 2), wherever they

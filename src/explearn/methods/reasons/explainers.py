@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.errors import UnsupportedError
 from explearn.core.words import Span
 from explearn.methods.base.attributions import TextScores
@@ -37,7 +37,7 @@ class OwnReason(Explainer):
     question: ClassVar[str]
 
     @abstractmethod
-    def word_scores(self, places: Sequence[Span], words: int) -> NDArray[np.float64]:
+    def word_scores(self, places: Sequence[Span], words: int) -> Array:
         """Return the scores of a text's words, (words,), from the places of the quotes, in their order."""
 
     def check(self, classifier: Predictor) -> None:
@@ -93,7 +93,7 @@ class LLMRationale(OwnReason):
     question = RATIONALE
     threshold = 1.0
 
-    def word_scores(self, places: Sequence[Span], words: int) -> NDArray[np.float64]:
+    def word_scores(self, places: Sequence[Span], words: int) -> Array:
         scores = np.zeros(words)
         for start, end in places:
             scores[start:end] = 1.0
@@ -117,5 +117,5 @@ class LLMRanking(OwnReason):
     )
     question = RANKING
 
-    def word_scores(self, places: Sequence[Span], words: int) -> NDArray[np.float64]:
+    def word_scores(self, places: Sequence[Span], words: int) -> Array:
         return rank_scores(places, words)

@@ -85,9 +85,4 @@ class AttCAT(CAT):
     )
 
     def weights(self, attention: Tensor, real: Tensor) -> Tensor:
-        return received_attention(attention, real)
-
-
-def received_attention(attention: Tensor, real: Tensor) -> Tensor:
-    """Mean over heads and query tokens of the attention to each token, (batch, tokens)."""
-    return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))
+        return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))

@@ -17,7 +17,6 @@ from explearn.methods.aml.target_metric import MapEvaluator
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.protocols import FaithfulnessProtocol
 
 ALL = Weights(1, 1, 1)
 PROTOCOLS = ("default", "aml")
@@ -90,7 +89,7 @@ class TestMapEvaluator:
         }
         names = get_args(Metric)
         for group in [names, *((name,) for name in names)]:
-            evaluator = MapEvaluator(classifier, group, FaithfulnessProtocol.of(params))
+            evaluator = MapEvaluator(classifier, group, params)
             maps = [(evaluator.text(e, t), s) for e, t, s in zip(encodings, targets, scores, strict=True)]
             for name, column in zip(group, evaluator.measure(maps).T, strict=True):
                 value = wanted[name] if name in wanted else expected[name]

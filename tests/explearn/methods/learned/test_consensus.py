@@ -88,7 +88,7 @@ class TestLearning:
         options = ConsensusParams(copies=0)
         once = fit_model({"one": texts, "two": task_texts(2)}, options, 0)
         twice = fit_model({"one": texts + texts, "two": task_texts(2)}, options, 0)
-        np.testing.assert_allclose(twice.weights, once.weights, atol=0.05)
+        np.testing.assert_allclose(twice.coefficients, once.coefficients, atol=0.05)
 
     def test_texts_with_a_wrong_prediction_teach_nothing(self):
         other = SignalTask("other", task_texts(1), label="no")
@@ -100,7 +100,7 @@ class TestLearning:
         """Its influence is to first order what the weights move without a text."""
         consensus = fitted()
         texts = task_texts(1, 75) + task_texts(2, 75, told_by="gradient")
-        bounds = consensus.model.coefficient_intervals()
+        bounds = consensus.notes()["intervals"]
         assert tuple(bounds) == feature_names(ConsensusParams().signals)
         assert any(low > 0 for name, (low, _) in bounds.items() if name.startswith("gae"))
         options = ConsensusParams(copies=0, signals=["gae"], word_features=False)
@@ -112,7 +112,7 @@ class TestLearning:
             x = (rows.x - model.mean) / model.scale
             regression = LogisticRegression(C=INVERSE_PENALTY, solver="newton-cholesky").fit(x, rows.y, share)
             without.append(regression.coef_[0])
-        values = model.weights + (len(texts) - 1) * (np.mean(without, axis=0) - without)
+        values = model.coefficients + (len(texts) - 1) * (np.mean(without, axis=0) - without)
         expected = [mean_interval(column, 0.95) for column in values.T]
         np.testing.assert_allclose(model.intervals.T, expected, atol=0.1 * np.ptp(expected, axis=1).max())
 
@@ -121,7 +121,7 @@ class TestLearning:
         two = fitted()
         assert one.model.intervals is not None and two.model.intervals is not None
         assert one.model.intervals.tolist() == two.model.intervals.tolist()
-        assert fitted(seed=1).model.weights.tolist() != one.model.weights.tolist()
+        assert fitted(seed=1).model.coefficients.tolist() != one.model.coefficients.tolist()
 
 
 class TestCalibration:

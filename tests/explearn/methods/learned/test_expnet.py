@@ -111,7 +111,7 @@ class TestProtocols:
         bare = ExpNet(epochs=1).learn(task(gold={}, name="mine", others=others))
         assert one.trained_on == bare.trained_on == ["a", "b"]
         assert one.losses == bare.losses
-        assert one.encoder == {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
+        assert one.encoder == {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS}
 
     def test_a_single_task_cannot_be_left_out(self):
         with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
@@ -119,7 +119,7 @@ class TestProtocols:
 
     def test_tasks_of_two_architectures_do_not_mix(self):
         fewer = sized(num_attention_heads=2)
-        with pytest.raises(ParamsError, match=r"classifiers of 'a' .*heads 4.* and 'b' .*heads 2.* differ"):
+        with pytest.raises(ParamsError, match=r"classifiers of 'a' .*'heads': 4.* and 'b' .*'heads': 2.* differ"):
             ExpNet().learn(task(others=[task(name="a"), task(of=fewer, name="b")]))
 
 

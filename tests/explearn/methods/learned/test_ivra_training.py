@@ -158,7 +158,7 @@ class TestRefusals:
         classifier = tiny.make_classifier()
         schedule = {**QUICK, "learning_rate": rates[0], "module_learning_rate": rates[1]}
         explainer = IvRA(norm=norm, criteria=["comp"], schedule=schedule)
-        with pytest.raises(ModelError, match=r"diverged in step \d+: a gradient is not finite; lower the learning"):
+        with pytest.raises(ModelError, match=r"diverged: a gradient is not finite; lower the learning"):
             explainer.fit(classifier, examples("train", 32), validation=examples("validation", 4))
         assert not explainer.trained_classifier
         assert tiny.hooks(classifier.model) == 0 and not classifier.model.training

@@ -256,7 +256,7 @@ class TestMistakes:
         alike.model.classifier.bias.data += torch.tensor([9.0, 0.0])
         for classifier, said in ((alike, True), (of, False)):
             caplog.clear()
-            Reader(**QUICK, teacher=teacher).learn(task(classifier, teachers={"attcat": {}}))
+            Reader(**QUICK, teacher=teacher).learn(task(classifier))
             warned = (
                 "reader: all 40 training texts have the class 'no', so scores of texts of other classes may mislead"
             )
