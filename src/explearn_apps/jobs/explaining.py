@@ -1,13 +1,11 @@
 """A large job: its texts, read one by one from a file of any length, a classifier with its methods, and the parts.
 
-The last digits of a text's scores depend on its batch. So batches are formed within blocks of CHUNK_TEXTS texts,
-counted from the start of the input. They depend only on the input and the settings: not on where a part begins, where a
-run was killed, or which machine explains a part. A run that resumes inside a block recomputes all of it.
+The last digits of a text's scores depend on its batch. Batches are formed within a part, so they depend only on the
+input and the settings: not on where a run was killed, or which machine explains a part.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
@@ -104,37 +102,6 @@ class Input:
         return read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
 
 
-class TextReader:
-    """A reader of runs of an input's texts, usually forwards: only going back far reopens the file.
-
-    Args:
-        input: the file.
-        most_back: most texts to go back without reading the file again.
-    """
-
-    def __init__(self, input: Input, most_back: int) -> None:
-        self._input = input
-        self._recent: deque[JobText] = deque(maxlen=most_back)
-        self._rest: Iterator[JobText] = iter(())
-        self._next: int | None = None  # index of the file's next row
-
-    def texts(self, start: int) -> Iterator[JobText]:
-        """Yield texts from index `start` on. Only the most recent iterator may be used."""
-        if self._next is None or start < self._next - len(self._recent):
-            self._rest = self._input.texts(start)
-            self._next = start
-            self._recent.clear()
-        back = self._next - start
-        if back > 0:
-            yield from list(self._recent)[-back:]
-        for row in self._rest:
-            number = self._next
-            self._next += 1
-            self._recent.append(row)
-            if number >= start:
-                yield row
-
-
 TEXTS_PER_GROUP = 2048
 """Texts whose words are buffered before they are written as a row group."""
 
@@ -214,7 +181,6 @@ class Worker:
     """
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
-        from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import check_request
         from explearn.predictors.heads.token_classification import TokenPredictor
 
@@ -232,15 +198,11 @@ class Worker:
         for choice in job.choices:
             choice.check_classifier(self._classifier)
         check_request(self._classifier, job.targets, job.windows)
-        self._block = CHUNK_TEXTS
-        self._reader = TextReader(job.input, CHUNK_TEXTS)
         self._stamp = stamp
         self.settings = model_settings(self._classifier)
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], object]) -> Iterator[tuple[int, Part]]:
         """Explain and write consecutive parts; yield each with its number once its file is in place.
-
-        A block that overlaps two of them is computed once.
 
         Args:
             numbers: consecutive numbers.
@@ -252,55 +214,47 @@ class Worker:
                 meanwhile. Finished parts stay.
         """
         size = self.job.part_texts
-        count = -(-texts // size)
-        end = min((numbers[-1] + 1) * size, texts)
-        explained = self._explained(numbers[0] * size, end, texts, advance)
+        rows = self.job.input.texts(numbers[0] * size)
         for number in numbers:
             start = number * size
-            name = part_name(number, count)
-            part = write_part(self.job.folder, name, start, islice(explained, size))
-            if self.job.input.stamp() != self._stamp or part.texts != min(size, texts - start):
+            count = min(size, texts - start)
+            name = part_name(number, -(-texts // size))
+            explained = self._explained(start, count, islice(rows, count), advance)
+            part = write_part(self.job.folder, name, start, explained)
+            if self.job.input.stamp() != self._stamp or part.texts != count:
                 raise DataError(f"{self.job.input.path}: changed while it was read; parts before {name} stay")
             yield number, part
-        # To the end of the iterator, where a method logs how many words were not read.
-        next(explained, None)
 
-    def _explained(self, first: int, end: int, texts: int, advance: Callable[[int], object]) -> Iterator[Explained]:
-        """Yield texts [first, end) with their attributions, ordered by method, then by class.
-
-        Computes from the start of the block with `first` to the end of the block with the last text.
-        """
-        number = first - first % self._block
-        stop = min(-(-end // self._block) * self._block, texts)
-        rows = islice(self._reader.texts(number), stop - number)
-        # No iterator runs ahead of another by more than a block.
+    def _explained(
+        self, number: int, count: int, rows: Iterable[JobText], advance: Callable[[int], object]
+    ) -> Iterator[Explained]:
+        """Yield `count` texts, from `number` on, with their attributions, ordered by method, then by class."""
+        # No iterator runs ahead of another by more than CHUNK_TEXTS.
         ids, *streams = tee(rows, 1 + len(self._explainers))
         columns = []
         for explainer, stream in zip(self._explainers, streams, strict=True):
             targets: Iterator[list[str]] | None = None
             if self.job.targets:
-                targets = repeat(list(self.job.targets), stop - number)
+                targets = repeat(list(self.job.targets), count)
             read = (row.text for row in stream)
             columns.append(
                 explainer.iter_explain(self._classifier, read, targets, windows=self.job.windows, unit=self.job.unit)
             )
         try:
             for row, *by_method in zip(ids, *columns, strict=True):
-                if number >= end:
-                    return
-                if number >= first:
-                    yield number, row.id, list(chain.from_iterable(by_method))
-                    advance(1)
+                yield number, row.id, list(chain.from_iterable(by_method))
+                advance(1)
                 number += 1
         except DataError as error:
             self._name_unreadable(number, error)
             raise
 
     def _name_unreadable(self, number: int, error: DataError) -> None:
-        """Raise DataError with file and row of the first text that cannot be read, within a block from `number` on."""
+        """Raise DataError with file and row of the first text that cannot be read, within CHUNK_TEXTS from `number`."""
+        from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import targeted_texts
 
-        for row in islice(self.job.input.texts(number), self._block):
+        for row in islice(self.job.input.texts(number), CHUNK_TEXTS):
             try:
                 list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
             except DataError as problem:

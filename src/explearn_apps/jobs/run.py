@@ -64,7 +64,7 @@ class LocalExecutor:
             texts: number of texts in the input.
             advance: called with numbers of finished texts.
         """
-        # Runs of consecutive numbers: a block that overlaps two parts is computed once.
+        # Runs of consecutive numbers, for each of which the input is read once.
         for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
             yield from self._worker.parts([number for _, number in run], texts, advance)
 
