@@ -11,7 +11,7 @@ from typing import Any
 
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, check_budget, make_plan, read_plan, write_plan
+from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
 from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
@@ -165,10 +165,9 @@ def compare(
         plan = read_plan(folder, request)
         if plan is None:
             most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
-            plan = make_plan(model, user_texts, candidates, most, deadline, options.unit)
+            plan = make_plan(model, user_texts, candidates, most, deadline, options.unit, options.tell)
             if folder:
                 write_plan(folder, request, plan)
-            check_budget(plan, deadline, options.tell)
         compared = ComparedTexts(model, user_texts, plan.texts, checked.seed, options.unit)
         run = MethodsRun(compared, plan, options.tell)
         # Before the work, so that a record that fits no text is reported at once.
