@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from explearn.auditing.candidates import Candidate, find_candidates
 from explearn.auditing.elements import Element, Vocabulary
-from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, DiffFigures
+from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff
 from explearn.auditing.intervene import CONFIDENCE, LEAST_EFFECT, LEVEL, Verdict, corrected_tests
-from explearn.auditing.origin import Origin, Result, check_page
+from explearn.auditing.origin import Pages, check_page
+from explearn.auditing.page import diff_blocks
 from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
 from explearn.auditing.sentences import diff_sentences
 from explearn.auditing.tested import Tested
@@ -24,51 +25,11 @@ from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
-from explearn.show.blocks import Block, several
 
 MOST_SHOWN = 50
 """Texts whose reasons changed most."""
 
 TOP_WORDS = 3
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Diff(DiffFigures, Result):
-    """A comparison of two classifiers on the same texts; `DiffFigures` has its figures.
-
-    Attributes:
-        origin: from what it was made.
-        page: path of the page; None if none was written.
-
-    Example:
-        >>> import explearn
-        >>> def predict_proba(texts):
-        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
-        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
-        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
-        >>> explearn.diff(classifier, classifier, texts).share
-        0.0
-    """
-
-    row = Change
-    origin: Origin = field(repr=False)
-    page: Path | None = None
-
-    def __str__(self) -> str:
-        return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
-
-    @property
-    def share(self) -> float:
-        """Share of the texts whose answer changed."""
-        return len(self.answers) / self.texts
-
-    def _sentences(self) -> Sequence[str]:
-        return diff_sentences(self)
-
-    def _blocks(self, made: Mapping[str, str]) -> Sequence[Block]:
-        from explearn.auditing.page import diff_blocks
-
-        return diff_blocks(self, made)
 
 
 def diff(
@@ -152,6 +113,7 @@ def diff(
         texts=len(read),
         method=new.method,
         origin=origin,
+        pages=Pages(diff_sentences, diff_blocks),
     )
     if out is None:
         return result

@@ -1,14 +1,16 @@
-"""The records that an audit and a comparison of two classifiers return."""
+"""The results of an audit and of a comparison of two classifiers, and their records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explearn.auditing.intervene import FEWEST_VALUES
+from explearn.auditing.origin import Origin, Pages, Result
 from explearn.core.extras import need
-from explearn.show.blocks import ExampleText
+from explearn.show.blocks import ExampleText, several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,37 +160,6 @@ class Findings(list[Finding]):
         return pd.DataFrame([asdict(finding) for finding in self], columns=list(Finding.__dataclass_fields__))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class AuditFigures:
-    """Everything that the page of an audit shows.
-
-    Attributes:
-        findings: all claims that were looked at.
-        errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
-        groups: figures of each group; empty without groups.
-        differences: confirmed findings compared between each group and the other texts.
-        texts: number of texts.
-        rates: class -> share of the texts with this answer.
-        accuracy: share of right answers; None without labels.
-        method: the method of the attributions.
-        unread: number of words that the classifier did not read.
-        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
-        examples: texts with the words of strong findings marked.
-    """
-
-    findings: Findings
-    errors: Sequence[ErrorCause]
-    groups: Sequence[GroupFigures]
-    differences: Sequence[GroupDifference]
-    texts: int
-    rates: Mapping[str, float]
-    accuracy: float | None
-    method: str
-    unread: int
-    unexplained: int
-    examples: Sequence[ExampleText] = field(repr=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """A finding that is confirmed for one of two classifiers or both.
@@ -261,8 +232,61 @@ class ChangedReasons:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DiffFigures:
-    """Everything that the page of a difference shows.
+class Audit(Result):
+    """What a classifier leans on over many texts.
+
+    Attributes:
+        findings: all claims that were looked at.
+        errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
+        groups: figures of each group; empty without groups.
+        differences: confirmed findings compared between each group and the other texts.
+        texts: number of texts.
+        rates: class -> share of the texts with this answer.
+        accuracy: share of right answers; None without labels.
+        method: the method of the attributions.
+        unread: number of words that the classifier did not read.
+        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
+        examples: texts with the words of strong findings marked.
+        origin: where it comes from.
+        pages: how it is told.
+        page: path of the page; None if none was written.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> audit = explearn.audit(classifier, texts)
+        >>> audit.findings.confirmed[0].target
+        'rude'
+    """
+
+    row = Finding
+
+    findings: Findings
+    errors: Sequence[ErrorCause]
+    groups: Sequence[GroupFigures]
+    differences: Sequence[GroupDifference]
+    texts: int
+    rates: Mapping[str, float]
+    accuracy: float | None
+    method: str
+    unread: int
+    unexplained: int
+    examples: Sequence[ExampleText] = field(repr=False)
+    origin: Origin = field(repr=False)
+    pages: Pages = field(repr=False)
+    page: Path | None = None
+
+    def __str__(self) -> str:
+        confirmed = len(self.findings.confirmed)
+        return f"{several(confirmed, 'confirmed finding')} of {len(self.findings)} on {several(self.texts, 'text')}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Diff(Result):
+    """A comparison of two classifiers on the same texts.
 
     Attributes:
         findings: findings confirmed for either classifier, those that changed most first.
@@ -270,10 +294,35 @@ class DiffFigures:
         reasons: texts whose answer stayed, those whose scores changed most first.
         texts: number of texts.
         method: the method of the attributions.
+        origin: where it comes from.
+        pages: how it is told.
+        page: path of the page; None if none was written.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> explearn.diff(classifier, classifier, texts).share
+        0.0
     """
+
+    row = Change
 
     findings: Sequence[Change]
     answers: Sequence[ChangedAnswer]
     reasons: Sequence[ChangedReasons]
     texts: int
     method: str
+    origin: Origin = field(repr=False)
+    pages: Pages = field(repr=False)
+    page: Path | None = None
+
+    def __str__(self) -> str:
+        return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
+
+    @property
+    def share(self) -> float:
+        """Share of the texts whose answer changed."""
+        return len(self.answers) / self.texts

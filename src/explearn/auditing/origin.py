@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic_core import to_jsonable_python
 
@@ -18,6 +17,7 @@ from explearn.core.escape import printable
 from explearn.core.writing import check_own, is_page, write_json, write_text
 from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import part, write_manifest
+from explearn.report.page import draw
 from explearn.show.blocks import Block, plain
 from explearn.show.html_page import render_html
 
@@ -49,34 +49,35 @@ def check_page(path: Path) -> None:
     check_manifest_place(path)
 
 
-class Result(ABC):
+class Pages(NamedTuple):
+    """How a result is told: in sentences, with marks for bold words, and in blocks, from how the page was made."""
+
+    sentences: Callable[[Any], Sequence[str]]
+    blocks: Callable[[Any, Mapping[str, str]], Sequence[Block]]
+
+
+class Result:
     """Base of results, dataclasses with `findings`, that print and save themselves.
 
     Attributes:
         row: class of a finding.
         origin: where it comes from.
+        pages: how it is told.
         page: path of the page; None if none was written.
     """
 
     __slots__ = ()
     row: ClassVar[type]
     origin: Origin
+    pages: Pages
     page: Path | None
-
-    @abstractmethod
-    def _sentences(self) -> Sequence[str]:
-        """Return the result in sentences, with marks for bold words."""
-
-    @abstractmethod
-    def _blocks(self, made: Mapping[str, str]) -> Sequence[Block]:
-        """Return the blocks of the page, from the facts about how it was made."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
     def sentences(self) -> list[str]:
         """Return the result in plain sentences."""
-        return [plain(sentence) for sentence in self._sentences()]
+        return [plain(sentence) for sentence in self.pages.sentences(self)]
 
     def print(self) -> None:
         """Print the sentences."""
@@ -99,12 +100,9 @@ class Result(ABC):
         """
         page = Path(path)
         check_page(page)
-        # Brings matplotlib, which the findings do not need.
-        from explearn.report.page import draw
-
         origin = self.origin
         made = page_facts(page, origin.model, origin.request, origin.call)
-        blocks = self._blocks(made)
+        blocks = self.pages.blocks(self, made)
         write_text(page, render_html(blocks, draw(blocks), "Kinds of findings"))
         document = {}
         for field in fields(self):  # type: ignore[arg-type]

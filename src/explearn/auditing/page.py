@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from explearn.auditing.candidates import ATTRIBUTIONS, MOST_CANDIDATES, PREDICTION
-from explearn.auditing.findings import AuditFigures, DiffFigures, Finding
+from explearn.auditing.findings import Audit, Diff, Finding
 from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT, LEVEL, MOST_TEXTS
 from explearn.auditing.reading import MOST_SEARCHED
 from explearn.auditing.sentences import diff_sentences, listed, percent, sentences
@@ -60,7 +60,7 @@ ASCENDING = ("corrected", "correlation")
 """Figures of which the smallest comes first."""
 
 
-def audit_blocks(audit: AuditFigures, made: Mapping[str, str]) -> list[Block]:
+def audit_blocks(audit: Audit, made: Mapping[str, str]) -> list[Block]:
     """Return the whole page.
 
     Args:
@@ -205,7 +205,7 @@ def _findings_table(caption: str, findings: Sequence[Finding]) -> Table:
     return _records_table(caption, findings, shown)
 
 
-def _source_table(audit: AuditFigures) -> Table:
+def _source_table(audit: Audit) -> Table:
     rows: list[list[Cell | str]] = []
     for source in (ATTRIBUTIONS, PREDICTION):
         claims = [finding for finding in audit.findings if source in finding.source]
@@ -217,7 +217,7 @@ def _source_table(audit: AuditFigures) -> Table:
     return Table(heads, rows, "What explanations add")
 
 
-def _error_table(audit: AuditFigures) -> Table:
+def _error_table(audit: Audit) -> Table:
     shown = {
         "Element": "element",
         "Wrong answer": "target",
@@ -230,7 +230,7 @@ def _error_table(audit: AuditFigures) -> Table:
     return _records_table("Wrong answers that become right without a finding", audit.errors, shown)
 
 
-def _group_table(audit: AuditFigures) -> Table:
+def _group_table(audit: Audit) -> Table:
     rows: list[list[Cell | str]] = []
     for group in audit.groups:
         note = ""
@@ -242,7 +242,7 @@ def _group_table(audit: AuditFigures) -> Table:
     return Table(heads, rows, "Answers by group")
 
 
-def _difference_block(audit: AuditFigures) -> Block:
+def _difference_block(audit: Audit) -> Block:
     if not audit.differences:
         return Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")
     shown = {"Group": "group", "Element": "element", "Counts for": "target"}
@@ -250,7 +250,7 @@ def _difference_block(audit: AuditFigures) -> Block:
     return _records_table("Effects of taking out, in a group and elsewhere", audit.differences, shown)
 
 
-def _explanation(audit: AuditFigures) -> list[Block]:
+def _explanation(audit: Audit) -> list[Block]:
     return [
         Paragraph(
             f"One half of the texts, at most {MOST_SEARCHED:,}, was explained by {audit.method}. For each answer, the "
@@ -270,7 +270,7 @@ def _explanation(audit: AuditFigures) -> list[Block]:
     ]
 
 
-def diff_blocks(diff: DiffFigures, made: Mapping[str, str]) -> list[Block]:
+def diff_blocks(diff: Diff, made: Mapping[str, str]) -> list[Block]:
     """Return the whole page of a difference.
 
     Args:

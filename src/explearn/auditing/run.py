@@ -8,10 +8,11 @@ from typing import Any
 
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.findings import Finding, Findings
-from explearn.auditing.origin import check_page
+from explearn.auditing.findings import Audit, Finding, Findings
+from explearn.auditing.origin import Pages, check_page
+from explearn.auditing.page import audit_blocks
 from explearn.auditing.reading import FEWEST, AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.result import Audit
+from explearn.auditing.sentences import sentences
 from explearn.auditing.tested import Tested, group_figures
 from explearn.auditing.work import Work
 from explearn.core.errors import DataError
@@ -103,6 +104,7 @@ def audit(
         unexplained=len(searched) - len(explained),
         examples=tested.examples(confirmed),
         origin=subject.origin,
+        pages=Pages(sentences, audit_blocks),
     )
     if out is None:
         return result

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from explearn.auditing.candidates import ATTRIBUTIONS
-from explearn.auditing.findings import AuditFigures, DiffFigures, Finding
+from explearn.auditing.findings import Audit, Diff, Finding
 from explearn.show.blocks import bold, several
 
 MOST_NAMED = 3
@@ -25,12 +25,12 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def sentences(audit: AuditFigures) -> list[str]:
+def sentences(audit: Audit) -> list[str]:
     """Return five sentences: the answers, what was confirmed, what counts most, errors, and groups."""
     return [_answers(audit), _confirmed(audit), _strongest(audit), _errors(audit), _groups(audit)]
 
 
-def _answers(audit: AuditFigures) -> str:
+def _answers(audit: Audit) -> str:
     common = sorted(audit.rates, key=lambda label: -audit.rates[label])
     named = [f"{bold(label)} for {percent(audit.rates[label])}" for label in common[: MOST_NAMED + 1]]
     others = ""
@@ -42,7 +42,7 @@ def _answers(audit: AuditFigures) -> str:
     return f"The classifier answers {listed(named)} of {several(audit.texts, 'text')}{others}{right}."
 
 
-def _confirmed(audit: AuditFigures) -> str:
+def _confirmed(audit: Audit) -> str:
     confirmed = audit.findings.confirmed
     explained = [finding for finding in confirmed if ATTRIBUTIONS in finding.source]
     new = [finding for finding in explained if finding.source == ATTRIBUTIONS]
@@ -60,7 +60,7 @@ def _confirmed(audit: AuditFigures) -> str:
     )
 
 
-def _strongest(audit: AuditFigures) -> str:
+def _strongest(audit: Audit) -> str:
     parts = []
     for label in sorted(audit.rates, key=lambda label: -audit.rates[label])[:MOST_NAMED]:
         strongest = audit.findings.confirmed.of_class(label)[:MOST_NAMED]
@@ -76,7 +76,7 @@ def effect_of(finding: Finding) -> str:
     return f"{finding.element} ({finding.effect:+.2f})"
 
 
-def _errors(audit: AuditFigures) -> str:
+def _errors(audit: Audit) -> str:
     if audit.accuracy is None:
         return "Which words cause its errors can be said only with labels."
     if not audit.errors:
@@ -89,7 +89,7 @@ def _errors(audit: AuditFigures) -> str:
     return f"{'; '.join([first, *parts[1:]])}."
 
 
-def _groups(audit: AuditFigures) -> str:
+def _groups(audit: Audit) -> str:
     if not audit.groups:
         return "Whether groups are treated differently was not asked (a column of groups is needed)."
     large = [group for group in audit.groups if not group.small]
@@ -114,7 +114,7 @@ def _groups(audit: AuditFigures) -> str:
     return f"Of {several(len(audit.groups), 'group')}: {right}{found}{note}."
 
 
-def diff_sentences(diff: DiffFigures) -> list[str]:
+def diff_sentences(diff: Diff) -> list[str]:
     """Return what changed: answers, findings, the largest changes, and reasons."""
     changed = len(diff.answers)
     answers = bold(f"{changed:,} of {several(diff.texts, 'answer')} changed")

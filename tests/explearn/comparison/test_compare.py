@@ -176,7 +176,6 @@ class TestTheCommand:
         for name in METHODS.split(","):
             assert sum(line.startswith(f"{name} ") and "comprehensiveness" in line for line in said.splitlines()) == 1
         assert said.splitlines()[-1] == str(out)
-        assert "left" in said
         assert "<h1" in page_of(out)
 
     def test_a_name_of_a_class_is_no_value_of_a_label(self, model):
