@@ -3,9 +3,9 @@
 from explearn.core.writing import write_json
 from explearn.text.agreement import agreement_metrics
 from explearn_study.annotate.options import Budget
+from explearn_study.annotate.task import read_task_marks
 from explearn_study.example_files import write_rationales
 from explearn_study.params import Params
-from explearn_study.rationalise import read_task_marks
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 

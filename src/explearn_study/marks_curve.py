@@ -92,7 +92,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     k = rationale_k(read_json(workspace.agreement(name))["mean_length"])
     available = len(marked_targets(task))
     sources = read_sources(task, "universal")
-    counts = [count for count in study.marks if count < available]
+    counts = [count for count in sorted(study.marks) if count < available]
     points = []
     with tqdm(total=(len(counts) + 1) * study.draws, desc=f"{name}: marks", unit="training") as bar:
         for count in (*counts, available):

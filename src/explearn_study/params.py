@@ -288,10 +288,6 @@ class Params(Section):
         curve = self.studies.marks_curve
         if curve is not None:
             _check_names("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
-            if len(self.plain_tasks) < 2:
-                raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
-            if curve.marks != sorted(set(curve.marks)):
-                raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected increasing numbers")
         for teacher in self.compared_teachers:
             self._check_teacher("studies.students.teachers", teacher)
         return self

@@ -6,7 +6,7 @@ from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
 from explearn.predictors.cached import CachedPredictions
-from explearn_study.student_figures import ChosenWords, SideScores, choose, judge, summarise
+from explearn_study.distil import ChosenWords, SideScores, choose, judge, summarise
 
 
 def scores(*values):

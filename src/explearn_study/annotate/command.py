@@ -42,9 +42,8 @@ from explearn_study.annotate.people.simulation import (
     simulation_figures,
 )
 from explearn_study.annotate.store import write_rows
-from explearn_study.annotate.task import TaskMarks, spread_over_labels
+from explearn_study.annotate.task import TaskMarks, check_new, read_task_marks, spread_over_labels
 from explearn_study.params import Params, load_params
-from explearn_study.rationalise import check_new, read_task_marks
 from explearn_study.sources.splits import subsample
 from explearn_study.workspace import Workspace
 

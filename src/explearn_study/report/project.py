@@ -25,7 +25,6 @@ from explearn.report.examples import draw_examples
 from explearn.report.manifest import CODE, part, versions, write_manifest
 from explearn.report.task_sections import known_answers
 from explearn.report.verdict import find_verdict
-from explearn.show.blocks import several
 from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
@@ -179,16 +178,12 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
 
 def run_facts(params: Params, tasks: Tasks) -> RunFacts:
     """Return the facts about a run as a whole that the report needs."""
-    title = "Which explanations to use"
     subtitle = f"Profile {params.profile}."
     if params.explainer is not None:
         subtitle = f"Profile {params.profile}, explainer under study: {params.explainer}."
-    elif len(tasks) == 1 and tasks[0].task in params.classifiers:
-        title = "Which explanations of this classifier can be trusted?"
-        subtitle = _classifier_line(params, tasks[0])
     methods = dict.fromkeys(name for task in tasks for name in task.methods)
     return RunFacts(
-        title=title,
+        title="Which explanations to use",
         subtitle=subtitle,
         methods=in_table_order(params.method(name).info for name in methods),
         study=params.explainer,
@@ -201,37 +196,13 @@ def run_facts(params: Params, tasks: Tasks) -> RunFacts:
     )
 
 
-def _classifier_line(params: Params, task: TaskReport) -> str:
-    """Return a sentence on the only classifier of a run, and on what was compared on it."""
-    accuracy = task.classifier.get("test", {}).get("accuracy")
-    shown = "not known" if accuracy is None else f"{accuracy:.3f}"
-    texts = max((int(figures.get("texts") or 0) for figures in task.methods.values()), default=0)
-    return (
-        f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; accuracy {shown}): "
-        f"{several(len(task.methods), 'method')} on {several(texts, 'text')}."
-    )
-
-
 def parameters_text(params: Params) -> str:
-    """Return the run's parameters as YAML, without methods, tasks and stages that it does not have."""
-    unused = {"roster", "report"}
-    if not params.teachers:
-        unused.add("teach")
-    if params.classifiers.keys() >= set(params.tasks):
-        unused.add("finetune")
-    values = params.model_dump(mode="json", exclude=unused)
+    """Return the run's parameters as YAML, without those that are not set."""
+    values = params.model_dump(mode="json", exclude_none=True, exclude={"roster", "report"})
     values["sources"] = {
         task: params.sources[task].model_dump(mode="json", exclude_defaults=True) for task in params.tasks
     }
-    return yaml.safe_dump(_filled(values), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-
-
-def _filled(value: Any) -> Any:
-    """Return a document without None and empty values."""
-    if not isinstance(value, Mapping):
-        return value
-    filled = {name: _filled(part) for name, part in value.items()}
-    return {name: part for name, part in filled.items() if part not in (None, [], {})}
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
 def write_metrics(

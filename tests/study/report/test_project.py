@@ -11,12 +11,12 @@ from explearn.core.documents import read_json
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import svg
 from explearn.show.blocks import Picture, Table
+from explearn_study.distil import COMPARED
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.papers import paper_blocks
 from explearn_study.report.project import parameters_text, run_facts, write_metrics
 from explearn_study.report.students import student_blocks
-from explearn_study.student_figures import COMPARED
 
 
 def params(adapters=("corpus", "corpus"), **changes):
@@ -46,10 +46,10 @@ def test_the_facts_of_a_run_are_those_of_its_parameters():
     assert facts.options["marker"]["protocol"] == "universal" and "random" not in facts.trained
 
 
-def test_parameters_list_only_what_ran():
+def test_parameters_list_only_what_is_set():
     shown = yaml.safe_load(parameters_text(params(methods={**MARKERS["methods"], **BASELINES})))
     assert shown["methods"]["lime"] == {"of": "lime", "options": {"samples": 12}}
-    assert not {"teach", "studies", "report"} & set(shown)
+    assert not {"encoder_revision", "report"} & set(shown)
     assert shown["sources"]["films"] == {"kind": "embedded", "adapter": "corpus"}
 
 
