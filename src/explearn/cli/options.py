@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -161,65 +161,43 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
         ParamsError: a method is repeated, a learned method has no folder, or a folder belongs to none of the methods.
         ModelError: a folder or bundle cannot be used.
     """
-    from explearn.bundle.loading import method_of, open_bundle  # brings torch
-
-    bundles: dict[Path, Bundle] = {}
-    held: dict[Path, str] = {}
-    for folder in folders:
-        if is_bundle(folder):
-            bundle = open_bundle(folder)
-            _ = bundle.explainer  # raises where this version has no such method
-            bundles[folder] = bundle
-            held[folder] = bundle.manifest.method
-        else:
-            held[folder] = method_of(folder)
-    names = list(methods or held.values()) or [DEFAULT]
+    held = [_held(folder) for folder in folders]
+    names = list(methods or [one.info.name for one in held]) or [DEFAULT]
     chosen = []
     for name in names:
         if names.count(name) > 1:
             raise ParamsError(f"--method: got {name!r} twice; expected each method once")
         info = get_info(name)
-        fitting = _fitting_folder(info, held)
-        if fitting is None:
-            if info.untrained:
-                got = _first_folder(held) or "none"
-                raise ParamsError(f"--explainer: got {got}; expected the folder of a trained {info.name!r}")
-            chosen.append(ChosenMethod(info, None))
-            continue
-        del held[fitting]
-        if fitting in bundles:
-            bundle = bundles[fitting]
-            chosen.append(ChosenMethod(info, bundle.explainer_folder, bundle.manifest.options, bundle))
+        fitting = [one for one in held if _root(one.info.name) == _root(info.base or name)]
+        if fitting:
+            # The folder of the method itself, or else of a variant of it.
+            one = min(fitting, key=lambda one: one.info.name != name)
+            held.remove(one)
+            chosen.append(replace(one, info=info))
+        elif info.untrained:
+            raise ParamsError(f"--explainer: got no folder of a trained {name!r}; expected one")
         else:
-            chosen.append(ChosenMethod(info, fitting))
+            chosen.append(ChosenMethod(info, None))
     if held:
-        raise ParamsError(f"--explainer: got {_first_folder(held)}; expected one of {' or '.join(names)}")
+        holds = held[0].info.name
+        raise ParamsError(f"--explainer: got a folder which holds {holds!r}; expected one of {' or '.join(names)}")
     return chosen
 
 
-def _fitting_folder(info: MethodInfo, held: Mapping[Path, str]) -> Path | None:
-    """Return the folder of the method itself, or else of a variant of it or of the method that it refines.
+def _held(folder: Path) -> ChosenMethod:
+    """Return the method that a folder or bundle holds."""
+    from explearn.bundle.loading import method_of, open_bundle  # brings torch
 
-    Args:
-        info: the method.
-        held: folder -> method that it holds.
-    """
-    fitting = None
-    method = info.of or info.name
-    if info.base is not None:
-        method = get_info(info.base).of or info.base
-    for folder, name in held.items():
-        if name == info.name:
-            return folder
-        if fitting is None and method == (get_info(name).of or name):
-            fitting = folder
-    return fitting
+    if not is_bundle(folder):
+        return ChosenMethod(get_info(method_of(folder)), folder)
+    bundle = open_bundle(folder)
+    _ = bundle.explainer  # raises where this version has no such method
+    return ChosenMethod(get_info(bundle.manifest.method), bundle.explainer_folder, bundle.manifest.options, bundle)
 
 
-def _first_folder(held: Mapping[Path, str]) -> str:
-    for folder, name in held.items():
-        return f"{folder}, which holds {name!r}"
-    return ""
+def _root(method: str) -> str:
+    """Return the method of which another may be a variant."""
+    return get_info(method).of or method
 
 
 def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
