@@ -11,10 +11,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic_core import to_jsonable_python
 
-from explearn.comparison.provenance import check_manifest_place, manifest_of, page_facts
+from explearn.comparison.provenance import check_page, manifest_of, page_facts
 from explearn.core.compute import ComputeOptions
 from explearn.core.escape import printable
-from explearn.core.writing import check_own, is_page, write_json, write_text
+from explearn.core.writing import write_json, write_text
 from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import part, write_manifest
 from explearn.report.page import draw
@@ -41,12 +41,6 @@ class Origin:
     compute: ComputeOptions
     files: Sequence[object]
     request: Mapping[str, Any]
-
-
-def check_page(path: Path) -> None:
-    """Raise an error if a file of another kind would be replaced."""
-    check_own(path, is_page, "a page of Explearn")
-    check_manifest_place(path)
 
 
 class Pages(NamedTuple):

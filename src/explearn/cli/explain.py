@@ -22,7 +22,7 @@ from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.validation import whole_number
-from explearn.core.writing import check_own, is_page, write_text
+from explearn.core.writing import check_own, write_text
 from explearn.methods.registry import get_info
 from explearn.show.display import block, embed_or_write, methods_html, rows
 
@@ -222,10 +222,9 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
-            from explearn.comparison.provenance import check_manifest_place
+            from explearn.comparison.provenance import check_page
 
-            check_own(path, is_page, "a page of Explearn")
-            check_manifest_place(path)
+            check_page(path)
         else:
             check_own(path, _holds_scores, "a table of scores")
     if len({os.path.realpath(path) for path in files}) < len(files):
@@ -372,12 +371,9 @@ def _write_lines(path: Path, texts: Texts) -> None:
 def _write_table(path: Path, texts: Texts) -> None:
     # Arrow is loaded only for tables: `explearn explain` starts sooner without it.
     from explearn.core.parquet import write_table
-    from explearn.core.word_tables import WORD_SCHEMA, WordRows
+    from explearn.core.word_tables import WORD_SCHEMA, to_arrow
 
-    words = WordRows()
-    table: list[dict[str, Any]] = []
-    for attribution in chain.from_iterable(texts):
-        table.extend(words.rows(attribution))
+    table = to_arrow(chain.from_iterable(texts)).to_pylist()
     if path.suffix == ".parquet":
         write_table(path, table, WORD_SCHEMA)
         return

@@ -15,7 +15,7 @@ import torch
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
-from explearn.core.writing import check_own
+from explearn.core.writing import check_own, is_page
 from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import CODE, COMPARISON, hashes, is_manifest, part, python_version, versions
 
@@ -23,8 +23,9 @@ CHANGED_WEIGHTS = ("saved", "nf4", "int8")
 """Precisions in which a classifier's weights differ from those that `explearn verify` loads."""
 
 
-def check_manifest_place(out: Path) -> None:
-    """Raise ParamsError if a page's manifest would replace the page, or a file that is not a manifest."""
+def check_page(out: Path) -> None:
+    """Raise ParamsError if a page or its manifest would replace a file of another kind, or each other."""
+    check_own(out, is_page, "a page of Explearn")
     manifest = out.with_suffix(".json")
     if manifest == out:
         raise ParamsError(f"out: got {out}; expected another name: the page's manifest has this one")

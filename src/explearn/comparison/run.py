@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
+from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
+from explearn.comparison.provenance import check_page, manifest_of, page_facts
 from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
@@ -19,7 +21,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
-from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked, write_text
+from explearn.core.writing import check_place, check_replaceable, locked, write_text
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.metrics.runs import MethodRun
@@ -27,6 +29,8 @@ from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
+from explearn.report.manifest import write_manifest
+from explearn.report.page import page
 from explearn.show.blocks import several
 from explearn.text.units import Unit, check_unit, unit_name
 
@@ -196,10 +200,7 @@ def _check_unit(unit: Unit) -> None:
 def _check_files(out: Path | None, work: Path | None) -> None:
     """Raise an error if the page cannot be drawn, or if a file or folder of something else would be replaced."""
     if out is not None:
-        from explearn.comparison.provenance import check_manifest_place
-
-        check_own(out, is_page, "a page of Explearn")
-        check_manifest_place(out)
+        check_page(out)
     if work is not None:
         check_replaceable(work, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(work / PLAN)
@@ -215,11 +216,6 @@ def _write_page(
     request: Mapping[str, Any],
 ) -> Comparison:
     """Write the page and its manifest; return the comparison with what they say about its origin."""
-    from explearn.comparison.findings import findings_of
-    from explearn.comparison.provenance import manifest_of, page_facts
-    from explearn.report.manifest import write_manifest
-    from explearn.report.page import page
-
     made = page_facts(out, model, request, "explearn.compare, in Python")
     compute = compute or ComputeOptions()
     manifest = manifest_of(out, classifier, model, compute, files, result.task.task, request, made)
