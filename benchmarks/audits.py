@@ -29,10 +29,9 @@ import explearn
 from explearn.api import default_explainer
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT, LEVEL
-from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.tested import Tested
-from explearn.auditing.work import Work
+from explearn.auditing.findings import FEWEST_VALUES
+from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.tested import LEAST_EFFECT, LEVEL, Tested
 from explearn.decision.change import BUDGET, Search
 from explearn.decision.checking import observed_differences, signature_differences, text_of
 from explearn.decision.decision import Decision

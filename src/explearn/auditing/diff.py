@@ -11,15 +11,11 @@ import numpy as np
 
 from explearn.auditing.candidates import Candidate, find_candidates
 from explearn.auditing.elements import Element, Vocabulary
-from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff
-from explearn.auditing.intervene import CONFIDENCE, LEAST_EFFECT, LEVEL, Verdict, corrected_tests
-from explearn.auditing.origin import Pages
-from explearn.auditing.page import diff_blocks
-from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.sentences import diff_sentences
-from explearn.auditing.tested import Tested
+from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff, Pages
+from explearn.auditing.page import diff_blocks, diff_sentences
+from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, Verdict, corrected_tests
 from explearn.auditing.texts import AuditText, bare
-from explearn.auditing.work import Work
 from explearn.comparison.provenance import check_page
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError

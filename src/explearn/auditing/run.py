@@ -8,13 +8,10 @@ from typing import Any
 
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.findings import Audit, Finding, Findings
-from explearn.auditing.origin import Pages
-from explearn.auditing.page import audit_blocks
-from explearn.auditing.reading import FEWEST, AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.sentences import sentences
+from explearn.auditing.findings import Audit, Finding, Findings, Pages
+from explearn.auditing.page import audit_blocks, sentences
+from explearn.auditing.reading import FEWEST, AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested, group_figures
-from explearn.auditing.work import Work
 from explearn.comparison.provenance import check_page
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.auditing.elements import Element, Vocabulary, lacks, put_in
-from explearn.auditing.intervene import Effects, judge
+from explearn.auditing.tested import Effects, judge
 from explearn.auditing.texts import AuditText, bare
 from explearn.cli.app import app
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
