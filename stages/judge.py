@@ -2,9 +2,8 @@
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import write_json
-from explearn_study.evaluate import judge_task
+from explearn_study.evaluate import check_task, judge_task
 from explearn_study.params import Params
-from explearn_study.sanity import check_task
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 

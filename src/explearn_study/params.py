@@ -31,10 +31,10 @@ from explearn_study.sections import (
     RationaleParams,
     ReportParams,
     SignalsParams,
+    SourceParams,
     StudiesParams,
     TeachParams,
 )
-from explearn_study.sources.params import SourceParams
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A name that can be a file name."""

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from explearn.core.errors import ExplearnError, ParamsError, sentence_of
 from explearn.core.extras import check_installed
 from explearn.core.validation import whole_number
-from explearn_apps.jobs.explaining import Job, Worker
-from explearn_apps.jobs.manifest import Part
+from explearn_apps.jobs.explaining import Job, Part, Worker
 from explearn_apps.jobs.run import Advance, LocalExecutor
 
 # Disables Ray's usage reports.

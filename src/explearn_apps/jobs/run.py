@@ -17,11 +17,12 @@ from tqdm.auto import tqdm
 from explearn.core.documents import file_digest
 from explearn.core.escape import printable
 from explearn.core.writing import locked, write_text
-from explearn_apps.jobs.explaining import Job, Worker
-from explearn_apps.jobs.manifest import (
+from explearn_apps.jobs.explaining import (
     SUCCESS,
+    Job,
     JobManifest,
     Part,
+    Worker,
     folder_digest,
     part_name,
     read_manifest,

@@ -41,8 +41,7 @@ from explearn_study.annotate.people.simulation import (
     sheet_of,
     simulation_figures,
 )
-from explearn_study.annotate.store import write_rows
-from explearn_study.annotate.task import TaskMarks, check_new, read_task_marks, spread_over_labels
+from explearn_study.annotate.task import TaskMarks, check_new, read_task_marks, spread_over_labels, write_rows
 from explearn_study.params import Params, load_params
 from explearn_study.sources.splits import subsample
 from explearn_study.workspace import Workspace
@@ -92,11 +91,9 @@ def calibrate(
 
     explearn annotate calibrate --task films --model small --model large --dry-run
     """
-    from explearn_study.annotate.llm.calibrate import judge, pick
-    from explearn_study.annotate.llm.printing import print_candidates, print_estimate
+    from explearn_study.annotate.llm.calibrate import judge, pick, print_candidates, print_estimate
     from explearn_study.annotate.llm.prompts import bind_prompt, list_prompts
-    from explearn_study.annotate.llm.questions import Question, ask
-    from explearn_study.annotate.llm.rationales import collect, read_shots, require_model
+    from explearn_study.annotate.llm.rationales import Question, ask, collect, read_shots, require_model
 
     run_params, marks = _open(task)
     target = Workspace().reports / "annotation" / f"{task}.json"
@@ -147,7 +144,7 @@ def run(
 
     explearn annotate run --task films --dry-run
     """
-    from explearn_study.annotate.llm.printing import print_estimate, print_summary
+    from explearn_study.annotate.llm.calibrate import print_estimate, print_summary
     from explearn_study.annotate.llm.rationales import annotate, questions_for
 
     run_params, marks = _open(task)
@@ -345,7 +342,7 @@ def rank(
 
     explearn annotate rank --task films --out llm_ranking.jsonl --dry-run
     """
-    from explearn_study.annotate.llm.printing import print_estimate, print_spent
+    from explearn_study.annotate.llm.calibrate import print_estimate, print_spent
     from explearn_study.annotate.llm.ranking import rank, ranking_questions
 
     params = load_params()

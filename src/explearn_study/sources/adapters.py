@@ -13,6 +13,7 @@ from explearn.core.words import words_of
 from explearn.text.custom import CustomRows
 from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow
+from explearn_study.sections import SourceParams
 from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
 from explearn_study.sources.mapping import (
     ALL_SPLITS,
@@ -24,7 +25,6 @@ from explearn_study.sources.mapping import (
     class_label,
     row_id,
 )
-from explearn_study.sources.params import SourceParams
 
 TRAIN_TEST: Mapping[Split, str] = {"train": "train", "test": "test"}
 VALIDATION_AS_TEST: Mapping[Split, str] = {"train": "train", "test": "validation"}

@@ -15,6 +15,7 @@ from explearn.core.words import words_of
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
 from explearn.text.rows import RawRow
+from explearn_study.sections import SourceParams
 from explearn_study.sources.mapping import (
     ALL_SPLITS,
     ID_COLUMNS,
@@ -25,7 +26,6 @@ from explearn_study.sources.mapping import (
     class_label,
     row_id,
 )
-from explearn_study.sources.params import SourceParams
 
 CONVERTED = "refs/convert/parquet"
 """The hub's Parquet conversion of data sets published as a loading script, which `datasets` does not run."""

@@ -12,7 +12,7 @@ from sheet_cases import HOSTILE, rows, write
 from explearn import Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
-from explearn_study.annotate.store import Store
+from explearn_study.annotate.task import Store
 
 
 def fill(path, **changes):

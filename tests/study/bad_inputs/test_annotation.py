@@ -10,7 +10,7 @@ from explearn import Example, Rationale
 from explearn_study.annotate.llm.prompts import bind_prompt
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import read_sheet
-from explearn_study.annotate.store import Store
+from explearn_study.annotate.task import Store
 from explearn_study.sections import LLMParams
 
 EXAMPLES = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("three",), "no", "train", "t")]

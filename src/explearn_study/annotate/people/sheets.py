@@ -24,7 +24,7 @@ from explearn.show.display import LOOK
 from explearn.show.templates import html_templates
 from explearn.text.marks import parse_marked, parse_mask, spans_from_mask
 from explearn.text.rows import RawRow, read_file
-from explearn_study.annotate.store import VERDICTS, Verdict
+from explearn_study.annotate.task import VERDICTS, Verdict
 
 MarkingKind = Literal["check", "mark", "adjudicate"]
 SHEET_KINDS: tuple[MarkingKind, ...] = get_args(MarkingKind)
