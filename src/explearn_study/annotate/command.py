@@ -196,7 +196,7 @@ def _rows_to_check(marks: TaskMarks, params: Params) -> list[SheetRow]:
     """Return the rationales by a model that nobody has judged."""
     from explearn_study.annotate.llm.rationales import collect, questions_for
 
-    verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
+    verdicts = marks.store.read_verdicts()
     judged = {(verdict.example_id, verdict.mask) for verdict in verdicts}
     rows = []
     for item in collect(questions_for(marks, params.seed), marks):
@@ -259,17 +259,17 @@ def import_(
         else:
             filled = read_sheet(path, examples, annotator)
         # Only marks in the same file are replaced.
-        replaceable = {(r.example_id, r.annotator) for r in store.read(target, examples, marks.unused)}
+        replaceable = {(r.example_id, r.annotator) for r in store.read(target)}
         check_new(path, filled.rationales, {(r.example_id, r.annotator) for r in marks.rationales} - replaceable)
         if filled.verdicts:
             rejected = sum(verdict.verdict == "reject" for verdict in filled.verdicts)
-            replaced = store.add_verdicts(filled.verdicts, examples)
+            replaced = store.add_verdicts(filled.verdicts)
             _print_added(store.verdicts, len(filled.verdicts), "verdict", replaced, f", {rejected:,} of them reject")
         if filled.rationales:
-            replaced = store.add(target, filled.rationales, examples)
+            replaced = store.add(target, filled.rationales)
             _print_added(target, len(filled.rationales), "mark", replaced)
         if filled.decisions:
-            replaced = store.add(store.adjudicated, filled.decisions, examples)
+            replaced = store.add(store.adjudicated, filled.decisions)
             _print_added(store.adjudicated, len(filled.decisions), "decision", replaced)
     if filled.untouched == 1:
         print("1 untouched text is left out")

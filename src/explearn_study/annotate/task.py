@@ -45,34 +45,36 @@ class Verdict:
 
 
 class Store:
-    """The folder of one task."""
+    """The folder of one task.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: the folder.
+        examples: the task's texts.
+        unused: ids of the source's texts that the task does not use; their lines are skipped.
+    """
+
+    def __init__(self, folder: Path, examples: Sequence[Example], unused: Collection[str] = ()) -> None:
         self.answers = folder / "answers.sqlite"
         self.seeds = folder / "seeds.jsonl"
         self.human = folder / "human.jsonl"
         self.verdicts = folder / "verdicts.jsonl"
         self.adjudicated = folder / "adjudicated.jsonl"
+        self._examples = examples
+        self._unused = unused
 
-    def read(self, path: Path, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Rationale]:
-        """Return the rationales in one of the files, none if it does not exist; raises as `import_rationales` does.
-
-        Args:
-            path: the file.
-            examples: the task's texts.
-            unused: ids of the source's texts that the task does not use; their lines are skipped.
-        """
+    def read(self, path: Path) -> list[Rationale]:
+        """Return the rationales in one of the files, none if it does not exist; raises as `import_rationales` does."""
         if not path.exists():
             return []
-        return import_rationales(path, RationaleFile(path=path.name, kind="human"), examples, frozenset(unused))
+        return import_rationales(path, RationaleFile(path=path.name, kind="human"), self._examples, self._unused)
 
-    def read_verdicts(self, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Verdict]:
+    def read_verdicts(self) -> list[Verdict]:
         """Return the verdicts.
 
         Raises:
             DataError: an invalid verdict; names file, row and field.
         """
-        rationales = self.read(self.verdicts, examples, unused)
+        rationales = self.read(self.verdicts)
         if not rationales:
             return []
         masks = {(rationale.example_id, rationale.annotator): rationale.mask for rationale in rationales}
@@ -86,7 +88,7 @@ class Store:
                 verdicts.append(Verdict(*key, verdict, masks[key], str(row.values.get("comment") or "")))
         return verdicts
 
-    def add(self, path: Path, rationales: Iterable[Rationale], examples: Iterable[Example]) -> int:
+    def add(self, path: Path, rationales: Iterable[Rationale]) -> int:
         """Add rationales to one of the files, replacing those by the same annotators on the same texts.
 
         Returns:
@@ -95,32 +97,30 @@ class Store:
         Raises:
             DataError: the existing file cannot be read.
         """
-        return _merge(path, rationale_rows(rationales, examples))
+        return _merge(path, self._rows(rationales))
 
-    def add_verdicts(self, verdicts: Sequence[Verdict], examples: Iterable[Example]) -> int:
+    def add_verdicts(self, verdicts: Sequence[Verdict]) -> int:
         """Add verdicts to their file, as `add` does rationales."""
-        judged = [Rationale(verdict.example_id, verdict.annotator, "human", verdict.mask) for verdict in verdicts]
-        rows = rationale_rows(judged, examples)
+        rows = self._rows(Rationale(item.example_id, item.annotator, "human", item.mask) for item in verdicts)
         for row, verdict in zip(rows, verdicts, strict=True):
             row |= {"verdict": verdict.verdict, "comment": verdict.comment}
         return _merge(self.verdicts, rows)
 
-
-def rationale_rows(rationales: Iterable[Rationale], examples: Iterable[Example]) -> list[dict[str, object]]:
-    """Return rationales as rows of the format `mask`."""
-    words = {example.id: example.all_words for example in examples}
-    rows: list[dict[str, object]] = []
-    for rationale in rationales:
-        rows.append(
-            {
-                "id": rationale.example_id,
-                "annotator": rationale.annotator,
-                "kind": rationale.kind,
-                "words": list(words[rationale.example_id]),
-                "rationale": [int(marked) for marked in rationale.mask],
-            }
-        )
-    return rows
+    def _rows(self, rationales: Iterable[Rationale]) -> list[dict[str, object]]:
+        """Return rationales as rows of the format `mask`."""
+        words = {example.id: example.all_words for example in self._examples}
+        rows: list[dict[str, object]] = []
+        for rationale in rationales:
+            rows.append(
+                {
+                    "id": rationale.example_id,
+                    "annotator": rationale.annotator,
+                    "kind": rationale.kind,
+                    "words": list(words[rationale.example_id]),
+                    "rationale": [int(marked) for marked in rationale.mask],
+                }
+            )
+        return rows
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:
@@ -154,7 +154,6 @@ class TaskMarks:
         labels: the task's labels in their order.
         rationales: people's marks: from the source, from files, seeds, and `human.jsonl`.
         adjudicated: decisions where annotators differ, which replace all other marks of their texts.
-        unused: ids of the source's texts that the task does not use.
         llm: parameters of annotation by a model.
     """
 
@@ -164,7 +163,6 @@ class TaskMarks:
     labels: Sequence[str]
     rationales: Sequence[Rationale]
     adjudicated: Sequence[Rationale]
-    unused: frozenset[str]
     llm: LLMParams
 
     @property
@@ -237,7 +235,7 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
     settings = params.rationale_params(task)
     examples = workspace.read_examples(task)
     unused = frozenset(workspace.read_task(task)["unused_ids"])
-    store = Store(workspace.annotations(task))
+    store = Store(workspace.annotations(task), examples, unused)
     rationales = read_rationales(folder / "native.parquet")
     marked = {(r.example_id, r.annotator) for r in rationales}
 
@@ -249,9 +247,9 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
     for file in settings.files:
         path = Path(params.data_dir) / file.path
         add(path, import_rationales(path, file, examples, unused))
-    add(store.human, store.read(store.human, examples, unused))
+    add(store.human, store.read(store.human))
     # A seed set may be a selection of marks in other files.
-    seeds = store.read(store.seeds, examples, unused)
+    seeds = store.read(store.seeds)
     add(store.seeds, [r for r in seeds if (r.example_id, r.annotator) not in marked])
     return TaskMarks(
         name=task,
@@ -259,7 +257,6 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
         examples=examples,
         labels=workspace.read_labels(task),
         rationales=rationales,
-        adjudicated=store.read(store.adjudicated, examples, unused),
-        unused=unused,
+        adjudicated=store.read(store.adjudicated),
         llm=settings.llm or LLMParams(),
     )

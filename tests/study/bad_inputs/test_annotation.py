@@ -64,9 +64,9 @@ STORED = ['{"annotator": "x"}', "[]", '{"id": "a", "annotator": {}}']
 
 @pytest.mark.parametrize("line", STORED)
 def test_what_is_stored(tmp_path, line):
-    store = Store(tmp_path)
+    store = Store(tmp_path, EXAMPLES)
     store.human.write_text(line + "\n", encoding="utf-8")
-    complaint(lambda: store.add(store.human, [Rationale("a", "ana", "human", (True, False))], EXAMPLES), "row 1")
+    complaint(lambda: store.add(store.human, [Rationale("a", "ana", "human", (True, False))]), "row 1")
 
 
 PROMPT = {"summary": "s", "order": ["label", "evidence", "reason"], "system": "{{ about }}"}

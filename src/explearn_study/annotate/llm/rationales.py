@@ -205,7 +205,7 @@ class Annotated:
 def read_shots(marks: TaskMarks) -> list[MarkedExample]:
     """Return the seed set: marked examples in the order of their file."""
     by_id = {example.id: example for example in marks.examples}
-    seeds = marks.store.read(marks.store.seeds, marks.examples, marks.unused)
+    seeds = marks.store.read(marks.store.seeds)
     return [MarkedExample(by_id[seed.example_id], seed.mask) for seed in seeds]
 
 
@@ -258,7 +258,7 @@ def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
     Raises:
         DataError: the file or the verdicts are damaged.
     """
-    verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
+    verdicts = marks.store.read_verdicts()
     rejected = {(verdict.example_id, verdict.mask) for verdict in verdicts if verdict.verdict == "reject"}
     answers = kept_answers(questions, marks)
     return [_sort(*asked, marks.llm, rejected) for asked in zip(questions, answers, strict=True)]
