@@ -19,10 +19,6 @@ Method = Annotated[
     str | None,
     typer.Option(help="Method of the explanations (`explearn methods`).", show_default="attn_lrp, if it can"),
 ]
-TrainedExplainer = Annotated[
-    Path | None,
-    typer.Option("--explainer", help="Folder of a trained explainer, or a bundle, in place of a method."),
-]
 Patterns = Annotated[
     list[str] | None,
     typer.Option("--pattern", help="Regular expression whose matches are looked at, too; may be repeated."),
@@ -49,7 +45,7 @@ def audit(
     texts: Table,
     group: Annotated[str | None, typer.Option(help="Column with the group of each text, such as its source.")] = None,
     method: Method = None,
-    explainer: TrainedExplainer = None,
+    explainer: options.TrainedExplainer = None,
     scores: Annotated[
         Path | None,
         typer.Option(help="Folder of a finished `explearn job` on these texts, whose scores are read."),
@@ -109,7 +105,7 @@ def diff(
         float | None, typer.Option(help="Exit with 1 if a larger share of the answers changed.", min=0, max=1)
     ] = None,
     method: Method = None,
-    explainer: TrainedExplainer = None,
+    explainer: options.TrainedExplainer = None,
     pattern: Patterns = None,
     out: Annotated[Path | None, typer.Option(help="The page to write.", show_default="none")] = None,
     work: WorkFolder = None,

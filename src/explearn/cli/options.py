@@ -55,6 +55,10 @@ Explainers = Annotated[
         rich_help_panel="Methods",
     ),
 ]
+TrainedExplainer = Annotated[
+    Path | None,
+    typer.Option("--explainer", help="Folder of a trained explainer, or a bundle.", rich_help_panel="Methods"),
+]
 Options = Annotated[
     list[str] | None,
     typer.Option(

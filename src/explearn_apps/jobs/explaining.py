@@ -33,7 +33,6 @@ from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.predictor import Predictor
 
 
 class JobText(NamedTuple):
@@ -115,16 +114,6 @@ Explained = tuple[int, str, Sequence[Attribution]]
 """Number of a text in the input from 0, its id, and its attributions."""
 
 
-def words_table(explained: Sequence[Explained]) -> pa.Table:
-    """Return a table with one row per word and the columns of WORD_SCHEMA; `text` and `id` are those of the job."""
-    words = WordRows()
-    rows = []
-    for number, identifier, attributions in explained:
-        for attribution in attributions:
-            rows += [row | {"text": number, "id": identifier} for row in words.rows(attribution)]
-    return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
-
-
 def write_part(folder: Path, file: str, first: int, explained: Iterable[Explained]) -> Part:
     """Write a part's texts, from number `first` on; the file is put in place once it is complete.
 
@@ -135,7 +124,12 @@ def write_part(folder: Path, file: str, first: int, explained: Iterable[Explaine
     remaining = iter(explained)
     with parquet_writer(folder / file, WORD_SCHEMA) as writer:
         while group := list(islice(remaining, TEXTS_PER_GROUP)):
-            table = words_table(group)
+            words = WordRows()
+            rows_of_group = []
+            for number, identifier, attributions in group:
+                for attribution in attributions:
+                    rows_of_group += [row | {"text": number, "id": identifier} for row in words.rows(attribution)]
+            table = pa.Table.from_pylist(rows_of_group, schema=WORD_SCHEMA)
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             texts += len(group)
             rows += table.num_rows
@@ -205,7 +199,18 @@ class Worker:
             choice.check_classifier(self._classifier)
         check_request(self._classifier, job.targets, job.windows)
         self._stamp = stamp
-        self.settings = model_settings(self._classifier)
+        import torch
+
+        device = self._classifier.device
+        name = torch.backends.cpu.get_cpu_capability()
+        if device.type == "cuda":
+            name = torch.cuda.get_device_name(device)
+        self.settings = {
+            "classifier": self._classifier.fingerprint,
+            "labels": self._classifier.labels,
+            "device": f"{device.type} {name}",
+            "max_tokens": self._classifier.max_tokens,
+        }
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], object]) -> Iterator[tuple[int, Part]]:
         """Explain and write consecutive parts; yield each with its number once its file is in place.
@@ -266,22 +271,6 @@ class Worker:
             except DataError as problem:
                 reason = str(problem).removeprefix("text 1: ")
                 raise DataError(f"{row.where}, field {self.job.input.text!r}: {reason}") from error
-
-
-def model_settings(classifier: Predictor) -> dict[str, Any]:
-    """Return the settings that affect the results and need the loaded classifier, as JSON values."""
-    import torch
-
-    device = classifier.device
-    name = torch.backends.cpu.get_cpu_capability()
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-    return {
-        "classifier": classifier.fingerprint,
-        "labels": classifier.labels,
-        "device": f"{device.type} {name}",
-        "max_tokens": classifier.max_tokens,
-    }
 
 
 MANIFEST = "_manifest.json"

@@ -47,7 +47,7 @@ class LocalExecutor:
             begun: settings of an earlier run of the job, of which `threads` and `max_tokens` stay. Empty: a new job.
 
         Returns:
-            The settings of `explaining.model_settings`, and `threads`, the CPU threads of a worker.
+            The settings of `explaining.Worker`, and `threads`, the CPU threads of a worker.
         """
         import torch
 

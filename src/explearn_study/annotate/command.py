@@ -21,7 +21,7 @@ from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.seeds import hash_order
 from explearn.core.writing import check_output, locked, write_json
 from explearn.metrics.runs import read_run
-from explearn.show.blocks import several
+from explearn.show.blocks import figure, several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
@@ -62,9 +62,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost, with
 SheetFile = Annotated[Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.")]
 
 
-def figure(value: float | None) -> str:
-    """Return a figure as it is printed; a hyphen for none."""
-    return "-" if value is None else f"{value:.3f}"
+def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Return a table with columns of text and of numbers."""
+    table = Table(title=title, title_justify="left")
+    for column in texts:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table
 
 
 def _open(task: str) -> tuple[Params, TaskMarks]:
@@ -297,11 +302,8 @@ def agreement() -> None:
     tasks = [name for name in run_params.tasks if workspace.examples(name).is_dir()]
     if not tasks:
         raise DataError(f"{workspace.examples('TASK')}: no task is prepared; run `dvc repro prepare@TASK` first")
-    table = Table(title="Agreement on texts marked by two or more annotators", title_justify="left")
-    table.add_column("task")
-    table.add_column("annotators")
-    for column in ("texts", "alpha", "F1 of pairs"):
-        table.add_column(column, justify="right")
+    title = "Agreement on texts marked by two or more annotators"
+    table = _table(title, ("task", "annotators"), ("texts", "alpha", "F1 of pairs"))
     for name in tasks:
         marks = read_task_marks(name, run_params, workspace)
         split = run_params.rationale_params(name).train_split
@@ -400,10 +402,8 @@ def simulated(
     figures = simulation_figures(guesses, run_params.seed)
     target = Workspace().reports / "annotation" / f"{task}-{method}.json"
     write_json(target, {"task": task, "method": method, **figures})
-    table = Table(title=f"Predicting the model: {printed(task)}, {printed(method)}", title_justify="left")
-    table.add_column("person")
-    for column in ("with", "texts", "without", "texts"):
-        table.add_column(column, justify="right")
+    title = f"Predicting the model: {printed(task)}, {printed(method)}"
+    table = _table(title, ["person"], ("with", "texts", "without", "texts"))
     for person, row in {**figures["people"], "all": figures["all"]}.items():
         cells = []
         for way in ("with", "without"):

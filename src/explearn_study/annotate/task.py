@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from explearn.core.errors import DataError
 from explearn.core.examples import Example, Rationale
@@ -177,27 +177,18 @@ class TaskMarks:
         return [*open_ones, *self.adjudicated]
 
 
-class HasExample(Protocol):
-    @property
-    def example(self) -> Example: ...
-
-
-Item = TypeVar("Item", bound=HasExample)
-Taken = TypeVar("Taken")
-
-
-def spread_over_labels(items: Iterable[Item], labels: Sequence[str], count: int) -> list[Item]:
+def spread_over_labels(items: Iterable[Any], labels: Sequence[str], count: int) -> list[Any]:
     """Return at most `count` items, one label after the other, so that none is favoured.
 
     A label without further items is skipped, so the labels are as balanced as the items allow.
     """
-    waiting: dict[str, list[Item]] = {label: [] for label in labels}
+    waiting: dict[str, list[Any]] = {label: [] for label in labels}
     for item in items:
         waiting[item.example.label].append(item)
     return take_in_turn(waiting.values())[:count]
 
 
-def take_in_turn(groups: Iterable[Sequence[Taken]]) -> list[Taken]:
+def take_in_turn(groups: Iterable[Sequence[Any]]) -> list[Any]:
     """Return the first item of each group, then the second of each, and so on; a group without more is skipped."""
     in_turn = chain.from_iterable(zip_longest(*groups))
     return [item for item in in_turn if item is not None]

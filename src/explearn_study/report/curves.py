@@ -11,9 +11,6 @@ from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
 
-ALWAYS_DRAWN = ("gae", "attn_lrp")
-"""Baselines of the run that are drawn even if they are not among the best."""
-
 BEST = 3
 """Number of best baselines that are drawn."""
 
@@ -64,15 +61,14 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
 
 
 def drawn_baselines(run: RunFacts, task: TaskReport, metric: str) -> dict[str, float]:
-    """Return the best baselines in a metric, best first, and those of ALWAYS_DRAWN: method -> its figure."""
+    """Return the best baselines in a metric, best first: method -> its figure."""
     values: dict[str, float] = {}
     for name, figures in task.methods.items():
         value = figures.get(metric)
         if value is not None and not run.methods[name].learned:
             values[name] = float(value)
     best = sorted(values, key=lambda name: -values[name])
-    others = [name for name in ALWAYS_DRAWN if name in best[BEST:]]
-    return {name: values[name] for name in [*best[:BEST], *others]}
+    return {name: values[name] for name in best[:BEST]}
 
 
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:

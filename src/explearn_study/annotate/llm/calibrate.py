@@ -16,6 +16,7 @@ from explearn.cli.common import plain_console, printed
 from explearn.metrics.plausibility import pooled_agreement, rationale_counts
 from explearn.predictors.llm.budget import PRICES, Meter, Price
 from explearn.predictors.llm.server.transport import worst_input_tokens
+from explearn.show.blocks import figure
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.llm.prompts import BoundPrompt
 from explearn_study.annotate.llm.rationales import FATES, Annotated, Question, kept_answers
@@ -145,13 +146,8 @@ TYPICAL_OUTPUT_TOKENS = 90
 
 def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
     """Print a row for each model and prompt; the best one is bold."""
-    table = Table(
-        title=f"{best.texts} texts that people have marked",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        collapse_padding=True,
-    )
+    title = f"{best.texts} texts that people have marked"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, collapse_padding=True)
     table.add_column("model\nwith prompt", overflow="fold")
     # Two-line headings, and no more columns than 80 characters hold: figures are never cut. The file has them all.
     priced = all(c.money is not None for c in candidates)
@@ -159,7 +155,7 @@ def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
     for heading in ("prec.", "recall", "F1", "alpha", "label\nright", "kept", "in-\nvalid", "not in\ntext", expense):
         table.add_column(heading, justify="right", no_wrap=True)
     for c in sorted(candidates, key=lambda candidate: -(candidate.f1 or 0.0)):
-        figures = ["-" if value is None else f"{value:.3f}" for value in (c.precision, c.recall, c.f1, c.alpha)]
+        figures = map(figure, (c.precision, c.recall, c.f1, c.alpha))
         shares = [f"{share:.0%}" for share in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
         cost = f"{c.money:,.4f}" if priced else f"{c.input_tokens + c.output_tokens:,}"
         style = "bold" if c is best else None
