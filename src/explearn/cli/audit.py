@@ -9,7 +9,7 @@ import typer
 
 from explearn.cli import options
 from explearn.cli.common import DEFAULT_SEED, Compute, Group, Seed, command, tell
-from explearn.cli.tables import ClassifierToJudge, LabelledColumns, Table
+from explearn.cli.options import ClassifierToJudge, LabelledColumns, Table
 from explearn.core.errors import ParamsError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The command-line options that choose methods and set their options, shared by `explain` and `job`."""
+"""The command-line options that several commands share: classifiers, methods and their options, tables of texts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from explearn.bundle.manifest import is_bundle
+from explearn.cli.common import Group
+from explearn.comparison.texts import TextColumns
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.info import MethodInfo
@@ -317,3 +319,60 @@ def parse_options(pairs: Sequence[str] | None) -> dict[str, Any]:
                 f"--option {name}: got {value[:60]!r}; expected a number, a word or a YAML value ({error})"
             ) from error
     return options
+
+
+Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with one text per line.")]
+
+
+def classifier_to_judge(
+    classifier: Annotated[
+        str,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name.",
+            envvar="EXPLEARN_CLASSIFIER",
+            show_default=False,
+        ),
+    ] = "",
+    llm: LLM = None,
+) -> Any:
+    """Return the name of the classifier, or the prompt that is one; see `classifier_or_prompt` for errors."""
+    return classifier_or_prompt(classifier, llm)
+
+
+def text_columns(
+    text_column: Annotated[str | None, typer.Option(help="Column with the text.", show_default="text")] = None,
+    pair_column: Annotated[str | None, typer.Option(help="Column with the second segment, for pairs.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column with the true label.")] = None,
+    label_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Map a value in the column of labels to a class, 1=good, or rename a class of the classifier, "
+            "LABEL_1=good; may be repeated."
+        ),
+    ] = None,
+    rationales: Annotated[
+        str | None,
+        typer.Option(help="Column with the marked words, FORMAT:COLUMN; formats: mask (0/1), marked ([[...]]), spans."),
+    ] = None,
+    marks_by: Annotated[
+        str | None, typer.Option(help="Who marked the words: people, model, or a name.", show_default="not known")
+    ] = None,
+    token_column: Annotated[
+        str | None,
+        typer.Option(help="Column with the classified word, or its number, for models that classify tokens."),
+    ] = None,
+) -> TextColumns:
+    """Return the columns named on the command line.
+
+    Raises:
+        ParamsError: a --label-name is malformed.
+    """
+    names = parse_label_names(label_name)
+    return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column, marks_by)
+
+
+ClassifierToJudge = Annotated[Any, Group("Classifier", classifier_to_judge)]
+_TITLE = "Columns of the table"
+_OF_MARKS = ("rationales", "marks_by", "token_column")
+ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
+LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=_OF_MARKS)]

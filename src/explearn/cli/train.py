@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
-from explearn.cli.options import Options, parse_options
-from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, LabelledColumns, Table
+from explearn.cli.options import ClassifierToJudge, ColumnsOfTable, LabelledColumns, Options, Table, parse_options
 
 
 @command

@@ -270,12 +270,12 @@ def import_(
             rejected = sum(verdict.verdict == "reject" for verdict in filled.verdicts)
             replaced = store.add_verdicts(filled.verdicts)
             _print_added(store.verdicts, len(filled.verdicts), "verdict", replaced, f", {rejected:,} of them reject")
-        if filled.rationales:
-            replaced = store.add(target, filled.rationales)
-            _print_added(target, len(filled.rationales), "mark", replaced)
-        if filled.decisions:
-            replaced = store.add(store.adjudicated, filled.decisions)
-            _print_added(store.adjudicated, len(filled.decisions), "decision", replaced)
+        for file, noun, marked in (
+            (target, "mark", filled.rationales),
+            (store.adjudicated, "decision", filled.decisions),
+        ):
+            if marked:
+                _print_added(file, len(marked), noun, store.add(file, marked))
     if filled.untouched == 1:
         print("1 untouched text is left out")
     elif filled.untouched:

@@ -29,8 +29,7 @@ from explearn_study.example_files import read_by_text
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.pages import write_report
-from explearn_study.report.papers import paper_blocks
-from explearn_study.report.students import student_blocks
+from explearn_study.report.papers import paper_blocks, student_blocks
 from explearn_study.report.twin import twin_blocks
 from explearn_study.workspace import Workspace
 
@@ -217,8 +216,8 @@ def write_metrics(
     metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
     figures), tasks (task -> method -> metric -> value) and planted (the same for tasks of planted words), without the
     figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json:
-    headline and tasks with the figures that depend on the machine. Without an explainer under study, the headlines have
-    no figures.
+    the same tasks with the figures that depend on the machine. Without an explainer under study, the headline has no
+    figures.
     """
     metrics = {}
     costs = {}
@@ -227,14 +226,11 @@ def write_metrics(
         costs[task.task] = _figures(task, of_machine=True)
     results: dict[str, Number | str | None] = {"explainer": params.explainer, "tasks": len(metrics)}
     f1_by_task: dict[str, Number] = {}
-    means: dict[str, float | None] = {}
     if params.explainer is not None:
         rows = {task: methods[params.explainer] for task, methods in metrics.items()}
         for name in HEADLINE_METRICS:
             results[name] = mean_of_known([row.get(name) for row in rows.values()])
         f1_by_task = {task: row["f1"] for task, row in rows.items()}
-        throughputs = [methods[params.explainer].get("relative_throughput") for methods in costs.values()]
-        means["relative_throughput"] = mean_of_known(throughputs)
     classifiers = {task.task: task.classifier for task in tasks}
     document: dict[str, Any] = {
         "headline": results,
@@ -246,7 +242,7 @@ def write_metrics(
         document["planted"] = {task.task: _figures(task, of_machine=False) for task in planted}
     write_json(folder / "metrics.json", rounded(document))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
-    write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
+    write_json(folder / "costs.json", {"tasks": costs})
 
 
 def _figures(task: TaskReport, of_machine: bool) -> dict[str, dict[str, Number]]:

@@ -17,8 +17,8 @@ from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow, read_file
 from explearn_study.sections import SourceParams
 from explearn_study.sources.adapters import get_adapter
+from explearn_study.sources.annotated import Adapter, Dropped
 from explearn_study.sources.hub import find_source, folder_configs, hub_folder, read_hub, split_files
-from explearn_study.sources.mapping import Adapter, Dropped
 from explearn_study.sources.splits import carve, subsample
 
 
