@@ -60,9 +60,6 @@ COMPARED = (
 )
 """Metrics that teacher and student are compared by."""
 
-TIMED_RUNS = 3
-"""Timed runs of the student and of the classifier, whose median is used; the teacher is timed once."""
-
 WARM_UP_TEXTS = 2
 """Texts that the teacher explains before it is timed: first calls load kernels and allocate buffers."""
 
@@ -236,13 +233,10 @@ def _read(student: L2E, classifier: Predictor, texts: ComparedTexts) -> list[Any
 
 
 def _seconds(run: Callable[[], object]) -> float:
+    run()  # first calls load kernels and allocate buffers
+    start = time.perf_counter()
     run()
-    times = []
-    for _ in range(TIMED_RUNS):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return median(times)
+    return time.perf_counter() - start
 
 
 # ---- figures ---------------------------------------------------------------------------------------------------------

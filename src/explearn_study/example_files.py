@@ -85,7 +85,6 @@ def read_rationales(path: PathLike) -> list[Rationale]:
 
 Path = str | os.PathLike[str]
 
-_STRING = pa.string()
 
 TEXT_SCHEMA = make_schema(("value",), metric=_STRING, method=_STRING, example_id=_STRING, value=pa.float64())
 """One row per metric, method and text; value is null if undefined."""

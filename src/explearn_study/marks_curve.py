@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -34,26 +34,14 @@ SECTIONS = {"universal": "marker", "few_shot": "marker_few_shot", "in_domain": "
 class CachedTask(WorkspaceTask):
     """A task that reads features only once, and only for texts that can be learned from."""
 
-    @cached_property
-    def _features(self) -> dict[str, tuple[dict[str, Any], list[ExampleFeatures]]]:
-        return {}
-
-    @cached_property
-    def _learnable(self) -> set[str]:
-        """Ids of the texts with marks or signals."""
-        ids = set(self.gold)
-        for split in PSEUDO_SPLITS:
-            ids.update(text.example_id for text in self.signals(split))
-        return ids
-
+    @cache  # noqa: B019 (a task lives as long as its study)
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        if hidden:
-            return super().features(split, hidden)
-        if split not in self._features:
-            source, rows = super().features(split)
-            check_source(self, source, split)
-            self._features[split] = source, [row for row in rows if row.example_id in self._learnable]
-        return self._features[split]
+        source, rows = super().features(split, hidden)
+        check_source(self, source, split)
+        ids = set(self.gold)
+        for signalled in PSEUDO_SPLITS:
+            ids.update(text.example_id for text in self.signals(signalled))
+        return source, [row for row in rows if row.example_id in ids]
 
 
 def marks_curve(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,14 @@ from pydantic import Field
 
 from explearn.comparison.texts import UserTexts
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, UnsupportedError, shown
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.validation import MOST, Shape, check
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
+from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.metrics.params import SanityParams
 from explearn.metrics.runs import MethodRun, read_run
 from explearn.metrics.significance import FEWEST_TEXTS
@@ -86,13 +86,13 @@ class Candidates:
             ParamsError: a method needs training or is named twice, or there is none.
         """
         names: Any = methods
-        explainers: dict[str, Explainer] = {}
+        given: list[Explainer] = []
         if isinstance(methods, list | tuple):
             names = [method for method in methods if not isinstance(method, Explainer)]
-            explainers = {method.name: method for method in methods if isinstance(method, Explainer)}
-            if len(names) + len(explainers) < len(methods):
-                named = ", ".join(method.name for method in methods if isinstance(method, Explainer))
-                raise ParamsError(f"methods: got {named}; expected each once")
+            given = [method for method in methods if isinstance(method, Explainer)]
+        explainers = {explainer.name: explainer for explainer in given}
+        if len(explainers) < len(given):
+            raise ParamsError(f"methods: got {', '.join(explainer.name for explainer in given)}; expected each once")
         options: dict[str, Mapping[str, Any]] = dict(choose_methods(names))
         for name, explainer in explainers.items():
             options[name] = settings_of(explainer)
@@ -145,23 +145,13 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
         if name in rosters:
             chosen |= rosters[name]
         else:
-            _check_ready(name, rosters)
+            if get_info(name).untrained:
+                raise ParamsError(
+                    f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer "
+                    "FOLDER, or the explainer itself in the list), or leave it out"
+                )
             chosen[name] = rosters["light"].get(name, {})
     return {name: chosen[name] for name in sorted(chosen, key=_rank)}
-
-
-def _check_ready(name: str, rosters: Collection[str]) -> None:
-    """Raise an error for a method that does not exist, or that needs training."""
-    try:
-        info = get_info(name)
-    except UnknownNameError:
-        usable = [info.name for info in known_infos() if not info.untrained]
-        raise UnknownNameError("method", name, (*rosters, *usable)) from None
-    if info.untrained:
-        raise ParamsError(
-            f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer FOLDER, or the "
-            "explainer itself in the list), or leave it out"
-        )
 
 
 def _rank(name: str) -> tuple[bool, bool, bool]:

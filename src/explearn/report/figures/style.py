@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import matplotlib
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -65,11 +64,6 @@ _VALUE = "value: "
 """Start of the ids of points, from which `svg` takes the text to show on hover."""
 
 
-def say(point: Artist, words: str) -> None:
-    """Let a point of a picture show some text on hover and focus."""
-    point.set_gid(f"{_VALUE}{words}")
-
-
 def draw_value(
     axes: Axes, row: int, value: float, bounds: tuple[float | None, float | None], style: tuple[str, str], words: str
 ) -> None:
@@ -89,7 +83,7 @@ def draw_value(
         axes.plot([low, high], [row, row], color=colour, linewidth=1.6, zorder=2)
         words += f" ({low:.3f} to {high:.3f})"
     (point,) = axes.plot([value], [row], color=colour, marker=marker, markersize=6, zorder=3, clip_on=False)
-    say(point, words)
+    point.set_gid(f"{_VALUE}{words}")
 
 
 def svg(picture: Picture) -> str:
