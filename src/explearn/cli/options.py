@@ -307,11 +307,9 @@ def parse_options(pairs: Sequence[str] | None) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     for pair in pairs or ():
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
-        if name in options:
-            raise ParamsError(f"--option: got {name} twice; expected each option once")
+        name, _, value = pair.partition("=")
+        if "=" not in pair or not name or name in options:
+            raise ParamsError(f"--option: got {', '.join(pairs or ())}; expected NAME=VALUE, each NAME once")
         try:
             options[name] = parse_yaml(value)
         except ValueError as error:

@@ -87,8 +87,6 @@ def counted_tasks(run: RunFacts, tasks: Tasks) -> list[TaskReport]:
 
 def counting_sentence(run: RunFacts, tasks: Tasks) -> str:
     """Say which tasks count in the figures, and why others are left out."""
-    if not tasks:
-        return ""
     weak = []
     for task in tasks:
         rates = near_chance(run, task)
@@ -324,7 +322,7 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
     cheapest is pointed out, and undecided ones are listed. If the best method learned from marked words of the task,
     which users may not have, the best methods without them are named as well.
     """
-    if tasks and all(near_chance(run, task) for task in tasks):
+    if all(near_chance(run, task) for task in tasks):
         return Recommendation(counting_sentence(run, tasks), "", {}, {})
     counted = counted_tasks(run, tasks)
     passes = means(run, "forward_passes", counted)

@@ -25,7 +25,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.escape import is_unicode
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import parquet_writer
-from explearn.core.validation import PositiveInt, Shape, check
+from explearn.core.validation import Shape, check
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
 from explearn.core.writing import write_json
 from explearn.text.encoding import TEXT, Text
@@ -296,13 +296,6 @@ class Part(FileFacts):
     rows: int
 
 
-class _UsedSettings(Shape):
-    """Settings that a resumed run uses; the others are only compared."""
-
-    threads: PositiveInt = 1
-    max_tokens: PositiveInt = 1
-
-
 class JobManifest(Shape):
     """Settings of a job, and its finished parts by number.
 
@@ -326,31 +319,15 @@ class JobManifest(Shape):
         Raises:
             ParamsError: one differs, which is named.
         """
-        if difference := _difference(self.settings, settings, tuple(settings)):
-            name, before, now = difference
+        for name, now in settings.items():
+            before = self.settings.get(name)
+            if before == now:
+                continue
             verb = "differ" if name.endswith("s") else "differs"
             raise ParamsError(
-                f"{folder}: holds a job whose {name} {verb} (then {shown(before)}, now {shown(now)}); use the same to "
-                "resume it, or another folder"
+                f"{folder}: holds a job whose {name.replace('_', ' ')} {verb} (then {shown(before)}, now {shown(now)}); "
+                "use the same to resume it, or another folder"
             )
-
-
-def _difference(
-    before: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]
-) -> tuple[str, object, object] | None:
-    """Return the first setting that differs, with its values then and now; of mappings, the entry that differs."""
-    for name in names:
-        old = before.get(name)
-        new = now.get(name)
-        if old == new:
-            continue
-        name = name.replace("_", " ")
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = _difference(old, new, {**new, **old})
-            if inner is not None:
-                return f"{name}, {inner[0]}", *inner[1:]
-        return name, old, new
-    return None
 
 
 def read_manifest(folder: Path) -> JobManifest | None:
@@ -371,7 +348,6 @@ def read_manifest(folder: Path) -> JobManifest | None:
         return None
     hint = "; the manifest is damaged: use another folder, or remove this one"
     manifest: JobManifest = check(JobManifest, read_json(path), DataError, f"{path}, ", hint)
-    check(_UsedSettings, manifest.settings, DataError, f"{path}, settings, ", hint)
     return manifest
 
 
