@@ -325,8 +325,8 @@ class JobManifest(Shape):
                 continue
             verb = "differ" if name.endswith("s") else "differs"
             raise ParamsError(
-                f"{folder}: holds a job whose {name.replace('_', ' ')} {verb} (then {shown(before)}, now {shown(now)}); "
-                "use the same to resume it, or another folder"
+                f"{folder}: holds a job whose {name.replace('_', ' ')} {verb} (then {shown(before)}, now {shown(now)});"
+                " use the same to resume, or another folder"
             )
 
 
