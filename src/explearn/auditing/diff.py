@@ -11,10 +11,10 @@ import numpy as np
 
 from explearn.auditing.candidates import Candidate, find_candidates
 from explearn.auditing.elements import Element, Vocabulary
-from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff, Pages
+from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff, Finding, Pages
 from explearn.auditing.page import diff_blocks, diff_sentences
 from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
-from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, Verdict, corrected_tests
+from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
 from explearn.auditing.texts import AuditText, bare
 from explearn.comparison.provenance import check_page
 from explearn.core.arrays import Array
@@ -98,13 +98,13 @@ def diff(
         for candidate in find_candidates(chosen, known, options.patterns, len(new.model.labels)):
             claims.setdefault((candidate.element, candidate.target), candidate)
     effects = []
-    verdicts = []
+    findings = []
     for subject, of_one in ((new, read), (old, before)):
         tested = Tested(subject, of_one, known, searched, held_out, list(claims.values()))
-        verdicts.append(tested.run(work, options.show_progress))
+        findings.append(tested.run(work, options.show_progress))
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
-        findings=_changes(list(claims), verdicts, effects, new.model.labels),
+        findings=_changes(list(claims), findings, effects, new.model.labels),
         answers=_changed_answers(read, before, new.model.labels),
         reasons=_changed_reasons(read, before, new.model.labels),
         texts=len(read),
@@ -119,7 +119,7 @@ def diff(
 
 def _changes(
     claims: Sequence[tuple[Element, int]],
-    verdicts: Sequence[Sequence[Verdict]],
+    tested: Sequence[Sequence[Finding]],
     effects: Sequence[Sequence[Array]],
     labels: Sequence[str],
 ) -> list[Change]:
@@ -127,11 +127,11 @@ def _changes(
 
     Args:
         claims: element and index of the class for which it counts.
-        verdicts: of each claim, for the new and the old classifier.
+        tested: what was found of each claim, for the new and the old classifier.
         effects: by text, likewise.
         labels: the classes.
     """
-    after, before = verdicts
+    after, before = tested
     either = [i for i in range(len(claims)) if after[i].confirmed or before[i].confirmed]
     differences = [effects[0][i] - effects[1][i] for i in either]
     _, corrected = corrected_tests(differences)

@@ -83,10 +83,7 @@ def audit(
     known = Vocabulary.of(read)
     candidates = find_candidates([read[i] for i in explained], known, options.patterns, len(subject.model.labels))
     tested = Tested(subject, read, known, explained, held_out, candidates)
-    verdicts = tested.run(work, options.show_progress)
-    findings = []
-    for candidate, verdict in zip(candidates, verdicts, strict=True):
-        findings.append((tested.finding(candidate, verdict), candidate))
+    findings = list(zip(tested.run(work, options.show_progress), candidates, strict=True))
     findings.sort(key=lambda pair: rank_of(pair[0]))
     confirmed = [candidate for finding, candidate in findings if finding.confirmed]
     result = Audit(
