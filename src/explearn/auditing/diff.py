@@ -95,7 +95,7 @@ def diff(
     claims: dict[tuple[Element, int], Candidate] = {}
     for of_one in (read, before):
         chosen = [of_one[i] for i in searched]
-        for candidate in find_candidates(chosen, known, options.patterns, len(new.model.labels)):
+        for candidate in find_candidates(chosen, known, options.patterns):
             claims.setdefault((candidate.element, candidate.target), candidate)
     effects = []
     findings = []

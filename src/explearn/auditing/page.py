@@ -11,7 +11,7 @@ from explearn.auditing.candidates import ATTRIBUTIONS, MOST_CANDIDATES, PREDICTI
 from explearn.auditing.findings import FEWEST_VALUES, Audit, Diff, Finding
 from explearn.auditing.reading import MOST_SEARCHED
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS
-from explearn.report.figures.style import FAINT, INK, STYLES, draw_value
+from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -281,11 +281,7 @@ def _draw(rows: Sequence[Finding], drawing: Any) -> None:
         words = f"{finding.element}: {finding.effect:+.3f}"
         draw_value(axes, position, finding.effect or 0.0, (finding.low, finding.high), STYLE, words)
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.grid(axis="x", color=FAINT, linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_yticks(range(len(names)), labels=names)
-    axes.tick_params(axis="y", length=0)
+    set_rows(axes, names, "x")
     for position in headings:
         axes.get_yticklabels()[position].set_fontweight("bold")
 

@@ -81,7 +81,7 @@ def audit(
             "a job without --target"
         )
     known = Vocabulary.of(read)
-    candidates = find_candidates([read[i] for i in explained], known, options.patterns, len(subject.model.labels))
+    candidates = find_candidates([read[i] for i in explained], known, options.patterns)
     tested = Tested(subject, read, known, explained, held_out, candidates)
     findings = list(zip(tested.run(work, options.show_progress), candidates, strict=True))
     findings.sort(key=lambda pair: rank_of(pair[0]))

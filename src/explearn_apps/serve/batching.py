@@ -43,10 +43,6 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    def run_alone(self, key: Hashable, items: Sequence[Any]) -> Sequence[Any]:
-        """Call `run` in the thread, wait, and return its result."""
-        return self._worker.submit(self._run, key, items).result()
-
     def start(self) -> None:
         """Start working, in the running event loop."""
         self._task = asyncio.create_task(self._work_on())

@@ -143,7 +143,7 @@ class Engine:
         for name in self.explainers:
             for _ in range(2):
                 start = time.perf_counter()
-                self.batcher.run_alone((name, False, "word"), [(text, None)])
+                self._run((name, False, "word"), [(text, None)])
                 self.seconds[name] = time.perf_counter() - start
 
     async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:

@@ -69,7 +69,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     dropped: Counter[str] = Counter()
     texts = _read(task, adapter, _open(task, source, adapter, data_dir), source, dropped)
     labels = _labels(task, adapter, texts)
-    splits = _assign_splits(task, source, adapter, texts, seed)
+    splits = _assign_splits(task, source, texts, seed)
     drawn: set[str] = set()
     for split in SPLITS:
         by_id = {text.id: text.mapped.label for text in texts if splits[text.id] == split}
@@ -202,9 +202,7 @@ def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
     return labels
 
 
-def _assign_splits(
-    task: str, source: SourceParams, adapter: Adapter, texts: list[_Text], seed: int
-) -> dict[str, Split]:
+def _assign_splits(task: str, source: SourceParams, texts: list[_Text], seed: int) -> dict[str, Split]:
     """Return id -> split, after carving the splits that the source lacks from `carve_from`."""
     splits = {text.id: text.split for text in texts}
     present = set(splits.values())

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from explearn.methods.results import RunFacts, Tasks
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import marked
-from explearn.report.figures.style import FAINT, STYLES, draw_legend, draw_value
+from explearn.report.figures.style import FAINT, STYLES, draw_legend, draw_value, set_rows
 from explearn.report.verdict import MARKS, MODEL, TIME, means
 from explearn.show.blocks import Picture
 
@@ -69,9 +69,7 @@ def _draw(
         axes.set_title(PANELS[metric], fontsize=9, fontweight="bold", loc="left")
         better = "better →" if CATALOGUE[metric].larger_is_better else "← better"
         axes.set_xlabel(f"{CATALOGUE[metric].heading} ({better})")
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="y", color=FAINT, linewidth=0.5)
-        axes.set_axisbelow(True)
+        set_rows(axes, [marked(run, method) for method in methods], "y")
         if "random" in values:
             axes.axvline(values["random"], color=FAINT, linewidth=1.2, linestyle="--", zorder=1)
         for row, method in enumerate(methods):
@@ -79,8 +77,6 @@ def _draw(
                 _draw_row(axes, row, run, tasks, metric, method, values[method])
     first: Axes = row_of_axes[0]
     last: Axes = row_of_axes[-1]
-    first.set_ylim(len(methods) - 0.4, -0.6)
-    first.set_yticks(range(len(methods)), labels=[marked(run, method) for method in methods])
     for label, method in zip(first.get_yticklabels(), methods, strict=True):
         if method in named:
             label.set_fontweight("bold")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -84,6 +84,15 @@ def draw_value(
         words += f" ({low:.3f} to {high:.3f})"
     (point,) = axes.plot([value], [row], color=colour, marker=marker, markersize=6, zorder=3, clip_on=False)
     point.set_gid(f"{_VALUE}{words}")
+
+
+def set_rows(axes: Axes, names: Sequence[str], grid: Literal["x", "y"]) -> None:
+    """Name the rows of a picture, the first on top, and draw a grid."""
+    axes.grid(axis=grid, color=FAINT, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_yticks(range(len(names)), labels=names)
 
 
 def svg(picture: Picture) -> str:
