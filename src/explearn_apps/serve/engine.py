@@ -50,9 +50,6 @@ class Metrics:
         self.model_seconds = Counter("explearn_model_seconds", "Time in the model.", ["method"], registry=registry)
 
 
-Item = tuple[str | tuple[str, str], list[str] | None]
-"""A text, or a text with its second segment, and the labels to explain; None for the method's default."""
-
 PROBABILITIES = "probabilities"
 """Stands for a method where probabilities are asked for."""
 
@@ -143,7 +140,7 @@ class Engine:
         for name in self.explainers:
             for _ in range(2):
                 start = time.perf_counter()
-                self._run((name, False, "word"), [(text, None)])
+                self._run((name, (), "word"), [text])
                 self.seconds[name] = time.perf_counter() - start
 
     async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:
@@ -169,11 +166,10 @@ class Engine:
         if wanted.pairs is not None:
             texts = list(zip(wanted.texts, wanted.pairs, strict=True))
         self._check_scores(texts, len(methods), len(labels) or 1)
-        items = [(text, wanted.label or None) for text in texts]
-        work = [self.batcher.submit((method, bool(labels), wanted.unit), items) for method in methods]
+        work = [self.batcher.submit((method, tuple(labels), wanted.unit), texts) for method in methods]
         with_probabilities = (wanted.probabilities or not methods) and self.has_probabilities
         if with_probabilities:
-            work.append(self.batcher.submit((PROBABILITIES, False, "word"), items))
+            work.append(self.batcher.submit((PROBABILITIES, (), "word"), texts))
         columns = await _unless_gone(request, work, self.limits.seconds)
         probabilities = [None] * len(texts)
         if with_probabilities:
@@ -195,27 +191,24 @@ class Engine:
                 f"most {self.limits.scores:,}",
             )
 
-    def _run(self, key: tuple[str, bool, str], items: Sequence[Item]) -> Sequence[Any]:
+    def _run(self, key: tuple[str, tuple[str, ...], str], texts: Sequence[Any]) -> Sequence[Any]:
         """Process a batch in the model's thread.
 
         Args:
-            key: method or PROBABILITIES, whether labels are chosen, and the unit that is scored.
-            items: texts with their labels.
+            key: method or PROBABILITIES, the labels to explain, if any, and the unit that is scored.
+            texts: the texts, or pairs.
         """
         start = time.perf_counter()
-        name, chosen, unit = key
-        texts = [text for text, _ in items]
+        name, labels, unit = key
         results: list[Any] = []
         if name == PROBABILITIES:
             for row in self.classifier.predict_proba(self.classifier.encode(texts)).tolist():
                 results.append(dict(zip(self.classifier.labels, row, strict=True)))
         else:
-            targets = None
-            if chosen:
-                targets = [labels or () for _, labels in items]
+            targets = [labels] * len(texts) if labels else None
             results += self.explainers[name].iter_explain(self.classifier, texts, targets, unit=unit)
-        self.metrics.texts.labels(name).inc(len(items))
-        self.metrics.batches.labels(name).observe(len(items))
+        self.metrics.texts.labels(name).inc(len(texts))
+        self.metrics.batches.labels(name).observe(len(texts))
         self.metrics.model_seconds.labels(name).inc(time.perf_counter() - start)
         return results
 
