@@ -8,7 +8,7 @@ from typing import Any
 
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.findings import Audit, Finding, Findings, Pages
+from explearn.auditing.findings import Audit, Findings, Pages
 from explearn.auditing.page import audit_blocks, sentences
 from explearn.auditing.reading import FEWEST, AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested, group_figures
@@ -84,7 +84,8 @@ def audit(
     candidates = find_candidates([read[i] for i in explained], known, options.patterns)
     tested = Tested(subject, read, known, explained, held_out, candidates)
     findings = list(zip(tested.run(work, options.show_progress), candidates, strict=True))
-    findings.sort(key=lambda pair: rank_of(pair[0]))
+    # Confirmed ones first, the largest effects first.
+    findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
     confirmed = [candidate for finding, candidate in findings if finding.confirmed]
     result = Audit(
         findings=Findings(finding for finding, _ in findings),
@@ -104,8 +105,3 @@ def audit(
     if out is None:
         return result
     return result.save(out)
-
-
-def rank_of(finding: Finding) -> tuple[bool, float, str, str]:
-    """Return the key by which findings are sorted: confirmed ones first, the largest effects first."""
-    return not finding.confirmed, -(finding.effect or 0.0), finding.target, finding.element

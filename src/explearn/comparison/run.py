@@ -132,7 +132,11 @@ def compare(
     """
     options = options or CompareOptions()
     deadline = Deadline(budget)
-    _check_unit(options.unit)
+    check_unit(options.unit)
+    if options.unit == "phrase":
+        raise ParamsError(
+            "unit: got 'phrase', but each method finds its own phrases; expected a unit that methods share"
+        )
     checked = check_section(
         _Checked,
         {
@@ -187,14 +191,6 @@ def compare(
             return result
         files = [texts, *checked.scores]
         return _write_page(checked.out, result, classifier, model, options.compute, files, request)
-
-
-def _check_unit(unit: Unit) -> None:
-    check_unit(unit)
-    if unit == "phrase":
-        raise ParamsError(
-            "unit: got 'phrase', but each method finds its own phrases; expected a unit that methods share"
-        )
 
 
 def _check_files(out: Path | None, work: Path | None) -> None:
