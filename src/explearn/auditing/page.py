@@ -83,9 +83,8 @@ def _strongest(audit: Audit) -> str:
     for label in sorted(audit.rates, key=lambda label: -audit.rates[label])[:MOST_NAMED]:
         strongest = audit.findings.confirmed.of_class(label)[:MOST_NAMED]
         if strongest:
-            parts.append(
-                f"for {bold(label)} {listed([f'{finding.element} ({finding.effect:+.2f})' for finding in strongest])}"
-            )
+            effects = [f"{finding.element} ({finding.effect:+.2f})" for finding in strongest]
+            parts.append(f"for {bold(label)} {listed(effects)}")
     if not parts:
         return "Nothing that was looked at changes its answers by more than chance."
     return f"Most counts {'; '.join(parts)} (mean change of the probability of this answer)."
