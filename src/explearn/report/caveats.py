@@ -358,8 +358,8 @@ def _small_differences(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
         half = np.median([(row["f1_topk_high"] or 0.0) - (row["f1_topk_low"] or 0.0) for row in rows]) / 2
         texts = count_range([int(row.get("plausibility_texts") or 0) for row in rows])
         sentences.append(
-            f"with {texts} marked texts, F1 top-K is uncertain by about ±{half:.2f}. Compare methods by the tests below, "
-            "not by the third decimal."
+            f"with {texts} marked texts, F1 top-K is uncertain by about ±{half:.2f}. Compare methods by the tests "
+            "below, not by the third decimal."
         )
     for metric, name in ((MARKS, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
