@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
 
@@ -80,23 +82,20 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
     grid = figure.subplots(len(tasks), 2, squeeze=False)
     for row, task in zip(grid, tasks, strict=True):
         for axes, metric in zip(row, ("f1_topk", "auroc"), strict=True):
-            points = [point for point in curves[task.task]["points"] if point[metric] is not None]
-            bounded = [point for point in points if point[f"{metric}_low"] is not None]
+            points = curves[task.task]["points"]
             marks = [point["marks"] for point in points]
+            bounds = (metric, f"{metric}_low", f"{metric}_high")
+            # None becomes NaN, which is not drawn.
+            middle, low, high = np.array([[point[name] for point in points] for name in bounds], dtype=np.float64)
             axes.set_title(f"{task.task}: {SHOWN[metric]}", fontsize=9, fontweight="bold", loc="left")
             axes.set_xscale("symlog", linthresh=LINEAR_TO, linscale=0.6)
-            axes.set_xlim(0, max(marks, default=1) * 1.08)
+            axes.set_xlim(0, max(marks) * 1.08)
             axes.set_xticks(marks, labels=[str(count) for count in marks], fontsize=8)
             axes.xaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_locator(MaxNLocator(5))
             axes.grid(axis="y", color=FAINT, linewidth=0.6)
-            axes.fill_between(
-                [point["marks"] for point in bounded],
-                [point[f"{metric}_low"] for point in bounded],
-                [point[f"{metric}_high"] for point in bounded],
-                color=colour, alpha=0.15, linewidth=0,
-            )  # fmt: skip
-            axes.plot(marks, [point[metric] for point in points], color=colour, marker="o", markersize=3.5, zorder=3)
+            axes.fill_between(marks, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(marks, middle, color=colour, marker="o", markersize=3.5, zorder=3)
             lines = [
                 axes.axhline(
                     value, color=STYLES[run.methods[name].family][0], linewidth=0.9, linestyle="--",
