@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
@@ -82,11 +82,10 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
     grid = figure.subplots(len(tasks), 2, squeeze=False)
     for row, task in zip(grid, tasks, strict=True):
         for axes, metric in zip(row, ("f1_topk", "auroc"), strict=True):
-            points = curves[task.task]["points"]
-            marks = [point["marks"] for point in points]
-            bounds = (metric, f"{metric}_low", f"{metric}_high")
+            points = pd.DataFrame(curves[task.task]["points"])
+            marks = points["marks"].tolist()
             # None becomes NaN, which is not drawn.
-            middle, low, high = np.array([[point[name] for point in points] for name in bounds], dtype=np.float64)
+            figures = points[[metric, f"{metric}_low", f"{metric}_high"]].astype(float)
             axes.set_title(f"{task.task}: {SHOWN[metric]}", fontsize=9, fontweight="bold", loc="left")
             axes.set_xscale("symlog", linthresh=LINEAR_TO, linscale=0.6)
             axes.set_xlim(0, max(marks) * 1.08)
@@ -94,8 +93,10 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
             axes.xaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_locator(MaxNLocator(5))
             axes.grid(axis="y", color=FAINT, linewidth=0.6)
-            axes.fill_between(marks, low, high, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(marks, middle, color=colour, marker="o", markersize=3.5, zorder=3)
+            axes.fill_between(
+                marks, figures[f"{metric}_low"], figures[f"{metric}_high"], color=colour, alpha=0.15, linewidth=0
+            )
+            axes.plot(marks, figures[metric], color=colour, marker="o", markersize=3.5, zorder=3)
             lines = [
                 axes.axhline(
                     value, color=STYLES[run.methods[name].family][0], linewidth=0.9, linestyle="--",
