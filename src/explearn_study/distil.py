@@ -169,9 +169,7 @@ def compare_with_students(
                 "random": [rng.random(len(encoding.words)) for encoding in texts.encodings],
             }
             choices = choose(teacher_side, student_side, study.percent, draw)
-            by_seed.append(
-                judge(choices, orders, texts.encodings, predictions, texts.neighbours, texts.marked, texts.k)
-            )
+            by_seed.append(judge(choices, orders, texts, predictions))
             correlations = rank_correlations(teacher_side.scores, student_side.scores)
             overlaps = top_overlaps(teacher_side.scores, student_side.scores)
             students.append(
@@ -307,13 +305,7 @@ def choose(teacher: SideScores, student: SideScores, percent: int, seed: int) ->
 
 
 def judge(
-    choices: Choices,
-    orders: Mapping[str, Sequence[Array]],
-    encodings: Sequence[Encoding],
-    predictions: CachedPredictions,
-    neighbours: Mapping[str, NDArray[np.intp]],
-    gold: Sequence[Mask | None],
-    k: int,
+    choices: Choices, orders: Mapping[str, Sequence[Array]], texts: ComparedTexts, predictions: CachedPredictions
 ) -> dict[str, dict[str, Array]]:
     """Return the metrics of teacher, student and chance on each text.
 
@@ -325,21 +317,18 @@ def judge(
     Args:
         choices: words of teacher, student and chance.
         orders: side -> scores by which its k best words are chosen.
-        encodings: encodings of the texts.
+        texts: the texts.
         predictions: predictions of the classifier that is explained.
-        neighbours: `semantic` and `lexical` -> (n, k), as `explearn.metrics.stability.nearest` gives them.
-        gold: marked words, (words,); None for texts that are not judged.
-        k: number of words compared with the marked ones.
 
     Returns:
         Metric -> side (of SIDES) -> value on each text, (n,), NaN where undefined; and `both` of agreement.
     """
     mask = predictions.predictor.mask_token_id
-    full = [predictions.request(encoding) for encoding in encodings]
+    full = [predictions.request(encoding) for encoding in texts.encodings]
     only: dict[str, list[Any]] = {}
     masked: dict[tuple[str, str], list[Any]] = {}
     for side, words in zip(SIDES, choices, strict=True):
-        pairs = list(zip(encodings, words, strict=True))
+        pairs = list(zip(texts.encodings, words, strict=True))
         only[side] = [predictions.request(e.keep(chosen.positive)) for e, chosen in pairs]
         masked[side, "positive"] = [predictions.request(e.mask(chosen.positive, mask)) for e, chosen in pairs]
         masked[side, "negative"] = [predictions.request(e.mask(chosen.negative, mask)) for e, chosen in pairs]
@@ -347,7 +336,7 @@ def judge(
     p = predictions.values
     targets = p[full].argmax(axis=1)
     classes = {side: p[rows].argmax(axis=1) for side, rows in only.items()}
-    texts = [encoding.words for encoding in encodings]
+    words_of_texts = [encoding.words for encoding in texts.encodings]
     values: dict[str, dict[str, Array]] = {name: {} for name in COMPARED}
     for side, words in zip(SIDES, choices, strict=True):
         values["agreement"][side] = (classes[side] == targets).astype(np.float64)
@@ -356,14 +345,14 @@ def judge(
             change = logit(p[full], targets) - logit(p[masked[side, name]], targets)
             values[f"delta_log_odds_{name}"][side] = np.where(some, change, np.nan)
         levels = [chosen.levels for chosen in words]
-        for kind, near in neighbours.items():
-            values[f"stability_{kind}"][side] = stability(levels, texts, near)
-            values[f"stability_{kind}_content"][side] = stability(levels, texts, near, content_words=True)
+        for kind, near in texts.neighbours.items():
+            values[f"stability_{kind}"][side] = stability(levels, words_of_texts, near)
+            values[f"stability_{kind}_content"][side] = stability(levels, words_of_texts, near, content_words=True)
         for name in ("precision", "recall", "f1"):
-            values[name][side] = np.full(len(gold), np.nan)
-        for text, marked in enumerate(gold):
+            values[name][side] = np.full(len(texts.marked), np.nan)
+        for text, marked in enumerate(texts.marked):
             if marked is not None and marked.any():
-                best = ranking(orders[side][text])[:k]
+                best = ranking(orders[side][text])[: texts.k]
                 hits = float(marked[best].sum())
                 values["precision"][side][text] = hits / len(best)
                 values["recall"][side][text] = hits / marked.sum()
