@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from pydantic_core import to_jsonable_python
 
-from explearn.comparison.provenance import check_page, manifest_of, page_facts
-from explearn.core.compute import ComputeOptions
+from explearn.comparison.provenance import Origin, check_page
 from explearn.core.escape import printable
 from explearn.core.extras import need
 from explearn.core.writing import write_json, write_text
-from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import part, write_manifest
 from explearn.report.page import draw
 from explearn.show.blocks import Block, ExampleText, plain, several
@@ -28,27 +26,6 @@ if TYPE_CHECKING:
 
 FEWEST_VALUES = 8
 """Texts below which a claim is not tested."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Origin:
-    """Where a result comes from.
-
-    Attributes:
-        call: the function that made it.
-        classifier: the classifier, as it was given.
-        model: the predictor that it stands for.
-        compute: where and how it was computed.
-        files: files of texts.
-        request: the arguments that the figures depend on.
-    """
-
-    call: str
-    classifier: object
-    model: Predictor
-    compute: ComputeOptions
-    files: Sequence[object]
-    request: Mapping[str, Any]
 
 
 class Pages(NamedTuple):
@@ -102,8 +79,7 @@ class Result:
         """
         page = Path(path)
         check_page(page)
-        origin = self.origin
-        made = page_facts(page, origin.model, origin.request, origin.call)
+        made = self.origin.facts(page)
         blocks = self.pages.blocks(self, made)
         write_text(page, render_html(blocks, draw(blocks), "Kinds of findings"))
         document = {}
@@ -117,9 +93,7 @@ class Result:
         beside = [page.with_suffix(".findings.csv"), page.with_suffix(".findings.json")]
         write_text(beside[0], table.getvalue())
         write_json(beside[1], document)
-        manifest = manifest_of(
-            page, origin.classifier, origin.model, origin.compute, origin.files, "audit", origin.request, made
-        )
+        manifest = self.origin.manifest(page, "audit", made)
         manifest["parts"]["page"] = part(page.parent, [page.name, *(file.name for file in beside)])
         write_manifest(page, {**manifest, "verdict": " ".join(self.sentences())})
         return replace(self, page=page)  # type: ignore[type-var]

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.api import explainer_of
-from explearn.auditing.findings import Origin
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
 from explearn.comparison.plan import settings_of
+from explearn.comparison.provenance import Origin
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.compute import ComputeOptions

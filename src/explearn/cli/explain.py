@@ -27,8 +27,8 @@ from explearn.methods.registry import get_info
 from explearn.show.display import block, embed_or_write, methods_html, rows
 
 if TYPE_CHECKING:
+    from explearn.comparison.provenance import Origin
     from explearn.core.attribution import Attribution
-    from explearn.core.compute import ComputeOptions
     from explearn.predictors.predictor import Predictor
 
 Texts = Sequence[Sequence["Attribution"]]
@@ -166,6 +166,7 @@ def explain(
         explained.append(used.iter_explain(loaded, inputs, targets, description, windows, unit))
     _write(loaded, inputs, explained, files, as_json, interactions)
     request = {
+        "classifier": whole.fingerprint,
         "texts": hashlib.sha256(repr(inputs).encode()).hexdigest(),
         "methods": {used.name: used.options.model_dump(mode="json") for used in explainers},
         "targets": target,
@@ -175,7 +176,9 @@ def explain(
         "windows": windows,
         "interactions": interactions,
     }
-    _write_manifests(files, source, whole, compute, table, request)
+    from explearn.comparison.provenance import Origin
+
+    _write_manifests(files, Origin("explearn explain", source, whole, compute, [table], request))
     if as_json:
         return
     if unnamed:
@@ -241,34 +244,13 @@ def _check_no_file_names(texts: Sequence[str]) -> None:
             )
 
 
-def _write_manifests(
-    files: Sequence[Path],
-    source: str | Predictor,
-    classifier: Predictor,
-    compute: ComputeOptions,
-    table: Path | None,
-    request: dict[str, Any],
-) -> None:
-    """Write a manifest next to each page, which `explearn verify` checks.
-
-    Args:
-        files: pages and other files.
-        source: the classifier as it was named, or the prompt.
-        classifier: the classifier.
-        compute: where and how it was computed.
-        table: file of the texts, if there is one.
-        request: what was asked for.
-    """
-    pages = [path for path in files if path.suffix == ".html"]
-    if not pages:
-        return
-    from explearn.comparison.provenance import manifest_of, page_facts
+def _write_manifests(files: Sequence[Path], origin: Origin) -> None:
+    """Write a manifest next to each page, which `explearn verify` checks."""
     from explearn.report.manifest import write_manifest
 
-    request = {"classifier": classifier.fingerprint, **request}
-    for page in pages:
-        made = page_facts(page, classifier, request, "explearn explain")
-        write_manifest(page, manifest_of(page, source, classifier, compute, [table], "texts", request, made))
+    for path in files:
+        if path.suffix == ".html":
+            write_manifest(path, origin.manifest(path, "texts", origin.facts(path)))
 
 
 def _with_interactions(

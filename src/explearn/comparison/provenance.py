@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,21 +54,66 @@ def facts_of(model: Predictor, otherwise: str) -> dict[str, str]:
     }
 
 
-def page_facts(out: Path, model: Predictor, request: Mapping[str, Any], otherwise: str) -> dict[str, str]:
-    """Return how a page was made: heading -> fact.
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Where a page comes from.
 
-    Args:
-        out: the page.
-        model: the classifier.
-        request: the arguments that its figures depend on.
-        otherwise: what was called if it was not a command.
+    Attributes:
+        call: what was called if it was not a command.
+        classifier: the classifier as it was named, or given.
+        model: the predictor that it stands for.
+        compute: where and how it was computed.
+        files: texts and scores, of which some may not be files.
+        request: the arguments that the figures depend on.
     """
-    return {
-        **facts_of(model, otherwise),
-        "Classifier": f"{model.name}; SHA-256 of its weights and labels: {request['classifier']}",
-        "Texts": f"SHA-256 of texts, labels and marks as they were read: {request['texts']}",
-        "Manifest": f"{out.with_suffix('.json').name}; `explearn verify {out.name}` checks it",
-    }
+
+    call: str
+    classifier: object
+    model: Predictor
+    compute: ComputeOptions
+    files: Sequence[object]
+    request: Mapping[str, Any]
+
+    def facts(self, out: Path) -> dict[str, str]:
+        """Return how a page was made: heading -> fact."""
+        return {
+            **facts_of(self.model, self.call),
+            "Classifier": f"{self.model.name}; SHA-256 of its weights and labels: {self.request['classifier']}",
+            "Texts": f"SHA-256 of texts, labels and marks as they were read: {self.request['texts']}",
+            "Manifest": f"{out.with_suffix('.json').name}; `explearn verify {out.name}` checks it",
+        }
+
+    def manifest(self, out: Path, task: str, made: Mapping[str, str]) -> dict[str, Any]:
+        """Return the manifest of a page, with paths relative to the working directory.
+
+        Args:
+            out: the page.
+            task: name of the texts.
+            made: how the page was made (`facts`).
+        """
+        here = Path.cwd()
+        named = isinstance(self.classifier, str | os.PathLike)
+        name = _from_here(self.model.name)
+        folders = []
+        if named and is_folder(Path(self.model.name)):
+            folders.append(name)
+        if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
+            folders = list(hashes(here, folders))  # the page, too, will be in the folder
+        classifiers = {}
+        if named and self.model.completion is None and self.compute.precision not in CHANGED_WEIGHTS:
+            classifiers[task] = {"name": name, "fingerprint": self.model.fingerprint}
+        return {
+            "root": os.path.relpath(here, (here / out).parent.resolve()),
+            "made": dict(made),
+            "parameters": dict(self.request),
+            "classifiers": classifiers,
+            "parts": {
+                "texts": part(here, [_from_here(file) for file in self.files if isinstance(file, str | os.PathLike)]),
+                "models": part(here, folders),
+                "code": part(CODE, ["explearn"]),
+            },
+            "versions": dict(versions(COMPARISON)),
+        }
 
 
 def _from_here(path: object) -> str:
@@ -76,49 +122,3 @@ def _from_here(path: object) -> str:
     if location.is_absolute() and location.is_relative_to(Path.cwd()):
         location = location.relative_to(Path.cwd())
     return location.as_posix()
-
-
-def manifest_of(
-    out: Path,
-    classifier: object,
-    model: Predictor,
-    compute: ComputeOptions,
-    files: Iterable[object],
-    task: str,
-    request: Mapping[str, Any],
-    made: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the manifest of a page, with paths relative to the working directory.
-
-    Args:
-        out: the page.
-        classifier: the classifier as it was named.
-        model: the classifier that it stands for.
-        compute: where and how it was computed.
-        files: texts and scores; those that are not files are left out.
-        task: name of the texts.
-        request: the arguments that the figures depend on.
-        made: how the page was made.
-    """
-    here = Path.cwd()
-    named = isinstance(classifier, str | os.PathLike)
-    folders = []
-    if named and is_folder(Path(model.name)):
-        folders.append(_from_here(model.name))
-    if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
-        folders = list(hashes(here, folders))  # the page, too, will be in the folder
-    classifiers = {}
-    if named and model.completion is None and compute.precision not in CHANGED_WEIGHTS:
-        classifiers[task] = {"name": _from_here(model.name), "fingerprint": model.fingerprint}
-    return {
-        "root": os.path.relpath(here, (here / out).parent.resolve()),
-        "made": dict(made),
-        "parameters": dict(request),
-        "classifiers": classifiers,
-        "parts": {
-            "texts": part(here, [_from_here(file) for file in files if isinstance(file, str | os.PathLike)]),
-            "models": part(here, folders),
-            "code": part(CODE, ["explearn"]),
-        },
-        "versions": dict(versions(COMPARISON)),
-    }

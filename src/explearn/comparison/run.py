@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
-from explearn.comparison.provenance import check_page, manifest_of, page_facts
+from explearn.comparison.provenance import Origin, check_page
 from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
@@ -189,8 +189,9 @@ def compare(
         result = Comparison(checked.out, evaluation, {**plan.left_out, **run.refused}, task, facts)
         if checked.out is None:
             return result
-        files = [texts, *checked.scores]
-        return _write_page(checked.out, result, classifier, model, options.compute, files, request)
+        compute = options.compute or ComputeOptions()
+        origin = Origin("explearn.compare, in Python", classifier, model, compute, [texts, *checked.scores], request)
+        return _write_page(checked.out, result, origin)
 
 
 def _check_files(out: Path | None, work: Path | None) -> None:
@@ -202,23 +203,14 @@ def _check_files(out: Path | None, work: Path | None) -> None:
         check_place(work / PLAN)
 
 
-def _write_page(
-    out: Path,
-    result: Comparison,
-    classifier: object,
-    model: Predictor,
-    compute: ComputeOptions | None,
-    files: Sequence[object],
-    request: Mapping[str, Any],
-) -> Comparison:
+def _write_page(out: Path, result: Comparison, origin: Origin) -> Comparison:
     """Write the page and its manifest; return the comparison with what they say about its origin."""
-    made = page_facts(out, model, request, "explearn.compare, in Python")
-    compute = compute or ComputeOptions()
-    manifest = manifest_of(out, classifier, model, compute, files, result.task.task, request, made)
+    made = origin.facts(out)
+    manifest = origin.manifest(out, result.task.task, made)
     facts = replace(result.run, made=made, versions=list(manifest["versions"].items()))
     result = replace(result, run=facts)
     write_text(out, page(facts, [result.task]))
-    findings = findings_of(result.run, result.task, request)
+    findings = findings_of(result.run, result.task, origin.request)
     write_manifest(out, {**manifest, "verdict": result.verdict, "findings": findings.model_dump(mode="json")})
     return result
 
