@@ -128,7 +128,7 @@ def judge_draws(
 
     Returns:
         F1 with the top K words (f1_topk), AUROC (auroc) and F1 by the explainer's own rule (f1), each with NAME_low and
-        NAME_high; None where a figure is undefined.
+        NAME_high, and by_draw, NAME -> the figure of each draw; None where a figure is undefined.
     """
     # All texts as they are, then all but each one.
     counts = np.vstack([np.ones((1, len(marked)), np.int64), 1 - np.eye(len(marked), dtype=np.int64)])
@@ -144,7 +144,7 @@ def judge_draws(
             chosen = [mask & ~np.isnan(text) for mask, text in zip(masks, texts, strict=True)]
             by_draw[name].append(f1_of_texts(counts @ rationale_counts(chosen, marked)))
         by_draw["auroc"].append(resampled_areas(values, marked, counts)[0])
-    point: dict[str, Any] = {}
+    point: dict[str, Any] = {"by_draw": {}}
     for name, rows in by_draw.items():
         whole = [row[0] for row in rows]
         means = np.mean(rows, axis=0)
@@ -153,4 +153,5 @@ def judge_draws(
             variance = float(np.var(whole, ddof=1)) / len(rows)
         low, high = pooled_interval(float(means[0]), means[1:], confidence, variance=variance)
         point |= {name: float_or_none(means[0]), f"{name}_low": low, f"{name}_high": high}
+        point["by_draw"][name] = [float_or_none(figure) for figure in whole]
     return point

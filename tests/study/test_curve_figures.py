@@ -18,8 +18,8 @@ def judged(draws):
 class TestJudging:
     def test_the_figure_is_the_mean_over_the_draws(self):
         actual = judged([RIGHT, WRONG])
-        assert actual["auroc"] == 0.5
-        assert actual["f1_topk"] == 0.5
+        assert actual["by_draw"]["auroc"] == [1.0, 0.0] and actual["auroc"] == 0.5
+        assert actual["by_draw"]["f1_topk"] == [1.0, 0.0] and actual["f1_topk"] == 0.5
 
     def test_draws_that_disagree_widen_the_interval(self):
         actual = judged([RIGHT, WRONG])

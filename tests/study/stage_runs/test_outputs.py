@@ -244,6 +244,7 @@ class TestStudies:
         assert [point["marks"] for point in points][:2] == [0, 4] and 4 < points[-1]["marks"] <= 24
         for point in points:
             assert 0 <= point["f1_topk_low"] <= point["f1_topk"] <= point["f1_topk_high"] <= 1
+            assert len(point["by_draw"]["auroc"]) == 2
         marker = document(finished, "reports/metrics/films/explanations.json")["marker"]
         # Its first draw without marks is the run's Marker. Stored attention is rounded to float16, which may turn the
         # order of two words.
