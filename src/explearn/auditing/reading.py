@@ -225,7 +225,22 @@ def explain_texts(subject: Subject, explained: Collection[int], work: Work, show
             part = partial(_answers_and_scores, subject, numbers, wanted)
             answers, scores = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", part)
             for i, of_text in zip(numbers, scores, strict=True):
-                read.append(_audit_text(subject, i, answers[i - start], of_text))
+                shares = None
+                if of_text is not None:
+                    shares = np.nan_to_num(np.array(of_text, dtype=np.float64))  # None becomes NaN, NaN 0
+                    shares /= np.abs(shares).sum() or 1.0
+                words = examples[i].all_words
+                text = AuditText(
+                    example=examples[i],
+                    words=words,
+                    keys=tuple(sys.intern(bare(word).casefold()) for word in words),
+                    matches=pattern_matches(examples[i], subject.programs),
+                    probabilities=np.array(answers[i - start]),
+                    shares=shares,
+                    unread=(of_text or []).count(None),
+                    group=subject.groups[i] if subject.groups else "",
+                )
+                read.append(text)
             bar.update(len(numbers))
     if len({text.predicted for text in read}) == 1:
         only = subject.model.labels[read[0].predicted]
@@ -253,28 +268,6 @@ def _answers_and_scores(
         for i, attribution in zip(chosen, attributions, strict=True):
             scores[i] = attribution.to_dict()["scores"]
     return answers.tolist(), [scores.get(i) for i in numbers]
-
-
-def _audit_text(subject: Subject, number: int, answer: list[float], scores: list[float | None] | None) -> AuditText:
-    example = subject.user_texts.examples[number]
-    shares = None
-    if scores is not None:
-        shares = np.nan_to_num(np.array(scores, dtype=np.float64))  # None becomes NaN, NaN 0
-        shares /= np.abs(shares).sum() or 1.0
-    group = ""
-    if subject.groups:
-        group = subject.groups[number]
-    words = example.all_words
-    return AuditText(
-        example=example,
-        words=words,
-        keys=tuple(sys.intern(bare(word).casefold()) for word in words),
-        matches=pattern_matches(example, subject.programs),
-        probabilities=np.array(answer),
-        shares=shares,
-        unread=(scores or []).count(None),
-        group=group,
-    )
 
 
 def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:

@@ -210,7 +210,12 @@ def _write(
     for text, *by_method in zip(texts, *explained, strict=True):
         for attributions in zip(*by_method, strict=True):  # those of one class
             if interactions is not None:
-                attributions = _with_interactions(classifier, text, attributions, interactions)
+                from explearn.methods.interactions import interactions as interactions_of  # brings torch
+
+                attributions = tuple(
+                    replace(each, interactions=tuple(interactions_of(classifier, text, each, interactions)))
+                    for each in attributions
+                )
             if as_json or not files:
                 _show(classifier, as_json, text, attributions)
             if files:
@@ -251,18 +256,6 @@ def _write_manifests(files: Sequence[Path], origin: Origin) -> None:
     for path in files:
         if path.suffix == ".html":
             write_manifest(path, origin.manifest(path, "texts", origin.facts(path)))
-
-
-def _with_interactions(
-    classifier: Predictor, text: Any, attributions: Sequence[Attribution], count: int
-) -> tuple[Attribution, ...]:
-    from explearn.methods.interactions import interactions
-
-    extended = []
-    for attribution in attributions:
-        pairs = interactions(classifier, text, attribution, count)
-        extended.append(replace(attribution, interactions=tuple(pairs)))
-    return tuple(extended)
 
 
 def _lines() -> list[str]:

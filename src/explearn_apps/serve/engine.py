@@ -165,7 +165,16 @@ class Engine:
         texts: list[Any] = wanted.texts
         if wanted.pairs is not None:
             texts = list(zip(wanted.texts, wanted.pairs, strict=True))
-        self._check_scores(texts, len(methods), len(labels) or 1)
+        words = 0
+        for number, text in enumerate(texts, start=1):
+            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
+        scores = words * len(methods) * (len(labels) or 1)
+        if scores > self.limits.scores:
+            raise HTTPException(
+                413,
+                f"texts: {words:,} words by {len(methods)} methods for {len(labels) or 1} labels are {scores:,} scores;"
+                f" expected at most {self.limits.scores:,}",
+            )
         work = [self.batcher.submit((method, tuple(labels), wanted.unit), texts) for method in methods]
         with_probabilities = (wanted.probabilities or not methods) and self.has_probabilities
         if with_probabilities:
@@ -178,18 +187,6 @@ class Engine:
         for number, row in enumerate(probabilities):
             answers.append(TextAnswer(row, [column[number] for column in columns]))
         return answers
-
-    def _check_scores(self, texts: Sequence[Any], methods: int, labels: int) -> None:
-        words = 0
-        for number, text in enumerate(texts, start=1):
-            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
-        scores = words * methods * labels
-        if scores > self.limits.scores:
-            raise HTTPException(
-                413,
-                f"texts: {words:,} words by {methods} methods for {labels} labels are {scores:,} scores; expected at "
-                f"most {self.limits.scores:,}",
-            )
 
     def _run(self, key: tuple[str, tuple[str, ...], str], texts: Sequence[Any]) -> Sequence[Any]:
         """Process a batch in the model's thread.

@@ -140,11 +140,6 @@ NO_MAJORITY = "no majority label"
 EVIDENCE_NOT_FOUND = "evidence not found in its text"
 
 
-def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, ...]:
-    with row.located(column):
-        return parse_mask(value, n_words)
-
-
 class CorpusAdapter(Adapter):
     """An adapter for the embedded corpus (data/corpus): id, task, split, label, words. Its marks are in other files."""
 
@@ -284,7 +279,8 @@ class HateXplainAdapter(Adapter):
             names = [f"position-{position}" for position in range(1, len(masks) + 1)]
         marks = []
         for position, mask in enumerate(masks):
-            marks.append(Marks(names[position], "human", _mask(row, f"rationales[{position}]", mask, n_words)))
+            with row.located(f"rationales[{position}]"):
+                marks.append(Marks(names[position], "human", parse_mask(mask, n_words)))
         return marks
 
 

@@ -73,8 +73,14 @@ def _draw(
         if "random" in values:
             axes.axvline(values["random"], color=FAINT, linewidth=1.2, linestyle="--", zorder=1)
         for row, method in enumerate(methods):
-            if method in values:
-                _draw_row(axes, row, run, tasks, metric, method, values[method])
+            if method not in values:
+                continue
+            low = high = None
+            if len(tasks) == 1:
+                figures = tasks[0].methods[method]
+                low, high = figures.get(f"{metric}_low"), figures.get(f"{metric}_high")
+            words = f"{method}: {CATALOGUE[metric].heading} {values[method]:.3f}"
+            draw_value(axes, row, values[method], (low, high), STYLES[run.methods[method].family], words)
     first: Axes = row_of_axes[0]
     last: Axes = row_of_axes[-1]
     for label, method in zip(first.get_yticklabels(), methods, strict=True):
@@ -89,13 +95,3 @@ def _draw(
                 1.36, row, TIME.shown(times[method]), transform=last.get_yaxis_transform(), ha="right", va="center"
             )
     draw_legend(figure, run.methods, methods)
-
-
-def _draw_row(axes: Axes, row: int, run: RunFacts, tasks: Tasks, metric: str, method: str, value: float) -> None:
-    """Draw a method's figure and, if there is only one task, its interval."""
-    words = f"{method}: {CATALOGUE[metric].heading} {value:.3f}"
-    low = high = None
-    if len(tasks) == 1:
-        figures = tasks[0].methods[method]
-        low, high = figures.get(f"{metric}_low"), figures.get(f"{metric}_high")
-    draw_value(axes, row, value, (low, high), STYLES[run.methods[method].family], words)
