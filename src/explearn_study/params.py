@@ -246,7 +246,14 @@ class Params(Section):
         for name, method in self.methods.items():
             self._check_training(name, method, listed, nothing_trained)
         for method in self.trained:
-            self._check_trained(method)
+            leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
+            if len(self.plain_tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
+                raise ValueError(
+                    f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
+                    "another, or use one that learns in domain"
+                )
+            if method.teacher is not None:
+                self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
         for name, method in self.teachers.items():
             if method.info.learned or method.of != name:
                 raise ValueError(f"teachers.{name}: expected the name of a method that needs no training")
@@ -271,17 +278,6 @@ class Params(Section):
             raise ValueError(
                 f"methods.{name}: it starts from {info.base!r}, which is not trained; add that to methods and learned"
             )
-
-    def _check_trained(self, method: RunMethod) -> None:
-        """Raise ValueError if what the method learns from is not in this run."""
-        leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
-        if len(self.plain_tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
-            raise ValueError(
-                f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
-                "another, or use one that learns in domain"
-            )
-        if method.teacher is not None:
-            self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
 
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:

@@ -149,7 +149,11 @@ def compare(
     )
     candidates = Candidates.of(methods, checked.seed)
     # Before the work, which takes minutes.
-    _check_files(checked.out, checked.work)
+    if checked.out is not None:
+        check_page(checked.out)
+    if checked.work is not None:
+        check_replaceable(checked.work, lambda earlier: (earlier / PLAN).exists(), "comparison")
+        check_place(checked.work / PLAN)
     user_texts = _unseen(given_texts(texts, labels, columns), candidates.explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
@@ -192,15 +196,6 @@ def compare(
         compute = options.compute or ComputeOptions()
         origin = Origin("explearn.compare, in Python", classifier, model, compute, [texts, *checked.scores], request)
         return _write_page(checked.out, result, origin)
-
-
-def _check_files(out: Path | None, work: Path | None) -> None:
-    """Raise an error if the page cannot be drawn, or if a file or folder of something else would be replaced."""
-    if out is not None:
-        check_page(out)
-    if work is not None:
-        check_replaceable(work, lambda earlier: (earlier / PLAN).exists(), "comparison")
-        check_place(work / PLAN)
 
 
 def _write_page(out: Path, result: Comparison, origin: Origin) -> Comparison:
