@@ -338,8 +338,10 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
         if leader is None:
             continue
         best[metric] = [] if leader.chance_too else [*leader.methods, *leader.undecided]
-        advice = _advice(run, counted, leader, words, passes, roles)
+        advice, named = _advice(run, counted, leader, passes)
         sentences.append(f"For {words}, {advice}.")
+        for method in dict.fromkeys(named):
+            roles.setdefault(method, []).append(words)
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
     elif "random" not in run.methods:
@@ -349,11 +351,11 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
     if best:
         sentences.append(f"Wilcoxon's test over the texts, corrected after Holm; joined by “or”, {_margins(run)}.")
     times = means(run, TIME.name, counted)
-    named = dict.fromkeys([*roles, str(run.study)])
-    timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in named if method in times)
+    priced = dict.fromkeys([*roles, str(run.study)])
+    timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in priced if method in times)
     if timed:
         timed = f"Time to classify and explain, relative to classifying alone: {timed}."
-    reasons = {method: "; ".join(dict.fromkeys(roles[method])) for method in roles}
+    reasons = {method: f"named for {' and '.join(words)}" for method, words in roles.items()}
     return Recommendation(" ".join(sentences), timed, reasons, best)
 
 
@@ -372,43 +374,33 @@ def marked_words(run: RunFacts, tasks: Tasks) -> str:
     return f"the marked {run.unit}s of {tasks[0].task}"
 
 
-def _advice(
-    run: RunFacts,
-    tasks: Tasks,
-    leader: Leader,
-    words: str,
-    passes: Mapping[str, float],
-    roles: dict[str, list[str]],
-) -> str:
-    """Recommend the best methods by a metric, unless random scores are as good; add to `roles` why methods are named.
+def _advice(run: RunFacts, tasks: Tasks, leader: Leader, passes: Mapping[str, float]) -> tuple[str, list[str]]:
+    """Recommend the best methods by a metric, unless random scores are as good.
 
     Args:
         run: facts about the run.
         tasks: the tasks that count.
         leader: the best method.
-        words: what users seek.
         passes: method -> passes through the classifier per text.
-        roles: method -> why it is named.
+
+    Returns:
+        The advice, and the methods that it names.
     """
     if leader.values.keys() <= run.chance:
-        return bold("only random scores were tried")
+        return bold("only random scores were tried"), []
     if leader.chance_too:
-        return bold("no method is clearly better than random scores")
+        return bold("no method is clearly better than random scores"), []
     # Learned from marked words of the task that is explained.
     trained = [method for method, info in run.methods.items() if info.trained]
     on_marks = [method for method in trained if run.options.get(method, {}).get("protocol") in ON_MARKS]
     parts = [_best_methods(run, leader, _FIGURES[leader.metric.name])]
-    why = "best at" if leader.alone else "among the best at"
-    for method in leader.methods[:MOST_NAMED]:
-        roles.setdefault(method, []).append(f"{why} {words}")
-    learned = [method for method in leader.methods[:MOST_NAMED] if method in on_marks]
+    named = leader.methods[:MOST_NAMED]
+    learned = [method for method in named if method in on_marks]
     if learned:
         parts.append(f"{', '.join(learned)} learned from marks of the task")
         without = find_leader(run, tasks, leader.metric.name, on_marks)
         if leader.metric.name == MARKS and without is not None and not without.chance_too:
-            for method in without.methods[:MOST_NAMED]:
-                if method not in leader.methods[:MOST_NAMED]:
-                    roles.setdefault(method, []).append(f"among the best at {words} without training on them")
+            named += without.methods[:MOST_NAMED]
             parts.append(f"without training on such {run.unit}s {_best_methods(run, without, '')}")
     if leader.chance:
         parts.append(f"random {run.unit}s {leader.chance}")
@@ -416,11 +408,8 @@ def _advice(
     if cheapest is not None and passes[cheapest] < passes.get(leader.method, 0.0):
         dearer = f"{leader.method} {passes[leader.method]:.0f}"
         parts.append(f"passes through the classifier: {bold(cheapest)} {passes[cheapest]:.0f}, {dearer}")
-        reasons = roles.setdefault(cheapest, [])
-        if cheapest not in leader.methods[:MOST_NAMED]:
-            reasons.append(f"among the best at {words}")
-        reasons[-1] += ", and cheapest"
-    return f"use {'; '.join(parts)}"
+        named.append(cheapest)
+    return f"use {'; '.join(parts)}", named
 
 
 def _best_methods(run: RunFacts, leader: Leader, figure: str) -> str:
