@@ -16,12 +16,12 @@ from explearn.auditing.page import diff_blocks, diff_sentences
 from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
 from explearn.auditing.texts import AuditText, bare
-from explearn.comparison.provenance import check_page
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
+from explearn.report.manifest import check_page
 
 MOST_SHOWN = 50
 """Texts whose reasons changed most."""

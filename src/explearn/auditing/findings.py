@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from pydantic_core import to_jsonable_python
 
-from explearn.comparison.provenance import Origin, check_page
 from explearn.core.escape import printable
 from explearn.core.extras import need
 from explearn.core.writing import write_json, write_text
-from explearn.report.manifest import part, write_manifest
+from explearn.report.manifest import Origin, check_page, part, write_manifest
 from explearn.report.page import draw
 from explearn.show.blocks import Block, ExampleText, plain, several
 from explearn.show.html_page import render_html

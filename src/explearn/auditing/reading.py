@@ -20,7 +20,6 @@ import pyarrow as pa
 from explearn.api import explainer_of
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
 from explearn.comparison.plan import settings_of
-from explearn.comparison.provenance import Origin
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.compute import ComputeOptions
@@ -38,6 +37,7 @@ from explearn.predictors.batching import progress
 from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
+from explearn.report.manifest import Origin
 from explearn.text.rows import read_file
 
 FEWEST = 40

@@ -27,9 +27,9 @@ from explearn.methods.registry import get_info
 from explearn.show.display import block, embed_or_write, methods_html, rows
 
 if TYPE_CHECKING:
-    from explearn.comparison.provenance import Origin
     from explearn.core.attribution import Attribution
     from explearn.predictors.predictor import Predictor
+    from explearn.report.manifest import Origin
 
 Texts = Sequence[Sequence["Attribution"]]
 """An entry for each text and class: its attributions, one for each method."""
@@ -176,7 +176,7 @@ def explain(
         "windows": windows,
         "interactions": interactions,
     }
-    from explearn.comparison.provenance import Origin
+    from explearn.report.manifest import Origin
 
     _write_manifests(files, Origin("explearn explain", source, whole, compute, [table], request))
     if as_json:
@@ -230,7 +230,7 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
-            from explearn.comparison.provenance import check_page
+            from explearn.report.manifest import check_page
 
             check_page(path)
         else:

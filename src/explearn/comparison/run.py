@@ -13,7 +13,6 @@ from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
-from explearn.comparison.provenance import Origin, check_page
 from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
@@ -29,7 +28,7 @@ from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.manifest import write_manifest
+from explearn.report.manifest import Origin, check_page, write_manifest
 from explearn.report.page import page
 from explearn.show.blocks import several
 from explearn.text.units import Unit, check_unit, unit_name
