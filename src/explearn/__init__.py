@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from explearn.auditing.run import audit
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle
-    from explearn.comparison.result import Comparison
-    from explearn.comparison.run import CompareOptions, compare
+    from explearn.comparison.run import CompareOptions, Comparison, compare
     from explearn.comparison.texts import TextColumns
     from explearn.core.attribution import Attribution, Interaction
     from explearn.core.certificate import Certificate
@@ -128,8 +127,7 @@ _LAZY = {
     "explearn.auditing.run": ("audit",),
     "explearn.bundle.export": ("export",),
     "explearn.bundle.loading": ("Bundle",),
-    "explearn.comparison.result": ("Comparison",),
-    "explearn.comparison.run": ("CompareOptions", "compare"),
+    "explearn.comparison.run": ("CompareOptions", "Comparison", "compare"),
     "explearn.comparison.texts": ("TextColumns",),
     "explearn.core.attribution": ("Attribution", "Interaction"),
     "explearn.core.certificate": ("Certificate",),

@@ -17,9 +17,8 @@ from explearn.cli.common import command
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
 from explearn.cli.explain import explain
-from explearn.cli.export import export
 from explearn.cli.record import record
-from explearn.cli.train import finetune, train
+from explearn.cli.train import export, finetune, train
 from explearn.cli.verify import verify
 from explearn.core.errors import UnsupportedError
 from explearn.methods.info import Family, MethodInfo

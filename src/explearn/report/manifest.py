@@ -1,4 +1,4 @@
-"""The origin of a page, and its inputs as SHA-256 hashes: models, texts, code, results and versions, to be checked later.
+"""The origin of a page, and its inputs as SHA-256 hashes: models, texts, code, results and versions.
 
 The manifest is a JSON document next to the page, with the same name. `check_manifest` recomputes everything in it and
 names what differs. It is not a signature: anyone who can change a file can also change the manifest.
