@@ -29,10 +29,9 @@ import explearn
 from explearn.api import default_explainer
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.intervene import FEWEST_VALUES, LEAST_EFFECT, LEVEL
-from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.tested import Tested
-from explearn.auditing.work import Work
+from explearn.auditing.findings import FEWEST_VALUES
+from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.tested import LEAST_EFFECT, LEVEL, Tested
 from explearn.decision.change import BUDGET, smallest_change
 from explearn.decision.checking import observed_differences, signature_differences, text_of
 from explearn.decision.decision import Decision
@@ -148,7 +147,7 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     searched, held_out = halves(subject.user_texts.examples, options.seed)
     read = explain_texts(subject, searched, NOT_KEPT, False)
     known = Vocabulary.of(read)
-    candidates = find_candidates([read[i] for i in searched], known, (), len(classifier.labels))
+    candidates = find_candidates([read[i] for i in searched], known, ())
     first = Tested(subject, read, known, searched, held_out, candidates).run(NOT_KEPT, False)
     confirmed = [candidate for candidate, verdict in zip(candidates, first, strict=True) if verdict.confirmed]
     others = read_subject(classifier, texts[count : 2 * count], None, None, None, options)

@@ -1,14 +1,13 @@
 """Stage features: the inputs of learned explainers: a classifier's attention, and word scores of many methods."""
 
-from explearn.core.compute import ComputeOptions
+from explearn.cli.common import Compute
 from explearn_study.feature_files import write_task_features
-from explearn_study.params import Params
-from explearn_study.staging import TaskOption, stage
+from explearn_study.staging import RunOptions, TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
 @stage
-def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+def features(task: TaskOption, run: RunOptions, compute: Compute) -> None:
     """Write the inputs of learned explainers for a task, or why there are none.
 
     data/features/TASK/SPLIT.parquet: every sub-token's attention from and to the [CLS] token, in every layer and head,
@@ -18,7 +17,7 @@ def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
 
     Where `attend` or `signals` is null, none are written; if both are, no classifier is loaded.
     """
-    write_task_features(Workspace(), params, task, compute, seed)
+    write_task_features(Workspace(), run.params, task, compute, run.seed)
 
 
 if __name__ == "__main__":

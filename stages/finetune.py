@@ -3,18 +3,17 @@
 import os
 from dataclasses import asdict, replace
 
-from explearn.core.compute import ComputeOptions
+from explearn.cli.common import Compute
 from explearn.core.writing import write_json
 from explearn.predictors.finetune import FinetuneEpoch, evaluate_classifier, finetune
 from explearn.predictors.pretrained import load_classifier
 from explearn_study.importing import import_classifier
-from explearn_study.params import Params
-from explearn_study.staging import TaskOption, stage
+from explearn_study.staging import RunOptions, TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
 @stage
-def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+def run(task: TaskOption, run: RunOptions, compute: Compute) -> None:
     """Fine-tune the encoder on a task's train split, with early stopping on its validation split.
 
     A task with an entry under `classifiers` gets that classifier as it is: nothing is trained.
@@ -31,13 +30,13 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)
     labels = workspace.read_labels(task)
-    trained = params.classifiers.get(task)
+    trained = run.params.classifiers.get(task)
     history: list[FinetuneEpoch] = []
     if trained is not None:
         import_classifier(folder, trained, task, labels, compute)
     else:
-        encoder, revision = params.encoder_of(task)
-        history = finetune(folder, examples, labels, encoder, params.finetune_of(task), compute, seed, revision)
+        encoder, revision = run.params.encoder_of(task)
+        history = finetune(folder, examples, labels, encoder, run.params.finetune_of(task), compute, run.seed, revision)
     classifier = load_classifier(folder, compute, precision="fp32")
     metrics: dict[str, object] = {}
     for split in ("validation", "test"):

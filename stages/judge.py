@@ -1,16 +1,14 @@
 """Stage judge: all metrics of every method on a task, comparisons of the methods, and sanity checks."""
 
-from explearn.core.compute import ComputeOptions
+from explearn.cli.common import Compute
 from explearn.core.writing import write_json
-from explearn_study.evaluate import judge_task
-from explearn_study.params import Params
-from explearn_study.sanity import check_task
-from explearn_study.staging import TaskOption, stage
+from explearn_study.evaluate import check_task, judge_task
+from explearn_study.staging import RunOptions, TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
 @stage
-def judge(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+def judge(task: TaskOption, run: RunOptions, compute: Compute) -> None:
     """Evaluate every method's attributions of a task's test texts, all on the same texts and perturbed inputs.
 
     Writes into reports/metrics/TASK/: explanations.json (method -> metric -> value), comparisons.json (by metric, the
@@ -21,10 +19,10 @@ def judge(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) 
     the classifier's twin.
     """
     workspace = Workspace()
-    judge_task(workspace, params, task, compute, seed)
+    judge_task(workspace, run.params, task, compute, run.seed)
     checks = {}
-    if task not in params.planted_tasks:
-        checks = check_task(workspace, params, task, compute, seed)
+    if task not in run.params.planted_tasks:
+        checks = check_task(workspace, run.params, task, compute, run.seed)
     write_json(workspace.metrics("sanity", task), checks)
 
 

@@ -3,10 +3,9 @@
 from explearn.core.writing import write_json
 from explearn.text.agreement import agreement_metrics
 from explearn_study.annotate.options import Budget
+from explearn_study.annotate.task import read_task_marks
 from explearn_study.example_files import write_rationales
-from explearn_study.params import Params
-from explearn_study.rationalise import read_task_marks
-from explearn_study.staging import TaskOption, stage
+from explearn_study.staging import RunOptions, TaskOption, stage
 from explearn_study.workspace import Workspace
 
 AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
@@ -14,7 +13,7 @@ AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
 
 
 @stage
-def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> None:
+def rationalise(task: TaskOption, run: RunOptions, meter: Budget) -> None:
     """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 
     People's rationales come with the texts, from files named under `rationales`, or from data/annotations/TASK. Writes
@@ -23,21 +22,21 @@ def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> N
     if all of them are there, no server is needed.
     """
     workspace = Workspace()
-    settings = params.rationale_params(task)
-    marks = read_task_marks(task, params, workspace)
+    settings = run.params.rationale_params(task)
+    marks = read_task_marks(task, run.params, workspace)
     rationales = list(marks.rationales)
     figures: dict[str, object] = {}
     if settings.llm is not None:
         # The client of the language model takes a second to import.
         from explearn_study.annotate.llm.rationales import annotate, to_rationales
 
-        annotated, summary = annotate(marks, seed, meter)
+        annotated, summary = annotate(marks, run.seed, meter)
         rationales += to_rationales(annotated)
         figures["llm"] = summary
     settled = marks.settled(rationales)
-    figures |= agreement_metrics(settled, marks.examples, settings.train_split, params.rationale_agreement)
+    figures |= agreement_metrics(settled, marks.examples, settings.train_split, run.params.rationale_agreement)
     if marks.adjudicated:
-        before = agreement_metrics(rationales, marks.examples, settings.train_split, params.rationale_agreement)
+        before = agreement_metrics(rationales, marks.examples, settings.train_split, run.params.rationale_agreement)
         figures |= {key: before[key] for key in AGREEMENT}
         figures["adjudicated"] = len(marks.adjudicated)
     write_rationales(workspace.rationales(task), settled)

@@ -4,37 +4,36 @@ from typing import Annotated
 
 import typer
 
-from explearn.core.compute import ComputeOptions
+from explearn.cli.common import Compute
 from explearn.core.errors import UnknownNameError
 from explearn.core.writing import write_json
 from explearn_study.distil import compare_with_students
 from explearn_study.marks_curve import marks_curve
-from explearn_study.params import Params
-from explearn_study.staging import stage
+from explearn_study.staging import RunOptions, stage
 from explearn_study.workspace import Workspace
 
 StudyOption = Annotated[str, typer.Option(help="A name under `studies`.", envvar="EXPLEARN_STUDY")]
 
 
 @stage
-def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+def run(study: StudyOption, run: RunOptions, compute: Compute) -> None:
     """Run a study on all of its tasks.
 
     marks_curve: Marker trained with none, some and all of a task's marked texts, evaluated on the run's test texts;
     writes reports/metrics/studies/marks_curve/TASK.json. students: students compared with their teachers, as in L2E's
     tables; writes reports/metrics/studies/students/TASK/TEACHER.json, and times to data/costs, outside DVC's outputs.
     """
-    studies = params.studies.model_dump(exclude_none=True)
+    studies = run.params.studies.model_dump(exclude_none=True)
     if study not in studies:
         raise UnknownNameError("study", study, studies)
     workspace = Workspace()
     if study == "marks_curve":
-        for task in params.curve_tasks:
-            write_json(workspace.study(study, task), marks_curve(workspace, params, task, compute, seed))
+        for task in run.params.curve_tasks:
+            write_json(workspace.study(study, task), marks_curve(workspace, run.params, task, compute, run.seed))
     else:
-        for task in params.plain_tasks:
-            for teacher in params.compared_teachers:
-                figures, costs = compare_with_students(workspace, params, task, teacher, compute, seed)
+        for task in run.params.plain_tasks:
+            for teacher in run.params.compared_teachers:
+                figures, costs = compare_with_students(workspace, run.params, task, teacher, compute, run.seed)
                 write_json(workspace.study(study, task, teacher), figures)
                 write_json(workspace.student_costs(task, teacher), costs)
 

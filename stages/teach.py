@@ -4,13 +4,12 @@ from typing import Annotated
 
 import typer
 
-from explearn.core.compute import ComputeOptions
+from explearn.cli.common import Compute
 from explearn.methods.base.teachers import make_teacher
 from explearn.methods.registry import with_seed
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
-from explearn_study.params import Params
-from explearn_study.staging import TaskOption, stage
+from explearn_study.staging import RunOptions, TaskOption, stage
 from explearn_study.teacher_files import teach
 from explearn_study.workspace import Workspace
 
@@ -18,20 +17,20 @@ TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", e
 
 
 @stage
-def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+def run(task: TaskOption, teacher: TeacherOption, run: RunOptions, compute: Compute) -> None:
     """Explain the predicted class of a task's training and validation texts, once, with one method.
 
     Writes data/teachers/TASK/TEACHER/, shard by shard: an interrupted run resumes.
     """
-    teachers = {name: entry.options for name, entry in params.teachers.items()}
-    (method,) = make_teacher(teacher, teachers, seed).values()
-    options = with_seed(teacher, teachers[teacher], seed)
+    teachers = {name: entry.options for name, entry in run.params.teachers.items()}
+    (method,) = make_teacher(teacher, teachers, run.seed).values()
+    options = with_seed(teacher, teachers[teacher], run.seed)
     workspace = Workspace()
     classifier = load_classifier(workspace.classifier(task), compute)
     splits = {}
     for split in ("train", "validation"):
-        most = params.teach.max_texts.get(split)
-        splits[split] = texts_to_explain(workspace.read_examples(task, split), (), most, seed)
+        most = run.params.teach.max_texts.get(split)
+        splits[split] = texts_to_explain(workspace.read_examples(task, split), (), most, run.seed)
     teach(workspace.teacher(task, teacher), method, options, classifier, splits, description=f"{task}: {teacher}")
 
 

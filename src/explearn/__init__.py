@@ -31,14 +31,13 @@ from explearn.methods.registry import get_explainer, get_info, list_explainers, 
 
 if TYPE_CHECKING:
     from explearn.api import explain, load
-    from explearn.auditing.diff import Diff, diff
+    from explearn.auditing.diff import diff
+    from explearn.auditing.findings import Audit, Diff
     from explearn.auditing.reading import AuditOptions
-    from explearn.auditing.result import Audit
     from explearn.auditing.run import audit
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle
-    from explearn.comparison.result import Comparison
-    from explearn.comparison.run import CompareOptions, compare
+    from explearn.comparison.run import CompareOptions, Comparison, compare
     from explearn.comparison.texts import TextColumns
     from explearn.core.attribution import Attribution, Interaction
     from explearn.core.certificate import Certificate
@@ -122,14 +121,13 @@ __all__ = [
 
 _LAZY = {
     "explearn.api": ("explain", "load"),
-    "explearn.auditing.diff": ("Diff", "diff"),
+    "explearn.auditing.diff": ("diff",),
+    "explearn.auditing.findings": ("Audit", "Diff"),
     "explearn.auditing.reading": ("AuditOptions",),
-    "explearn.auditing.result": ("Audit",),
     "explearn.auditing.run": ("audit",),
     "explearn.bundle.export": ("export",),
     "explearn.bundle.loading": ("Bundle",),
-    "explearn.comparison.result": ("Comparison",),
-    "explearn.comparison.run": ("CompareOptions", "compare"),
+    "explearn.comparison.run": ("CompareOptions", "Comparison", "compare"),
     "explearn.comparison.texts": ("TextColumns",),
     "explearn.core.attribution": ("Attribution", "Interaction"),
     "explearn.core.certificate": ("Certificate",),

@@ -31,9 +31,6 @@ from explearn.text.units import Unit
 
 TASK = "text-classification-with-rationale"
 
-_CALLED = ("target", "windows", "unit")
-"""Arguments of a call that can also be set when the pipeline is made."""
-
 
 class RationalePipeline(transformers.Pipeline):
     """Classify texts and give every word a score for the class.
@@ -125,12 +122,6 @@ class RationalePipeline(transformers.Pipeline):
         return super().__call__(inputs, *args, **options)  # type: ignore[no-untyped-call]
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        for name in options:
-            if name not in _CALLED:
-                raise ParamsError(
-                    f"{name}: no argument of a call; expected {' or '.join(_CALLED)} (a method's options go to "
-                    "transformers.pipeline)"
-                )
         passed = {name: value for name, value in options.items() if value is not None}
         several = {}
         if "target" in passed:

@@ -7,28 +7,29 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import tell, user_errors
+from explearn.cli.common import command, tell
 from explearn_study.staging import run_alone
 
 
+@command
 def report() -> None:
     """Rewrite the report of the project in this folder, with the parameters in params.yaml or EXPLEARN_PARAMS.
 
     explearn report
     """
-    with user_errors():
-        from explearn_study.params import load_params
-        from explearn_study.report.project import report_project
-        from explearn_study.workspace import Workspace
+    from explearn_study.params import load_params
+    from explearn_study.report.project import report_project
+    from explearn_study.workspace import Workspace
 
-        run = load_params()
-        workspace = Workspace()
-        with run_alone("report"):
-            report_project(workspace, run, run.seed)
-        for name in ("report.md", "report.html"):
-            tell(workspace.reports / name)
+    run = load_params()
+    workspace = Workspace()
+    with run_alone("report"):
+        report_project(workspace, run, run.seed)
+    for name in ("report.md", "report.html"):
+        tell(workspace.reports / name)
 
 
+@command
 def gate(
     rules: Annotated[Path, typer.Argument(help="YAML file with the rules.")] = Path("conf/gate.yaml"),
     base: Annotated[
@@ -41,13 +42,12 @@ def gate(
 
     explearn gate --base origin/main
     """
-    with user_errors():
-        from explearn_study.report.gate import change_table, check, load_gate, read_metrics, summary
+    from explearn_study.report.gate import change_table, check, load_gate, read_metrics, summary
 
-        changes = check(load_gate(rules), read_metrics(base), read_metrics("."))
-        worse = [change for change in changes if change.regression]
-        if worse:
-            print(change_table(worse), end="\n\n")
-        print(summary(changes))
+    changes = check(load_gate(rules), read_metrics(base), read_metrics("."))
+    worse = [change for change in changes if change.regression]
+    if worse:
+        print(change_table(worse), end="\n\n")
+    print(summary(changes))
     if worse:
         raise typer.Exit(1)

@@ -77,12 +77,11 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
             logger.info("%s: the word scores of %s are kept", task, name)
             continue
         run = explain_timed(explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS)
-        # The entry is removed while the file is replaced.
-        sources.pop(path.name, None)
-        write_json(folder / SOURCES, sources)
-        write_run(path, run)
+        # So that a killed run leaves no file with another's entry.
+        path.unlink(missing_ok=True)
         sources[path.name] = source
         write_json(folder / SOURCES, sources)
+        write_run(path, run)
         measured = workspace.costs(task)
         costs: dict[str, Any] = read_json(measured) if measured.exists() else {}
         write_json(measured, {**costs, name: run.cost and run.cost.model_dump()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -34,26 +34,14 @@ SECTIONS = {"universal": "marker", "few_shot": "marker_few_shot", "in_domain": "
 class CachedTask(WorkspaceTask):
     """A task that reads features only once, and only for texts that can be learned from."""
 
-    @cached_property
-    def _features(self) -> dict[str, tuple[dict[str, Any], list[ExampleFeatures]]]:
-        return {}
-
-    @cached_property
-    def _learnable(self) -> set[str]:
-        """Ids of the texts with marks or signals."""
-        ids = set(self.gold)
-        for split in PSEUDO_SPLITS:
-            ids.update(text.example_id for text in self.signals(split))
-        return ids
-
+    @cache  # noqa: B019 (a task lives as long as its study)
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        if hidden:
-            return super().features(split, hidden)
-        if split not in self._features:
-            source, rows = super().features(split)
-            check_source(self, source, split)
-            self._features[split] = source, [row for row in rows if row.example_id in self._learnable]
-        return self._features[split]
+        source, rows = super().features(split, hidden)
+        check_source(self, source, split)
+        ids = set(self.gold)
+        for signalled in PSEUDO_SPLITS:
+            ids.update(text.example_id for text in self.signals(signalled))
+        return source, [row for row in rows if row.example_id in ids]
 
 
 def marks_curve(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
@@ -92,7 +80,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     k = rationale_k(read_json(workspace.agreement(name))["mean_length"])
     available = len(marked_targets(task))
     sources = read_sources(task, "universal")
-    counts = [count for count in study.marks if count < available]
+    counts = [count for count in sorted(study.marks) if count < available]
     points = []
     with tqdm(total=(len(counts) + 1) * study.draws, desc=f"{name}: marks", unit="training") as bar:
         for count in (*counts, available):
@@ -156,8 +144,7 @@ def judge_draws(
             chosen = [mask & ~np.isnan(text) for mask, text in zip(masks, texts, strict=True)]
             by_draw[name].append(f1_of_texts(counts @ rationale_counts(chosen, marked)))
         by_draw["auroc"].append(resampled_areas(values, marked, counts)[0])
-    point: dict[str, Any] = {}
-    figures: dict[str, list[float | None]] = {}
+    point: dict[str, Any] = {"by_draw": {}}
     for name, rows in by_draw.items():
         whole = [row[0] for row in rows]
         means = np.mean(rows, axis=0)
@@ -166,6 +153,5 @@ def judge_draws(
             variance = float(np.var(whole, ddof=1)) / len(rows)
         low, high = pooled_interval(float(means[0]), means[1:], confidence, variance=variance)
         point |= {name: float_or_none(means[0]), f"{name}_low": low, f"{name}_high": high}
-        figures[name] = [float_or_none(figure) for figure in whole]
-    point["by_draw"] = figures
+        point["by_draw"][name] = [float_or_none(figure) for figure in whole]
     return point

@@ -31,10 +31,10 @@ from explearn_study.sections import (
     RationaleParams,
     ReportParams,
     SignalsParams,
+    SourceParams,
     StudiesParams,
     TeachParams,
 )
-from explearn_study.sources.params import SourceParams
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A name that can be a file name."""
@@ -246,7 +246,14 @@ class Params(Section):
         for name, method in self.methods.items():
             self._check_training(name, method, listed, nothing_trained)
         for method in self.trained:
-            self._check_trained(method)
+            leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
+            if len(self.plain_tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
+                raise ValueError(
+                    f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
+                    "another, or use one that learns in domain"
+                )
+            if method.teacher is not None:
+                self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
         for name, method in self.teachers.items():
             if method.info.learned or method.of != name:
                 raise ValueError(f"teachers.{name}: expected the name of a method that needs no training")
@@ -272,26 +279,11 @@ class Params(Section):
                 f"methods.{name}: it starts from {info.base!r}, which is not trained; add that to methods and learned"
             )
 
-    def _check_trained(self, method: RunMethod) -> None:
-        """Raise ValueError if what the method learns from is not in this run."""
-        leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
-        if len(self.plain_tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
-            raise ValueError(
-                f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
-                "another, or use one that learns in domain"
-            )
-        if method.teacher is not None:
-            self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
-
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:
         curve = self.studies.marks_curve
         if curve is not None:
             _check_names("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
-            if len(self.plain_tasks) < 2:
-                raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
-            if curve.marks != sorted(set(curve.marks)):
-                raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected increasing numbers")
         for teacher in self.compared_teachers:
             self._check_teacher("studies.students.teachers", teacher)
         return self

@@ -8,12 +8,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
-from explearn.cli.common import Compute, Seed, command
+from explearn.cli.common import Group, Seed, command
 from explearn.core.writing import locked
+
+if TYPE_CHECKING:
+    from explearn_study.params import Params
 
 RUN_OPTIONS = ("task", "method", "teacher", "study")
 """Options of a stage that say which of its outputs a run writes."""
@@ -37,39 +40,49 @@ def run_alone(stage: str, **options: object) -> Iterator[None]:
         yield
 
 
-def stage(function: Callable[..., None]) -> Callable[[], None]:
-    """Turn a function into a stage: a Typer command that reads params.yaml and takes the shared options.
+class Run(NamedTuple):
+    """The parameters of a run, and the seed of its draws."""
 
-    Of the function's arguments, `params` is filled with the checked parameters (option --params), `compute` with the
-    compute options, `seed` with the option or else the parameter of that name. `task` is checked against the profile's
-    tasks. All others are options of the stage itself. The docstring is the help.
+    params: Params
+    seed: int
+
+
+def read_run(
+    params_file: Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")] = Path(
+        "params.yaml"
+    ),
+    seed: Seed = None,  # type: ignore[assignment]
+) -> Run:
+    """Return the checked parameters, and the seed or else the parameter of that name.
+
+    Raises as `explearn_study.params.load_params` does.
     """
-    arguments = inspect.signature(function, eval_str=True).parameters
-    name_of_stage = Path(inspect.getfile(function)).stem
-    own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
+    from explearn_study.params import load_params
+
+    params = load_params(params_file)
+    return Run(params, params.seed if seed is None else seed)
+
+
+RunOptions = Annotated[Run, Group("Run", read_run)]
+
+
+def stage(function: Callable[..., None]) -> Callable[[], None]:
+    """Turn a function into a stage: a Typer command, of which one runs at a time for the same options.
+
+    `task` is checked against the profile's tasks. The docstring is the help.
+
+    Args:
+        function: its argument `run` is `RunOptions`; all others are options of the stage itself.
+    """
+    name = Path(inspect.getfile(function)).stem
 
     @functools.wraps(function)
-    def run(**options: Any) -> None:
-        from explearn_study.params import load_params
-
-        params = load_params(options.pop("params_file"))
-        seed = options.pop("seed")
-        filled = {"params": params, "compute": options.pop("compute"), "seed": params.seed if seed is None else seed}
+    def run_stage(**options: Any) -> None:
         if "task" in options:
-            params.check_task(options["task"])
-        with run_alone(name_of_stage, **options):
-            function(**options, **{name: value for name, value in filled.items() if name in arguments})
+            options["run"].params.check_task(options["task"])
+        with run_alone(name, **options):
+            function(**options)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            *(argument.replace(kind=keyword) for argument in own),
-            inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file),
-            inspect.Parameter("compute", keyword, annotation=Compute),
-            inspect.Parameter("seed", keyword, default=None, annotation=Seed),
-        ]
-    )
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(command(run))
+    app.command()(command(run_stage))
     return cast(Callable[[], None], app)

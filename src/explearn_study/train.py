@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -22,25 +23,22 @@ from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import members
 from explearn.methods.registry import make_explainer
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn_study.feature_files import check_refusal, read_features, read_signals
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace
 
-if TYPE_CHECKING:
-    # transformers takes seconds to import, and not every method needs it.
-    from explearn.predictors.predictor import Predictor
 
-
+@dataclass(eq=False)
 class WorkspaceTask:
     """`explearn.methods.base.task.TaskData` of a workspace."""
 
-    def __init__(self, workspace: Workspace, params: Params, name: str, compute: ComputeOptions) -> None:
-        self.workspace = workspace
-        self.params = params
-        self.name = name
-        self.compute = compute
+    workspace: Workspace
+    params: Params
+    name: str
+    compute: ComputeOptions
 
     @cached_property
     def classifier(self) -> Predictor:

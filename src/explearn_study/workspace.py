@@ -25,7 +25,7 @@ class Workspace:
         return self.root / f"data/examples/{task}"
 
     def annotations(self, task: str) -> Path:
-        """Folder of what people and language models add (see `explearn_study.annotate.store`)."""
+        """Folder of what people and language models add (see `explearn_study.annotate.task`)."""
         return self.root / f"data/annotations/{task}"
 
     def rationales(self, task: str) -> Path:

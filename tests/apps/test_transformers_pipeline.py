@@ -118,7 +118,6 @@ def test_bad_input_is_one_sentence(model, trained, tmp_path):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")
         complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")
     run = pipe(model)
-    complaint(lambda: run("a text", steps=3), "steps: no argument of a call; expected target or windows or unit")
     complaint(lambda: run("a text", target="maybe"), "unknown label 'maybe'")
     complaint(lambda: run(3), "got int; expected a text")
     complaint(lambda: run({"txt": "a"}), "got a text with the fields txt; expected text and text_pair")

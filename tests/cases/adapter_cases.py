@@ -5,8 +5,8 @@ import pytest
 from explearn import DataError
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
+from explearn_study.sections import SourceParams
 from explearn_study.sources.adapters import get_adapter
-from explearn_study.sources.params import SourceParams
 
 
 def source(adapter, **options):

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from explearn.cli.app import app
 from explearn.core.examples import SPLITS, Example, Rationale
 from explearn.core.writing import write_json
+from explearn_study.annotate.task import read_task_marks
 from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import load_params
-from explearn_study.rationalise import read_task_marks
 from explearn_study.workspace import Workspace
 
 KEY = "sk-0123456789-secret"

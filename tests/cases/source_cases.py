@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from explearn import DataError
+from explearn_study.sections import SourceParams
 from explearn_study.sources import load_task
-from explearn_study.sources.params import SourceParams
 
 
 def source(**options):

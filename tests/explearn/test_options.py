@@ -42,7 +42,7 @@ def test_a_folder_goes_to_the_method_whose_training_it_holds(tmp_path, methods, 
     [
         (["gae", "lime"], ["marker"], "which holds 'marker'; expected one of gae or lime"),
         (["consensus", "marker"], ["marker", "reader"], "which holds 'reader'; expected one of consensus or marker"),
-        (["marker", "lime"], [], "--explainer: got none; expected the folder of a trained 'marker'"),
+        (["marker", "lime"], [], "--explainer: got no folder of a trained 'marker'"),
         (["lime", "lime"], [], "--method: got 'lime' twice"),
     ],
 )

@@ -190,7 +190,6 @@ STUDENTS = {"teachers": ["lime"]}
         ({"teachers": {"marker": {}}}, "teachers.marker: expected the name of a method that needs no training"),
         (with_methods(lime={"path": "x"}), "methods.lime.path: only for a method that is trained, and not in this run"),
         ({"explainer": "markr"}, "unknown explainer 'markr'; did you mean marker"),
-        ({"studies": {"marks_curve": {"marks": [10, 5]}}}, "marks: got [10, 5]; expected increasing numbers"),
         ({"studies": {"students": STUDENTS}}, "unknown teacher under studies.students.teachers 'lime'"),
     ],
 )

@@ -1,7 +1,7 @@
 """Sanity checks under several seeds."""
 
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity
-from explearn_study.sanity import over_draws
+from explearn_study.evaluate import over_draws
 
 
 def test_several_draws_are_averaged_():

@@ -49,9 +49,7 @@ def excess(element: Element, text: AuditText, known: Vocabulary) -> float:
     return float(text.shares[at].sum()) - len(at) / len(text.words)
 
 
-def find_candidates(
-    texts: Sequence[AuditText], known: Vocabulary, patterns: Collection[str], classes: int
-) -> list[Candidate]:
+def find_candidates(texts: Sequence[AuditText], known: Vocabulary, patterns: Collection[str]) -> list[Candidate]:
     """Return the claims to look at, from the texts that are searched.
 
     Attributions: for each class and kind, the elements with the largest sum of `excess` over the texts of this answer.
@@ -60,7 +58,6 @@ def find_candidates(
         texts: the texts that are searched.
         known: what is known of all texts.
         patterns: regular expressions of the user.
-        classes: number of classes.
     """
     frequency = Counter(key for text in texts for key in set(text.keys))
     common = frozenset(key for key, count in frequency.items() if count >= FEWEST_TEXTS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,64 +11,22 @@ import numpy as np
 
 from explearn.auditing.candidates import Candidate, find_candidates
 from explearn.auditing.elements import Element, Vocabulary
-from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, DiffFigures
-from explearn.auditing.intervene import CONFIDENCE, LEAST_EFFECT, LEVEL, Verdict, corrected_tests
-from explearn.auditing.origin import Origin, Result, check_page
-from explearn.auditing.reading import AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.sentences import diff_sentences
-from explearn.auditing.tested import Tested
+from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff, Finding, Pages
+from explearn.auditing.page import diff_blocks, diff_sentences
+from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
 from explearn.auditing.texts import AuditText, bare
-from explearn.auditing.work import Work
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
-from explearn.show.blocks import Block, several
+from explearn.report.manifest import check_page
 
 MOST_SHOWN = 50
 """Texts whose reasons changed most."""
 
 TOP_WORDS = 3
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Diff(DiffFigures, Result):
-    """A comparison of two classifiers on the same texts; `DiffFigures` has its figures.
-
-    Attributes:
-        origin: from what it was made.
-        page: path of the page; None if none was written.
-
-    Example:
-        >>> import explearn
-        >>> def predict_proba(texts):
-        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
-        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
-        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
-        >>> explearn.diff(classifier, classifier, texts).share
-        0.0
-    """
-
-    row = Change
-    origin: Origin = field(repr=False)
-    page: Path | None = None
-
-    def __str__(self) -> str:
-        return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
-
-    @property
-    def share(self) -> float:
-        """Share of the texts whose answer changed."""
-        return len(self.answers) / self.texts
-
-    def _sentences(self) -> Sequence[str]:
-        return diff_sentences(self)
-
-    def _blocks(self, made: Mapping[str, str]) -> Sequence[Block]:
-        from explearn.auditing.page import diff_blocks
-
-        return diff_blocks(self, made)
 
 
 def diff(
@@ -137,21 +95,22 @@ def diff(
     claims: dict[tuple[Element, int], Candidate] = {}
     for of_one in (read, before):
         chosen = [of_one[i] for i in searched]
-        for candidate in find_candidates(chosen, known, options.patterns, len(new.model.labels)):
+        for candidate in find_candidates(chosen, known, options.patterns):
             claims.setdefault((candidate.element, candidate.target), candidate)
     effects = []
-    verdicts = []
+    findings = []
     for subject, of_one in ((new, read), (old, before)):
         tested = Tested(subject, of_one, known, searched, held_out, list(claims.values()))
-        verdicts.append(tested.run(work, options.show_progress))
+        findings.append(tested.run(work, options.show_progress))
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
-        findings=_changes(list(claims), verdicts, effects, new.model.labels),
+        findings=_changes(list(claims), findings, effects, new.model.labels),
         answers=_changed_answers(read, before, new.model.labels),
         reasons=_changed_reasons(read, before, new.model.labels),
         texts=len(read),
         method=new.method,
         origin=origin,
+        pages=Pages(diff_sentences, diff_blocks),
     )
     if out is None:
         return result
@@ -160,7 +119,7 @@ def diff(
 
 def _changes(
     claims: Sequence[tuple[Element, int]],
-    verdicts: Sequence[Sequence[Verdict]],
+    tested: Sequence[Sequence[Finding]],
     effects: Sequence[Sequence[Array]],
     labels: Sequence[str],
 ) -> list[Change]:
@@ -168,11 +127,11 @@ def _changes(
 
     Args:
         claims: element and index of the class for which it counts.
-        verdicts: of each claim, for the new and the old classifier.
+        tested: what was found of each claim, for the new and the old classifier.
         effects: by text, likewise.
         labels: the classes.
     """
-    after, before = verdicts
+    after, before = tested
     either = [i for i in range(len(claims)) if after[i].confirmed or before[i].confirmed]
     differences = [effects[0][i] - effects[1][i] for i in either]
     _, corrected = corrected_tests(differences)

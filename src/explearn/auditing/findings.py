@@ -1,17 +1,101 @@
-"""The records that an audit and a comparison of two classifiers return."""
+"""The results of an audit and of a comparison of two classifiers, and their records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from explearn.auditing.intervene import FEWEST_VALUES
+from pydantic_core import to_jsonable_python
+
+from explearn.core.escape import printable
 from explearn.core.extras import need
-from explearn.show.blocks import ExampleText
+from explearn.core.writing import write_json, write_text
+from explearn.report.manifest import Origin, check_page, part, write_manifest
+from explearn.report.page import draw
+from explearn.show.blocks import Block, ExampleText, plain, several
+from explearn.show.html_page import render_html
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+FEWEST_VALUES = 8
+"""Texts below which a claim is not tested."""
+
+
+class Pages(NamedTuple):
+    """How a result is told: in sentences, with marks for bold words, and in blocks, from how the page was made."""
+
+    sentences: Callable[[Any], Sequence[str]]
+    blocks: Callable[[Any, Mapping[str, str]], Sequence[Block]]
+
+
+class Result:
+    """Base of results, dataclasses with `findings`, that print and save themselves.
+
+    Attributes:
+        row: class of a finding.
+        origin: where it comes from.
+        pages: how it is told.
+        page: path of the page; None if none was written.
+    """
+
+    __slots__ = ()
+    row: ClassVar[type]
+    origin: Origin
+    pages: Pages
+    page: Path | None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def sentences(self) -> list[str]:
+        """Return the result in plain sentences."""
+        return [plain(sentence) for sentence in self.pages.sentences(self)]
+
+    def print(self) -> None:
+        """Print the sentences."""
+        for sentence in self.sentences():
+            print(printable(sentence))
+
+    def save(self, path: str | Path) -> Self:
+        """Write the page, and beside it its manifest and the findings as CSV and JSON.
+
+        Args:
+            path: the page; with page.html go page.json (the manifest, for `explearn verify`), page.findings.csv and
+                page.findings.json.
+
+        Returns:
+            This result, with the path of its page.
+
+        Raises:
+            ParamsError: a file of another kind would be replaced.
+            DataError: a file cannot be written.
+        """
+        page = Path(path)
+        check_page(page)
+        made = self.origin.facts(page)
+        blocks = self.pages.blocks(self, made)
+        write_text(page, render_html(blocks, draw(blocks), "Kinds of findings"))
+        document = {}
+        for of in fields(self):  # type: ignore[arg-type]
+            if of.repr and of.name != "page":  # not example texts, nor where it comes from
+                document[of.name] = to_jsonable_python(getattr(self, of.name))
+        table = io.StringIO()
+        writer = csv.DictWriter(table, [of.name for of in fields(self.row)])
+        writer.writeheader()
+        writer.writerows(document["findings"])
+        beside = [page.with_suffix(".findings.csv"), page.with_suffix(".findings.json")]
+        write_text(beside[0], table.getvalue())
+        write_json(beside[1], document)
+        manifest = self.origin.manifest(page, "audit", made)
+        manifest["parts"]["page"] = part(page.parent, [page.name, *(file.name for file in beside)])
+        write_manifest(page, {**manifest, "verdict": " ".join(self.sentences())})
+        return replace(self, page=page)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,37 +242,6 @@ class Findings(list[Finding]):
         return pd.DataFrame([asdict(finding) for finding in self], columns=list(Finding.__dataclass_fields__))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class AuditFigures:
-    """Everything that the page of an audit shows.
-
-    Attributes:
-        findings: all claims that were looked at.
-        errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
-        groups: figures of each group; empty without groups.
-        differences: confirmed findings compared between each group and the other texts.
-        texts: number of texts.
-        rates: class -> share of the texts with this answer.
-        accuracy: share of right answers; None without labels.
-        method: the method of the attributions.
-        unread: number of words that the classifier did not read.
-        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
-        examples: texts with the words of strong findings marked.
-    """
-
-    findings: Findings
-    errors: Sequence[ErrorCause]
-    groups: Sequence[GroupFigures]
-    differences: Sequence[GroupDifference]
-    texts: int
-    rates: Mapping[str, float]
-    accuracy: float | None
-    method: str
-    unread: int
-    unexplained: int
-    examples: Sequence[ExampleText] = field(repr=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """A finding that is confirmed for one of two classifiers or both.
@@ -261,8 +314,61 @@ class ChangedReasons:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DiffFigures:
-    """Everything that the page of a difference shows.
+class Audit(Result):
+    """What a classifier leans on over many texts.
+
+    Attributes:
+        findings: all claims that were looked at.
+        errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
+        groups: figures of each group; empty without groups.
+        differences: confirmed findings compared between each group and the other texts.
+        texts: number of texts.
+        rates: class -> share of the texts with this answer.
+        accuracy: share of right answers; None without labels.
+        method: the method of the attributions.
+        unread: number of words that the classifier did not read.
+        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
+        examples: texts with the words of strong findings marked.
+        origin: where it comes from.
+        pages: how it is told.
+        page: path of the page; None if none was written.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> audit = explearn.audit(classifier, texts)
+        >>> audit.findings.confirmed[0].target
+        'rude'
+    """
+
+    row = Finding
+
+    findings: Findings
+    errors: Sequence[ErrorCause]
+    groups: Sequence[GroupFigures]
+    differences: Sequence[GroupDifference]
+    texts: int
+    rates: Mapping[str, float]
+    accuracy: float | None
+    method: str
+    unread: int
+    unexplained: int
+    examples: Sequence[ExampleText] = field(repr=False)
+    origin: Origin = field(repr=False)
+    pages: Pages = field(repr=False)
+    page: Path | None = None
+
+    def __str__(self) -> str:
+        confirmed = len(self.findings.confirmed)
+        return f"{several(confirmed, 'confirmed finding')} of {len(self.findings)} on {several(self.texts, 'text')}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Diff(Result):
+    """A comparison of two classifiers on the same texts.
 
     Attributes:
         findings: findings confirmed for either classifier, those that changed most first.
@@ -270,10 +376,35 @@ class DiffFigures:
         reasons: texts whose answer stayed, those whose scores changed most first.
         texts: number of texts.
         method: the method of the attributions.
+        origin: where it comes from.
+        pages: how it is told.
+        page: path of the page; None if none was written.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> explearn.diff(classifier, classifier, texts).share
+        0.0
     """
+
+    row = Change
 
     findings: Sequence[Change]
     answers: Sequence[ChangedAnswer]
     reasons: Sequence[ChangedReasons]
     texts: int
     method: str
+    origin: Origin = field(repr=False)
+    pages: Pages = field(repr=False)
+    page: Path | None = None
+
+    def __str__(self) -> str:
+        return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
+
+    @property
+    def share(self) -> float:
+        """Share of the texts whose answer changed."""
+        return len(self.answers) / self.texts

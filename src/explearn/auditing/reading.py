@@ -1,37 +1,43 @@
-"""The texts and the classifier of an audit: read, checked, and explained."""
+"""The texts and the classifier of an audit: read, checked, and explained, here or by a job; and its working folder."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from explearn.api import explainer_of
-from explearn.auditing.origin import Origin
-from explearn.auditing.scores import JobScores, read_job
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
-from explearn.auditing.work import Work
 from explearn.comparison.plan import settings_of
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest
+from explearn.core.documents import file_digest, read_json
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
+from explearn.core.file_facts import FileFacts
+from explearn.core.parquet import open_parquet, read_group
 from explearn.core.seeds import hash_order
+from explearn.core.validation import Shape, check
+from explearn.core.word_tables import WORD_SCHEMA
+from explearn.core.writing import check_place, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.batching import progress
 from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
+from explearn.report.manifest import Origin
 from explearn.text.rows import read_file
 
 FEWEST = 40
@@ -219,7 +225,22 @@ def explain_texts(subject: Subject, explained: Collection[int], work: Work, show
             part = partial(_answers_and_scores, subject, numbers, wanted)
             answers, scores = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", part)
             for i, of_text in zip(numbers, scores, strict=True):
-                read.append(_audit_text(subject, i, answers[i - start], of_text))
+                shares = None
+                if of_text is not None:
+                    shares = np.nan_to_num(np.array(of_text, dtype=np.float64))  # None becomes NaN, NaN 0
+                    shares /= np.abs(shares).sum() or 1.0
+                words = examples[i].all_words
+                text = AuditText(
+                    example=examples[i],
+                    words=words,
+                    keys=tuple(sys.intern(bare(word).casefold()) for word in words),
+                    matches=pattern_matches(examples[i], subject.programs),
+                    probabilities=np.array(answers[i - start]),
+                    shares=shares,
+                    unread=(of_text or []).count(None),
+                    group=subject.groups[i] if subject.groups else "",
+                )
+                read.append(text)
             bar.update(len(numbers))
     if len({text.predicted for text in read}) == 1:
         only = subject.model.labels[read[0].predicted]
@@ -249,28 +270,6 @@ def _answers_and_scores(
     return answers.tolist(), [scores.get(i) for i in numbers]
 
 
-def _audit_text(subject: Subject, number: int, answer: list[float], scores: list[float | None] | None) -> AuditText:
-    example = subject.user_texts.examples[number]
-    shares = None
-    if scores is not None:
-        shares = np.nan_to_num(np.array(scores, dtype=np.float64))  # None becomes NaN, NaN 0
-        shares /= np.abs(shares).sum() or 1.0
-    group = ""
-    if subject.groups:
-        group = subject.groups[number]
-    words = example.all_words
-    return AuditText(
-        example=example,
-        words=words,
-        keys=tuple(sys.intern(bare(word).casefold()) for word in words),
-        matches=pattern_matches(example, subject.programs),
-        probabilities=np.array(answer),
-        shares=shares,
-        unread=(scores or []).count(None),
-        group=group,
-    )
-
-
 def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
     """Return the numbers of the texts that are searched and of those that are changed, in random order.
 
@@ -283,3 +282,124 @@ def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
     searched = list(chain.from_iterable(order[::2]))
     held_out = list(chain.from_iterable(order[1::2]))
     return searched[:MOST_SEARCHED], held_out
+
+
+# ---- the scores of a job ---------------------------------------------------------------------------------------------
+
+
+COLUMNS = pa.schema([WORD_SCHEMA.field(name) for name in ("text", "target", "method", "word", "score")])
+
+JobScores = dict[tuple[int, str], list[float | None]]
+"""Number of a text from 0, class -> a score for each word; None for a word that was not read."""
+
+
+class _Part(FileFacts):
+    file: str
+
+
+class _Method(Shape):
+    name: str
+
+
+class _Settings(Shape):
+    classifier: str
+    labels: list[str]
+    methods: list[_Method]
+
+
+class _Job(Shape):
+    """The fields of a job's manifest that an audit reads."""
+
+    settings: _Settings
+    parts: dict[str, _Part]
+
+
+def read_job(
+    folder: Path, classifier: Predictor, method: str | None, texts: Sequence[Example]
+) -> tuple[str, JobScores, list[Path]]:
+    """Read the scores of a finished job.
+
+    Args:
+        folder: the job's folder.
+        classifier: the classifier.
+        method: the method. None: the job's only one.
+        texts: the texts, in the job's order.
+
+    Returns:
+        The method, its scores, and the files that were read, of which the first is the manifest.
+
+    Raises:
+        DataError: there is no finished job, a part has changed, or classifier or texts are others.
+        ParamsError: the method is not one of the job's, or it has several and none is named.
+    """
+    manifest = folder / "_manifest.json"
+    if not (folder / "_SUCCESS").is_file():
+        raise DataError(f"{folder}: holds no finished job; expected the folder of one that explearn job has ended")
+    job: _Job = check(_Job, read_json(manifest), before=f"{manifest}, ")
+    if job.settings.classifier != classifier.fingerprint or job.settings.labels != list(classifier.labels):
+        raise DataError(f"{folder}: is a job of another classifier, or of classes with other names")
+    names = [made.name for made in job.settings.methods]
+    if method is None and len(names) == 1:
+        method = names[0]
+    if method not in names:
+        raise ParamsError(f"method: got {method}; expected one of those in {folder}: {', '.join(names)}")
+    scores: JobScores = {}
+    files = [manifest]
+    for part in job.parts.values():
+        path = folder / part.file
+        if not part.match(path):
+            raise DataError(f"{path}: has changed since the job wrote it; run the job again")
+        files.append(path)
+        _read_part(path, method, texts, scores)
+    return method, scores, files
+
+
+def _read_part(path: Path, method: str, texts: Sequence[Example], scores: JobScores) -> None:
+    """Add the scores of a part, whose row groups hold whole texts."""
+    with open_parquet(path, COLUMNS) as file:
+        for group in range(file.num_row_groups):
+            table = read_group(file, group, COLUMNS, path)
+            rows = zip(*(table[name].to_pylist() for name in COLUMNS.names), strict=True)
+            for (number, target, name), words in groupby(rows, key=itemgetter(0, 1, 2)):
+                if name != method:
+                    continue
+                *_, read, of_words = zip(*words, strict=True)
+                if number >= len(texts) or texts[number].all_words != read:
+                    raise DataError(
+                        f"{path}: text {number + 1} has other words than here; expected a job on these texts"
+                    )
+                scores[number, target] = list(of_words)
+
+
+# ---- the working folder ----------------------------------------------------------------------------------------------
+
+
+class Work:
+    """Finished parts, each a JSON file.
+
+    Args:
+        folder: the folder. None: nothing is kept.
+        request: everything that the parts depend on; each request has a folder of its own within `folder`.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+
+    def __init__(self, folder: str | Path | None, request: Mapping[str, Any]) -> None:
+        self._folder = None
+        if folder is not None:
+            digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+            self._folder = Path(folder) / f"audit-{digest[:16]}"
+            check_place(self._folder / "request.json")
+            write_json(self._folder / "request.json", dict(request))
+
+    def part(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Return a part as JSON values: that of an earlier call, or else what `compute` returns."""
+        if self._folder is None:
+            return compute()
+        path = self._folder / f"{name}.json"
+        if path.is_file():
+            return read_json(path)
+        value = compute()
+        write_json(path, value)
+        return value

@@ -8,14 +8,13 @@ from typing import Any
 
 from explearn.auditing.candidates import find_candidates
 from explearn.auditing.elements import Vocabulary
-from explearn.auditing.findings import Finding, Findings
-from explearn.auditing.origin import check_page
-from explearn.auditing.reading import FEWEST, AuditOptions, explain_texts, halves, read_subject
-from explearn.auditing.result import Audit
+from explearn.auditing.findings import Audit, Findings, Pages
+from explearn.auditing.page import audit_blocks, sentences
+from explearn.auditing.reading import FEWEST, AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested, group_figures
-from explearn.auditing.work import Work
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
+from explearn.report.manifest import check_page
 
 
 def audit(
@@ -82,13 +81,11 @@ def audit(
             "a job without --target"
         )
     known = Vocabulary.of(read)
-    candidates = find_candidates([read[i] for i in explained], known, options.patterns, len(subject.model.labels))
+    candidates = find_candidates([read[i] for i in explained], known, options.patterns)
     tested = Tested(subject, read, known, explained, held_out, candidates)
-    verdicts = tested.run(work, options.show_progress)
-    findings = []
-    for candidate, verdict in zip(candidates, verdicts, strict=True):
-        findings.append((tested.finding(candidate, verdict), candidate))
-    findings.sort(key=lambda pair: rank_of(pair[0]))
+    findings = list(zip(tested.run(work, options.show_progress), candidates, strict=True))
+    # Confirmed ones first, the largest effects first.
+    findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
     confirmed = [candidate for finding, candidate in findings if finding.confirmed]
     result = Audit(
         findings=Findings(finding for finding, _ in findings),
@@ -103,12 +100,8 @@ def audit(
         unexplained=len(searched) - len(explained),
         examples=tested.examples(confirmed),
         origin=subject.origin,
+        pages=Pages(sentences, audit_blocks),
     )
     if out is None:
         return result
     return result.save(out)
-
-
-def rank_of(finding: Finding) -> tuple[bool, float, str, str]:
-    """Return the key by which findings are sorted: confirmed ones first, the largest effects first."""
-    return not finding.confirmed, -(finding.effect or 0.0), finding.target, finding.element

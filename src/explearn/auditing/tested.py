@@ -1,10 +1,15 @@
-"""Candidates with what interventions show of them: findings, causes of errors, groups, and examples."""
+"""Candidates, and what interventions show of them: findings, causes of errors, groups, and examples.
+
+Elements are taken out of texts and put into others, and what the classifier then answers is tested. The texts are none
+of those in which the candidates were found. All claims that were looked at are corrected together (Benjamini and
+Hochberg 1995, Controlling the false discovery rate).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -12,26 +17,107 @@ from typing import Any
 import numpy as np
 
 from explearn.auditing.candidates import Candidate, excess, occurrences
-from explearn.auditing.elements import Element, Vocabulary, positions, without
-from explearn.auditing.findings import ErrorCause, Finding, GroupDifference, GroupFigures
-from explearn.auditing.intervene import (
-    CONFIDENCE,
-    FEWEST_VALUES,
-    LEVEL,
-    Effects,
-    Trials,
-    Verdict,
-    judge,
-    measure,
-    plan_trials,
+from explearn.auditing.elements import (
+    AS_IT_IS,
+    Element,
+    Intervention,
+    Vocabulary,
+    lacks,
+    positions,
+    put_in,
+    take_out,
+    without,
 )
-from explearn.auditing.reading import Subject
+from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, GroupDifference, GroupFigures
+from explearn.auditing.reading import Subject, Work
 from explearn.auditing.texts import AuditText
-from explearn.auditing.work import Work
 from explearn.core.arrays import Array
-from explearn.metrics.significance import FEWEST_TEXTS, mean_interval
+from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
 from explearn.predictors.batching import progress
 from explearn.show.blocks import ExampleText, TextRow
+from explearn.text.rewriting import Rewritten
+
+MOST_TEXTS = 50
+"""Most texts from which an element is taken out, and most into which it is put."""
+
+LEAST_EFFECT = 0.01
+"""Smallest mean change of a probability that counts."""
+
+LEVEL = 0.05
+"""Level of the corrected tests."""
+
+CONFIDENCE = 0.95
+"""Level of all intervals."""
+
+Trials = list[tuple[int, list[tuple[int, Rewritten]]]]
+"""Numbers of texts, each with an intervention on it of which all versions have words."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """The effects of an element on the probabilities of the classes, (texts, C): positive if it raises them.
+
+    Attributes:
+        out: of the texts from which it was taken out.
+        put: of the texts into which it was put.
+    """
+
+    out: Array
+    put: Array
+
+    def of_class(self, target: int) -> Array:
+        """Return the effects on one class, of all texts."""
+        return np.concatenate([self.out[:, target], self.put[:, target]])
+
+
+def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
+    """Test for each claim whether its effects are centred at 0.
+
+    Args:
+        values: effects by text; with fewer than FEWEST_VALUES the p-value is 1.
+
+    Returns:
+        p-values, and the same after Benjamini and Hochberg's correction over all claims, (claims,) each.
+    """
+    from scipy.stats import false_discovery_control
+
+    if not values:
+        return np.zeros(0), np.zeros(0)
+    matrix = np.full((len(values), max(1, *map(len, values))), np.nan)
+    for row, of_claim in zip(matrix, values, strict=True):
+        if len(of_claim) >= FEWEST_VALUES:
+            row[: len(of_claim)] = of_claim
+    p_values = signed_rank_test(matrix)
+    return p_values, np.asarray(false_discovery_control(p_values))
+
+
+def judged(effects: Effects, target: int, p_value: float, corrected: float) -> dict[str, Any]:
+    """Return what the effects say of the claim that an element counts for a class, as fields of a `Finding`.
+
+    It is confirmed if `corrected` is at most LEVEL, the interval of the mean effect is above LEAST_EFFECT, and neither
+    way of testing it contradicts. With the mean alone, fewer held on other texts.
+
+    Args:
+        effects: the effects.
+        target: index of the class.
+        p_value: of Wilcoxon's signed-rank test.
+        corrected: the same, corrected over all claims.
+    """
+    ways = {"effect": effects.of_class(target), "taken_out": effects.out[:, target], "put_in": effects.put[:, target]}
+    means = {name: float(values.mean()) if len(values) else None for name, values in ways.items()}
+    low, high = mean_interval(ways["effect"], CONFIDENCE, -1, 1)
+    large = low is not None and low >= LEAST_EFFECT
+    contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in means.values())
+    return {
+        **means,
+        "low": low,
+        "high": high,
+        "changed": len(ways["effect"]),
+        "p_value": float(p_value),
+        "corrected": float(corrected),
+        "confirmed": bool(corrected <= LEVEL and large and not contradicted),
+    }
+
 
 CHUNK_ELEMENTS = 10
 """Elements that are tested before their effects are kept."""
@@ -83,7 +169,7 @@ class Tested:
         self.where = occurrences(self.elements, texts, known)
         self.effects: dict[Element, Effects] = {}
 
-    def run(self, work: Work, show_progress: bool) -> list[Verdict]:
+    def run(self, work: Work, show_progress: bool) -> list[Finding]:
         """Measure the effects of all elements, and return what they say of each candidate."""
         name = f"{self.subject.model.fingerprint[:12]}-effects"
         with progress("change texts" if show_progress else None, len(self.elements)) as bar:
@@ -93,7 +179,8 @@ class Tested:
                 for element, (out, put) in zip(chunk, rows, strict=True):
                     self.effects[element] = Effects(self._array(out), self._array(put))
                 bar.update(len(chunk))
-        return judge([(candidate.element, candidate.target) for candidate in self.candidates], self.effects)
+        tests = corrected_tests([self.effects[element].of_class(target) for element, target, _ in self.candidates])
+        return [self._finding(*tested) for tested in zip(self.candidates, *tests, strict=True)]
 
     def _rows(self, elements: Sequence[Element]) -> list[list[Any]]:
         """Return the effects of taking out and of putting in for each element, as lists."""
@@ -101,39 +188,73 @@ class Tested:
         for element in elements:
             having = self.where[element]
             donors = [i for i in having if i in self.searched] or having
-            planned += plan_trials(element, self.texts, self.held_out, having, donors, self.known)
+            planned += self._trials(element, self.held_out, donors)
         effects = [values.tolist() for values in self._ask(planned)]
         return [effects[i : i + 2] for i in range(0, len(effects), 2)]
 
+    def _trials(self, element: Element, held_out: Sequence[int], donors: Sequence[int]) -> tuple[Trials, Trials]:
+        """Return the interventions that take an element out, and those that put it in.
+
+        Args:
+            element: the element.
+            held_out: numbers of the texts that may be changed, in random order.
+            donors: numbers of texts that have it, of which each in turn gives its words.
+        """
+        out: Trials = []
+        put: Trials = []
+        having = set(self.where[element])
+        for number in held_out:
+            text = self.texts[number]
+            if min(len(out), len(put)) == MOST_TEXTS:
+                break
+            if number in having:
+                if len(out) < MOST_TEXTS:
+                    _add(out, number, take_out(element, text, self.known))
+            elif donors and len(put) < MOST_TEXTS and lacks(element, text, self.known):
+                donor = self.texts[donors[len(put) % len(donors)]]
+                _add(put, number, put_in(element, text, self.known, donor))
+        return out, put
+
     def _ask(self, planned: Sequence[Trials]) -> list[Array]:
-        """Return the effects of several lists of trials, for which the classifier is asked once."""
-        effects = measure(list(chain.from_iterable(planned)), self.subject.model, self.answers)
-        return np.split(effects, np.cumsum([len(trials) for trials in planned])[:-1])
+        """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once."""
+        trials = list(chain.from_iterable(planned))
+        asked: dict[Rewritten, int] = {}
+        for _, intervention in trials:
+            for _, version in intervention:
+                if version != AS_IT_IS:
+                    asked.setdefault(version, len(asked))
+        probabilities = self.answers[:0]
+        if asked:
+            probabilities = self.subject.model.predict_proba(list(asked))
+        effects = np.zeros((len(trials), self.answers.shape[1]))
+        for effect, (number, intervention) in zip(effects, trials, strict=True):
+            for weight, version in intervention:
+                if version == AS_IT_IS:
+                    effect += weight * self.answers[number]
+                else:
+                    effect += weight * probabilities[asked[version]]
+        return np.split(effects, np.cumsum(list(map(len, planned)))[:-1])
 
     def _array(self, rows: Sequence[Sequence[float]]) -> Array:
         return np.array(rows, dtype=np.float64).reshape(-1, self.answers.shape[1])
 
-    def finding(self, candidate: Candidate, verdict: Verdict) -> Finding:
-        """Return a finding as it is shown."""
-        element = candidate.element
+    def _finding(self, candidate: Candidate, p_value: float, corrected: float) -> Finding:
+        element, target, sources = candidate
         scores = []
         for i in self.where[element]:
-            if i in self.searched and self.texts[i].predicted == candidate.target and element.kind != "length":
+            if i in self.searched and self.texts[i].predicted == target and element.kind != "length":
                 scores.append(excess(element, self.texts[i], self.known))
-        score = None
-        if scores:
-            score = float(np.mean(scores))
         score_low, score_high = mean_interval(scores, CONFIDENCE, -1, 1)
         return Finding(
             element=str(element),
             kind=element.kind,
-            target=self.subject.model.labels[candidate.target],
-            source=" and ".join(candidate.sources),
+            target=self.subject.model.labels[target],
+            source=" and ".join(sources),
             texts=len(self.where[element]),
-            score=score,
+            score=float(np.mean(scores)) if scores else None,
             score_low=score_low,
             score_high=score_high,
-            **asdict(verdict),
+            **judged(self.effects[element], target, p_value, corrected),
         )
 
     def errors(self, confirmed: Sequence[Candidate]) -> list[ErrorCause]:
@@ -208,7 +329,7 @@ class Tested:
         planned: list[Trials] = []
         for group in groups:
             numbers = [i for i in self.held_out if i in having and self.texts[i].group == group]
-            taken_out, _ = plan_trials(element, self.texts, numbers, having, [], self.known)
+            taken_out, _ = self._trials(element, numbers, [])
             planned.append(taken_out)
         return dict(zip(groups, self._ask(planned), strict=True))
 
@@ -246,3 +367,9 @@ def group_figures(subject: Subject, texts: Sequence[AuditText]) -> list[GroupFig
         small = len(of_group) < FEWEST_TEXTS
         figures.append(GroupFigures(group, len(of_group), rates, accuracy, low, high, small))
     return figures
+
+
+def _add(trials: Trials, number: int, intervention: Intervention) -> None:
+    possible = [(weight, version) for weight, version in intervention if version is not None]
+    if len(possible) == len(intervention):
+        trials.append((number, possible))

@@ -12,15 +12,13 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from explearn.cli.audit import audit
+from explearn.cli.audit import audit, diff
 from explearn.cli.common import command
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
-from explearn.cli.diff import diff
 from explearn.cli.explain import explain
-from explearn.cli.export import export
 from explearn.cli.record import record
-from explearn.cli.train import finetune, train
+from explearn.cli.train import export, finetune, train
 from explearn.cli.verify import verify
 from explearn.core.errors import UnsupportedError
 from explearn.methods.info import Family, MethodInfo

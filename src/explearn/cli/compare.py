@@ -9,7 +9,7 @@ import typer
 
 from explearn.cli import options
 from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
-from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
+from explearn.cli.options import ClassifierToJudge, ColumnsOfTable, Table
 
 
 @command

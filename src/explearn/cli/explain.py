@@ -22,14 +22,14 @@ from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.validation import whole_number
-from explearn.core.writing import check_own, is_page, write_text
+from explearn.core.writing import check_own, write_text
 from explearn.methods.registry import get_info
 from explearn.show.display import embed_or_write, methods_html, rows
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
-    from explearn.core.compute import ComputeOptions
     from explearn.predictors.predictor import Predictor
+    from explearn.report.manifest import Origin
 
 Texts = Sequence[Sequence["Attribution"]]
 """An entry for each text and class: its attributions, one for each method."""
@@ -166,6 +166,7 @@ def explain(
         explained.append(used.iter_explain(loaded, inputs, targets, description, windows, unit))
     _write(loaded, inputs, explained, files, as_json, interactions)
     request = {
+        "classifier": whole.fingerprint,
         "texts": hashlib.sha256(repr(inputs).encode()).hexdigest(),
         "methods": {used.name: used.options.model_dump(mode="json") for used in explainers},
         "targets": target,
@@ -175,7 +176,9 @@ def explain(
         "windows": windows,
         "interactions": interactions,
     }
-    _write_manifests(files, source, whole, compute, table, request)
+    from explearn.report.manifest import Origin
+
+    _write_manifests(files, Origin("explearn explain", source, whole, compute, [table], request))
     if as_json:
         return
     if unnamed:
@@ -207,7 +210,12 @@ def _write(
     for text, *by_method in zip(texts, *explained, strict=True):
         for attributions in zip(*by_method, strict=True):  # those of one class
             if interactions is not None:
-                attributions = _with_interactions(classifier, text, attributions, interactions)
+                from explearn.methods.interactions import interactions as interactions_of  # brings torch
+
+                attributions = tuple(
+                    replace(each, interactions=tuple(interactions_of(classifier, text, each, interactions)))
+                    for each in attributions
+                )
             if as_json or not files:
                 _show(classifier, as_json, text, attributions)
             if files:
@@ -222,10 +230,9 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
-            from explearn.comparison.provenance import check_manifest_place
+            from explearn.report.manifest import check_page
 
-            check_own(path, is_page, "a page of Explearn")
-            check_manifest_place(path)
+            check_page(path)
         else:
             check_own(path, _holds_scores, "a table of scores")
     if len({os.path.realpath(path) for path in files}) < len(files):
@@ -242,46 +249,13 @@ def _check_no_file_names(texts: Sequence[str]) -> None:
             )
 
 
-def _write_manifests(
-    files: Sequence[Path],
-    source: str | Predictor,
-    classifier: Predictor,
-    compute: ComputeOptions,
-    table: Path | None,
-    request: dict[str, Any],
-) -> None:
-    """Write a manifest next to each page, which `explearn verify` checks.
-
-    Args:
-        files: pages and other files.
-        source: the classifier as it was named, or the prompt.
-        classifier: the classifier.
-        compute: where and how it was computed.
-        table: file of the texts, if there is one.
-        request: what was asked for.
-    """
-    pages = [path for path in files if path.suffix == ".html"]
-    if not pages:
-        return
-    from explearn.comparison.provenance import manifest_of, page_facts
+def _write_manifests(files: Sequence[Path], origin: Origin) -> None:
+    """Write a manifest next to each page, which `explearn verify` checks."""
     from explearn.report.manifest import write_manifest
 
-    request = {"classifier": classifier.fingerprint, **request}
-    for page in pages:
-        made = page_facts(page, classifier, request, "explearn explain")
-        write_manifest(page, manifest_of(page, source, classifier, compute, [table], "texts", request, made))
-
-
-def _with_interactions(
-    classifier: Predictor, text: Any, attributions: Sequence[Attribution], count: int
-) -> tuple[Attribution, ...]:
-    from explearn.methods.interactions import interactions
-
-    extended = []
-    for attribution in attributions:
-        pairs = interactions(classifier, text, attribution, count)
-        extended.append(replace(attribution, interactions=tuple(pairs)))
-    return tuple(extended)
+    for path in files:
+        if path.suffix == ".html":
+            write_manifest(path, origin.manifest(path, "texts", origin.facts(path)))
 
 
 def _lines() -> list[str]:
@@ -372,12 +346,9 @@ def _write_lines(path: Path, texts: Texts) -> None:
 def _write_table(path: Path, texts: Texts) -> None:
     # Arrow is loaded only for tables: `explearn explain` starts sooner without it.
     from explearn.core.parquet import write_table
-    from explearn.core.word_tables import WORD_SCHEMA, WordRows
+    from explearn.core.word_tables import WORD_SCHEMA, to_arrow
 
-    words = WordRows()
-    table: list[dict[str, Any]] = []
-    for attribution in chain.from_iterable(texts):
-        table.extend(words.rows(attribution))
+    table = to_arrow(chain.from_iterable(texts)).to_pylist()
     if path.suffix == ".parquet":
         write_table(path, table, WORD_SCHEMA)
         return

@@ -1,15 +1,17 @@
-"""The command-line options that choose methods and set their options, shared by `explain` and `job`."""
+"""The command-line options that several commands share: classifiers, methods and their options, tables of texts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from explearn.bundle.manifest import is_bundle
+from explearn.cli.common import Group
+from explearn.comparison.texts import TextColumns
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.info import MethodInfo
@@ -54,6 +56,10 @@ Explainers = Annotated[
         "export`); may be repeated.",
         rich_help_panel="Methods",
     ),
+]
+TrainedExplainer = Annotated[
+    Path | None,
+    typer.Option("--explainer", help="Folder of a trained explainer, or a bundle.", rich_help_panel="Methods"),
 ]
 Options = Annotated[
     list[str] | None,
@@ -161,65 +167,43 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
         ParamsError: a method is repeated, a learned method has no folder, or a folder belongs to none of the methods.
         ModelError: a folder or bundle cannot be used.
     """
-    from explearn.bundle.loading import method_of, open_bundle  # brings torch
-
-    bundles: dict[Path, Bundle] = {}
-    held: dict[Path, str] = {}
-    for folder in folders:
-        if is_bundle(folder):
-            bundle = open_bundle(folder)
-            _ = bundle.explainer  # raises where this version has no such method
-            bundles[folder] = bundle
-            held[folder] = bundle.manifest.method
-        else:
-            held[folder] = method_of(folder)
-    names = list(methods or held.values()) or [DEFAULT]
+    held = [_held(folder) for folder in folders]
+    names = list(methods or [one.info.name for one in held]) or [DEFAULT]
     chosen = []
     for name in names:
         if names.count(name) > 1:
             raise ParamsError(f"--method: got {name!r} twice; expected each method once")
         info = get_info(name)
-        fitting = _fitting_folder(info, held)
-        if fitting is None:
-            if info.untrained:
-                got = _first_folder(held) or "none"
-                raise ParamsError(f"--explainer: got {got}; expected the folder of a trained {info.name!r}")
-            chosen.append(ChosenMethod(info, None))
-            continue
-        del held[fitting]
-        if fitting in bundles:
-            bundle = bundles[fitting]
-            chosen.append(ChosenMethod(info, bundle.explainer_folder, bundle.manifest.options, bundle))
+        fitting = [one for one in held if _root(one.info.name) == _root(info.base or name)]
+        if fitting:
+            # The folder of the method itself, or else of a variant of it.
+            one = min(fitting, key=lambda one: one.info.name != name)
+            held.remove(one)
+            chosen.append(replace(one, info=info))
+        elif info.untrained:
+            raise ParamsError(f"--explainer: got no folder of a trained {name!r}; expected one")
         else:
-            chosen.append(ChosenMethod(info, fitting))
+            chosen.append(ChosenMethod(info, None))
     if held:
-        raise ParamsError(f"--explainer: got {_first_folder(held)}; expected one of {' or '.join(names)}")
+        holds = held[0].info.name
+        raise ParamsError(f"--explainer: got a folder which holds {holds!r}; expected one of {' or '.join(names)}")
     return chosen
 
 
-def _fitting_folder(info: MethodInfo, held: Mapping[Path, str]) -> Path | None:
-    """Return the folder of the method itself, or else of a variant of it or of the method that it refines.
+def _held(folder: Path) -> ChosenMethod:
+    """Return the method that a folder or bundle holds."""
+    from explearn.bundle.loading import method_of, open_bundle  # brings torch
 
-    Args:
-        info: the method.
-        held: folder -> method that it holds.
-    """
-    fitting = None
-    method = info.of or info.name
-    if info.base is not None:
-        method = get_info(info.base).of or info.base
-    for folder, name in held.items():
-        if name == info.name:
-            return folder
-        if fitting is None and method == (get_info(name).of or name):
-            fitting = folder
-    return fitting
+    if not is_bundle(folder):
+        return ChosenMethod(get_info(method_of(folder)), folder)
+    bundle = open_bundle(folder)
+    _ = bundle.explainer  # raises where this version has no such method
+    return ChosenMethod(get_info(bundle.manifest.method), bundle.explainer_folder, bundle.manifest.options, bundle)
 
 
-def _first_folder(held: Mapping[Path, str]) -> str:
-    for folder, name in held.items():
-        return f"{folder}, which holds {name!r}"
-    return ""
+def _root(method: str) -> str:
+    """Return the method of which another may be a variant."""
+    return get_info(method).of or method
 
 
 def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
@@ -323,11 +307,9 @@ def parse_options(pairs: Sequence[str] | None) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     for pair in pairs or ():
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
-        if name in options:
-            raise ParamsError(f"--option: got {name} twice; expected each option once")
+        name, _, value = pair.partition("=")
+        if "=" not in pair or not name or name in options:
+            raise ParamsError(f"--option: got {', '.join(pairs or ())}; expected NAME=VALUE, each NAME once")
         try:
             options[name] = parse_yaml(value)
         except ValueError as error:
@@ -335,3 +317,60 @@ def parse_options(pairs: Sequence[str] | None) -> dict[str, Any]:
                 f"--option {name}: got {value[:60]!r}; expected a number, a word or a YAML value ({error})"
             ) from error
     return options
+
+
+Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with one text per line.")]
+
+
+def classifier_to_judge(
+    classifier: Annotated[
+        str,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name.",
+            envvar="EXPLEARN_CLASSIFIER",
+            show_default=False,
+        ),
+    ] = "",
+    llm: LLM = None,
+) -> Any:
+    """Return the name of the classifier, or the prompt that is one; see `classifier_or_prompt` for errors."""
+    return classifier_or_prompt(classifier, llm)
+
+
+def text_columns(
+    text_column: Annotated[str | None, typer.Option(help="Column with the text.", show_default="text")] = None,
+    pair_column: Annotated[str | None, typer.Option(help="Column with the second segment, for pairs.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column with the true label.")] = None,
+    label_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Map a value in the column of labels to a class, 1=good, or rename a class of the classifier, "
+            "LABEL_1=good; may be repeated."
+        ),
+    ] = None,
+    rationales: Annotated[
+        str | None,
+        typer.Option(help="Column with the marked words, FORMAT:COLUMN; formats: mask (0/1), marked ([[...]]), spans."),
+    ] = None,
+    marks_by: Annotated[
+        str | None, typer.Option(help="Who marked the words: people, model, or a name.", show_default="not known")
+    ] = None,
+    token_column: Annotated[
+        str | None,
+        typer.Option(help="Column with the classified word, or its number, for models that classify tokens."),
+    ] = None,
+) -> TextColumns:
+    """Return the columns named on the command line.
+
+    Raises:
+        ParamsError: a --label-name is malformed.
+    """
+    names = parse_label_names(label_name)
+    return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column, marks_by)
+
+
+ClassifierToJudge = Annotated[Any, Group("Classifier", classifier_to_judge)]
+_TITLE = "Columns of the table"
+_OF_MARKS = ("rationales", "marks_by", "token_column")
+ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
+LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=_OF_MARKS)]

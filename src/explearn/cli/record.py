@@ -30,10 +30,6 @@ def _print_schema(wanted: bool) -> None:
         raise typer.Exit
 
 
-Explained = Annotated[
-    Path | None,
-    typer.Option(help="Folder of a trained explainer, or a bundle.", rich_help_panel="Methods"),
-]
 Method = Annotated[
     str | None,
     typer.Option(
@@ -50,7 +46,7 @@ def record(
     classifier: options.ClassifierOption = "",
     llm: options.LLM = None,
     method: Method = None,
-    explainer: Explained = None,
+    explainer: options.TrainedExplainer = None,
     option: options.Options = None,
     comparison: Annotated[
         Path | None, typer.Option(help="JSON that `explearn compare` wrote next to its page.")

@@ -9,7 +9,7 @@ import typer
 
 from explearn.cli import options
 from explearn.cli.common import Compute, command
-from explearn.cli.record import Explained, chosen_explainer
+from explearn.cli.record import chosen_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
@@ -23,16 +23,9 @@ def verify(
         Path,
         typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its JSON (a manifest or record), or a bundle's folder."),
     ],
-    classifier: Annotated[
-        str,
-        typer.Option(
-            help="Folder or hub name of the record's classifier.",
-            envvar="EXPLEARN_CLASSIFIER",
-            rich_help_panel=_RECORDS,
-        ),
-    ] = "",
+    classifier: options.ClassifierOption = "",
     llm: options.LLM = None,
-    explainer: Explained = None,
+    explainer: options.TrainedExplainer = None,
     text: Annotated[
         str | None,
         typer.Option(help="The text of a record with only its hash.", rich_help_panel=_RECORDS),

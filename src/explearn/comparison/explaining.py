@@ -6,8 +6,7 @@ When a method has finished, its main figures are shown at once.
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,9 +163,6 @@ class MethodsRun:
         self.used: dict[str, Explainer] = {}
         self.passed: set[str] = set()
         self._tell = tell
-        self._remaining = {name: plan.expected(name) for name in plan.methods}
-        self._start = time.perf_counter()
-        self._expected = 0.0
         tell(
             f"{several(len(plan.methods), 'method')} on {plan.texts} of "
             f"{several(len(texts.user_texts.examples), 'text')}, classes {', '.join(texts.classifier.labels)}\n"
@@ -192,7 +188,6 @@ class MethodsRun:
             if path and (run := finished_run(path, texts.fingerprint, texts.explained, options)):
                 self.add(run, "of an earlier run")
                 continue
-            self._expected += self.plan.expected(name) or 0.0
             if clock is None:
                 clock = ForwardClock(texts.classifier, texts.examples, max(1, len(texts.examples) // CLOCKED_TEXTS))
             try:
@@ -217,31 +212,7 @@ class MethodsRun:
             predictions=self.predictions,
         )
         figures = results[run.method].means()
-        self._remaining.pop(run.method, None)
-        # Correct the speed measured on a few texts, which may be far off, by the speed so far.
-        pace = 1.0
-        if self._expected:
-            pace = (time.perf_counter() - self._start) / self._expected
-        ahead = time_left(self._remaining, pace) or "then the page"
         self._tell(
             f"{run.method:<22} {note:>17}  comprehensiveness {figures['aopc_comprehensiveness']:+.3f}  "
-            f"sufficiency {figures['aopc_sufficiency']:+.3f}  {ahead}"
+            f"sufficiency {figures['aopc_sufficiency']:+.3f}"
         )
-
-
-def time_left(expected: Mapping[str, float | None], pace: float) -> str:
-    """Return how long the remaining methods will take, in words.
-
-    Args:
-        expected: method -> seconds, None if it was not timed.
-        pace: factor by which the methods so far took longer than expected.
-    """
-    timed = [seconds for seconds in expected.values() if seconds is not None]
-    untimed = [name for name, seconds in expected.items() if seconds is None]
-    seconds = int(pace * sum(timed))
-    parts = []
-    if timed:
-        parts.append(f"about {seconds // 60}:{seconds % 60:02d} left")
-    if untimed:
-        parts.append(f"then {', '.join(untimed)}")
-    return ", ".join(parts)

@@ -7,24 +7,24 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from explearn.comparison.texts import UserTexts
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, UnsupportedError, shown
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
-from explearn.core.validation import MOST, Number, Shape, check
+from explearn.core.validation import MOST, Shape, check
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
+from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.metrics.params import SanityParams
 from explearn.metrics.runs import MethodRun, read_run
 from explearn.metrics.significance import FEWEST_TEXTS
@@ -86,13 +86,13 @@ class Candidates:
             ParamsError: a method needs training or is named twice, or there is none.
         """
         names: Any = methods
-        explainers: dict[str, Explainer] = {}
+        given: list[Explainer] = []
         if isinstance(methods, list | tuple):
             names = [method for method in methods if not isinstance(method, Explainer)]
-            explainers = {method.name: method for method in methods if isinstance(method, Explainer)}
-            if len(names) + len(explainers) < len(methods):
-                named = ", ".join(method.name for method in methods if isinstance(method, Explainer))
-                raise ParamsError(f"methods: got {named}; expected each once")
+            given = [method for method in methods if isinstance(method, Explainer)]
+        explainers = {explainer.name: explainer for explainer in given}
+        if len(explainers) < len(given):
+            raise ParamsError(f"methods: got {', '.join(explainer.name for explainer in given)}; expected each once")
         options: dict[str, Mapping[str, Any]] = dict(choose_methods(names))
         for name, explainer in explainers.items():
             options[name] = settings_of(explainer)
@@ -145,23 +145,13 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
         if name in rosters:
             chosen |= rosters[name]
         else:
-            _check_ready(name, rosters)
+            if get_info(name).untrained:
+                raise ParamsError(
+                    f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer "
+                    "FOLDER, or the explainer itself in the list), or leave it out"
+                )
             chosen[name] = rosters["light"].get(name, {})
     return {name: chosen[name] for name in sorted(chosen, key=_rank)}
-
-
-def _check_ready(name: str, rosters: Collection[str]) -> None:
-    """Raise an error for a method that does not exist, or that needs training."""
-    try:
-        info = get_info(name)
-    except UnknownNameError:
-        usable = [info.name for info in known_infos() if not info.untrained]
-        raise UnknownNameError("method", name, (*rosters, *usable)) from None
-    if info.untrained:
-        raise ParamsError(
-            f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer FOLDER, or the "
-            "explainer itself in the list), or leave it out"
-        )
 
 
 def _rank(name: str) -> tuple[bool, bool, bool]:
@@ -207,27 +197,17 @@ class Deadline:
 
 
 class Plan(Shape):
-    """The methods and texts of a comparison, and the speeds that the choice is based on.
+    """The methods and texts of a comparison.
 
     Attributes:
-        methods: names, fastest first.
+        methods: names.
         texts: how many texts they explain.
         left_out: method -> why it is not compared.
-        seconds: method -> time to explain one text, if it was timed.
-        forward: time to classify one text, in seconds.
     """
 
     methods: Annotated[list[str], Field(min_length=1)]
     texts: Annotated[int, Field(ge=1)]
     left_out: dict[str, str]
-    seconds: dict[str, Number]
-    forward: Number
-
-    def expected(self, name: str) -> float | None:
-        """Seconds to explain all texts by a method and to evaluate it; None if it was not timed."""
-        if name not in self.seconds:
-            return None
-        return self.texts * (self.seconds[name] + JUDGING_PASSES * self.forward)
 
 
 def make_plan(
@@ -237,11 +217,9 @@ def make_plan(
     most: int,
     deadline: Deadline,
     unit: Unit = "word",
+    tell: Tell = print,
 ) -> Plan:
-    """Time every method on a few texts, for at most half of the budget, and choose methods and texts.
-
-    Without a budget there is nothing to choose, and costly methods, which come last, are not timed: loading their
-    packages alone would delay the first result.
+    """Choose methods and texts. With a budget, every method is first timed on a few texts, for at most half of it.
 
     Args:
         classifier: the classifier to explain.
@@ -250,72 +228,75 @@ def make_plan(
         most: most texts.
         deadline: end of the budget.
         unit: what methods score.
+        tell: called with a sentence if the budget does not suffice.
 
     Raises:
         UnsupportedError: no method can explain the classifier.
     """
-    budget = deadline.left()
-    sample = texts.examples[:TIMED_TEXTS]
-    encodings = classifier.encode(sample)
-    classifier.predict_proba(encodings)  # first calls load kernels and allocate buffers
-    start = time.perf_counter()
-    classifier.predict_proba(encodings)
-    forward = (time.perf_counter() - start) / len(sample)
-    seconds: dict[str, float] = {}
     left_out: dict[str, str] = {}
-    untimed: list[str] = []
+    usable: dict[str, Explainer] = {}
     for name in candidates.options:
-        if len(seconds) > 1 and deadline.left() < budget / 2:
-            left_out[name] = "no time for it within the budget"
-            continue
         explainer, _ = candidates.make(name)
         try:
-            if deadline.limit is None and get_info(name).costly:
-                explainer.check_explains(classifier)
-                untimed.append(name)
-            else:
-                seconds[name] = _seconds_per_text(explainer, classifier, sample, unit)
+            explainer.check_explains(classifier)
         except UnsupportedError as error:
             left_out[name] = str(error)
-    if not seconds and not untimed:
+        else:
+            usable[name] = explainer
+    if not usable:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(left_out.values())})")
-    remaining = deadline.left()
+    if deadline.limit is None:
+        return Plan(methods=list(usable), texts=most, left_out=left_out)
+    sample = texts.examples[:TIMED_TEXTS]
+    forward = _seconds(lambda some: classifier.predict_proba(classifier.encode(some)), sample)
+    seconds: dict[str, float] = {}
+    checks = 0.0
+    for name, explainer in usable.items():
+        if len(seconds) > 1 and deadline.left() < deadline.limit / 2:
+            left_out[name] = "no time for it within the budget"
+            continue
+        costly = get_info(name).costly
+        explain = partial(explainer.explain, classifier, unit=unit)
+        try:
+            explaining = _seconds(explain, sample[:TIMED_TEXTS_COSTLY] if costly else sample)
+        except UnsupportedError as error:
+            left_out[name] = str(error)
+            continue
+        seconds[name] = explaining + JUDGING_PASSES * forward
+        if not costly:
+            # Sanity checks of quick methods explain a few texts on each perturbed model.
+            checks += SANITY_TEXTS * (2 + SanityParams().noise_samples) * explaining
+    remaining = deadline.left() - checks
     if texts.labels:
         # The classifier's figures need all texts.
         remaining -= forward * len(texts.examples)
-    # Sanity checks of quick methods explain a few texts on each perturbed model.
-    checked = SANITY_TEXTS * (2 + SanityParams().noise_samples)
-    checks = {name: checked * seconds[name] for name in seconds if not get_info(name).costly}
-    plan = within_budget(seconds, forward, most, max(0.0, remaining), checks)
-    return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**left_out, **plan.left_out}})
+    plan = within_budget(seconds, most, max(0.0, remaining))
+    expected = plan.texts * sum(seconds[name] for name in plan.methods)
+    if expected > deadline.left():
+        tell(
+            f"The budget of {deadline.limit:g} s does not suffice: {several(len(plan.methods), 'method')} on "
+            f"{several(plan.texts, 'text')} would take about {expected:.0f} s, plus sanity checks and the page"
+        )
+    return plan.model_copy(update={"left_out": {**left_out, **plan.left_out}})
 
 
-def _seconds_per_text(explainer: Explainer, classifier: Predictor, sample: Sequence[Example], unit: Unit) -> float:
-    if get_info(explainer.name).costly:
-        sample = sample[:TIMED_TEXTS_COSTLY]
-    explainer.explain(classifier, sample[:1], unit=unit)  # first calls load packages
+def _seconds(run: Callable[[Sequence[Example]], object], sample: Sequence[Example]) -> float:
+    """Return the time for one text."""
+    run(sample[:1])  # first calls load packages and allocate buffers
     start = time.perf_counter()
-    explainer.explain(classifier, sample, unit=unit)
+    run(sample)
     return (time.perf_counter() - start) / len(sample)
 
 
-def within_budget(
-    seconds: Mapping[str, float],
-    forward: float,
-    texts: int,
-    budget: float,
-    checks: Mapping[str, float] = MappingProxyType({}),
-) -> Plan:
+def within_budget(seconds: Mapping[str, float], texts: int, budget: float) -> Plan:
     """Plan as many texts as a budget allows; rather than going below FEWEST_TEXTS, drop the slowest methods.
 
     At least two methods stay, FLOOR among them if it is there; quick methods in LEADING are dropped last.
 
     Args:
-        seconds: method -> time to explain one text.
-        forward: time to classify one text.
+        seconds: method -> time to explain one text and to judge it.
         texts: number of texts.
-        budget: remaining seconds; infinite for no limit.
-        checks: method -> time of its sanity checks, for any number of texts.
+        budget: remaining seconds.
     """
     order = sorted(seconds, key=seconds.__getitem__)
     left_out: dict[str, str] = {}
@@ -323,17 +304,12 @@ def within_budget(
     slow = [name for name in order if name != FLOOR]
     slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
     fewest = min(FEWEST_TEXTS, texts)
-    while budget < math.inf:
-        per_text = sum(seconds[name] + JUDGING_PASSES * forward for name in order)
-        for_texts = budget - sum(checks.get(name, 0.0) for name in order)
-        if len(slow) < 2 or len(order) < 3 or fewest * per_text <= for_texts:
-            texts = max(fewest, min(texts, int(for_texts / per_text)))
-            break
+    while len(slow) > 1 and len(order) > 2 and fewest * sum(map(seconds.__getitem__, order)) > budget:
         slowest = slow.pop()
         order.remove(slowest)
         left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s per text"
-    # A plan without methods is completed with methods that were not timed.
-    return Plan.model_construct(methods=order, texts=texts, left_out=left_out, seconds=dict(seconds), forward=forward)
+    fitting = int(budget / sum(map(seconds.__getitem__, order)))
+    return Plan(methods=order, texts=max(fewest, min(texts, fitting)), left_out=left_out)
 
 
 # ---- resuming --------------------------------------------------------------------------------------------------------
@@ -359,26 +335,12 @@ def read_plan(folder: Path | None, request: Mapping[str, Any]) -> Plan | None:
     planned: _Planned = check(_Planned, read_json(path), before=f"{path}, ", after=hint)
     if planned.request != request:
         return None
-    if not set(planned.plan.methods) <= set(request["methods"]):
-        raise DataError(f"{path}: plans methods that were not requested{hint}")
     return planned.plan
 
 
 def write_plan(folder: Path, request: Mapping[str, Any], plan: Plan) -> None:
     """Write a plan with the request that it is for."""
     write_json(folder / PLAN, {"request": request, "plan": plan.model_dump()})
-
-
-def check_budget(plan: Plan, deadline: Deadline, tell: Tell) -> None:
-    """Say so if the rest of the budget does not suffice for a plan."""
-    left = deadline.left()
-    expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
-    if expected > left:
-        tell(
-            f"The budget of {deadline.limit:g} s does not suffice: {max(0.0, left):.0f} s of it remained after loading "
-            f"and measuring speeds, and {several(len(plan.methods), 'method')} on {several(plan.texts, 'text')} would "
-            f"take about {expected:.0f} s, plus sanity checks and the page"
-        )
 
 
 def finished_run(

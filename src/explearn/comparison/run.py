@@ -1,34 +1,159 @@
-"""A whole comparison of methods on a user's classifier, in one process: no project and no DVC."""
+"""A whole comparison of methods on a user's classifier, in one process, and its result: no project and no DVC."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
+from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, check_budget, make_plan, read_plan, write_plan
-from explearn.comparison.result import Comparison
+from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
-from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked, write_text
+from explearn.core.writing import check_place, check_replaceable, locked, write_text
+from explearn.evaluation import MAIN, Evaluation, best_method, figures_frame, table_html
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
+from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.metrics.registry import get_metric
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.show.blocks import several
+from explearn.report.columns import leaderboard
+from explearn.report.manifest import Origin, check_page, write_manifest
+from explearn.report.page import page
+from explearn.report.verdict import MODEL, find_verdict
+from explearn.show.blocks import Table, columns, plain, several
+from explearn.show.tables import latex_of
 from explearn.text.units import Unit, check_unit, unit_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """The result of a comparison.
+
+    Attributes:
+        report: path of the page; None if none was written.
+        evaluation: the metrics with intervals, values by text and paired tests.
+        left_out: method -> why it is not in the comparison.
+        task: everything that the page shows: figures, paired tests, values by text, sanity checks.
+        run: facts about the methods and their evaluation.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> comparison = explearn.compare(classifier(), TEXTS, "random", out=None)
+        >>> comparison.methods["random"]["texts"]
+        5
+        >>> comparison.evaluation
+        Evaluation(1 method on 5 texts)
+    """
+
+    report: Path | None
+    evaluation: Evaluation
+    left_out: Mapping[str, str]
+    task: TaskReport = field(repr=False)
+    run: RunFacts = field(repr=False)
+
+    def __str__(self) -> str:
+        counts = f"{several(len(self.methods), 'method')} on {several(self.texts, 'text')}"
+        return f"{counts}: {self.report}" if self.report else counts
+
+    def __repr__(self) -> str:
+        return f"Comparison({self})"
+
+    @property
+    def texts(self) -> int:
+        """Number of texts in the comparison."""
+        return len(self.evaluation.example_ids)
+
+    @property
+    def methods(self) -> Mapping[str, Mapping[str, Number]]:
+        """Method -> metric -> value, as on the page: the figures of the evaluation, and costs."""
+        return self.task.methods
+
+    @property
+    def verdict(self) -> str:
+        """The page's first sentences: which method to use for what."""
+        return plain(find_verdict(self.run, [self.task]).sentence)
+
+    def best(self, metric: str = MODEL) -> str:
+        """Return the method with the best figure of a metric.
+
+        Others may not be significantly worse: see `evaluation.comparisons[metric].tied`.
+
+        Args:
+            metric: name of a metric.
+
+        Raises:
+            UnknownNameError: there is no such metric.
+            ParamsError: no method has it, or it has no better direction.
+        """
+        return best_method(self.methods, metric)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a frame with one row per method and one column per figure.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return figures_frame(self.methods)
+
+    def to_latex(self, metrics: Sequence[str] = MAIN) -> str:
+        r"""Return a table in LaTeX (package booktabs): means over the texts with their intervals.
+
+        The best method in a column is bold; methods that are not significantly worse have an asterisk.
+
+        Args:
+            metrics: names of metrics; those without any figure are left out.
+
+        Raises:
+            UnknownNameError: there is no such metric.
+        """
+        return latex_of(self._table(metrics))
+
+    def critical_difference(self, metric: str = MODEL) -> str:
+        """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that do not differ
+        significantly.
+
+        Args:
+            metric: name of a metric.
+
+        Raises:
+            UnknownNameError: there is no such metric.
+            ParamsError: it has no paired tests.
+        """
+        from explearn.report.figures.critical_difference import critical_difference_picture
+        from explearn.report.figures.style import svg
+
+        by_text = get_metric(metric).by_text
+        tests = self.task.comparisons.get(metric)
+        if tests is None or len(tests.methods) < 2:
+            raise ParamsError(f"metric: got {metric!r}, in which no two methods were tested")
+        return svg(critical_difference_picture(tests, self.task.by_text[by_text]))
+
+    def _repr_html_(self) -> str:
+        return table_html(self._table(MAIN), str(self))
+
+    def _table(self, metrics: Sequence[str]) -> Table:
+        """Return the table of some metrics, as on the page."""
+        chosen = [get_metric(name) for name in metrics]
+        table = leaderboard(self.run, "", self.methods, chosen, self.task.standings)
+        return table or Table(columns(["Method"]), [[method] for method in self.methods])
 
 
 def silent(line: str) -> None:
@@ -128,7 +253,11 @@ def compare(
     """
     options = options or CompareOptions()
     deadline = Deadline(budget)
-    _check_unit(options.unit)
+    check_unit(options.unit)
+    if options.unit == "phrase":
+        raise ParamsError(
+            "unit: got 'phrase', but each method finds its own phrases; expected a unit that methods share"
+        )
     checked = check_section(
         _Checked,
         {
@@ -141,7 +270,11 @@ def compare(
     )
     candidates = Candidates.of(methods, checked.seed)
     # Before the work, which takes minutes.
-    _check_files(checked.out, checked.work)
+    if checked.out is not None:
+        check_page(checked.out)
+    if checked.work is not None:
+        check_replaceable(checked.work, lambda earlier: (earlier / PLAN).exists(), "comparison")
+        check_place(checked.work / PLAN)
     user_texts = _unseen(given_texts(texts, labels, columns), candidates.explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
@@ -165,10 +298,9 @@ def compare(
         plan = read_plan(folder, request)
         if plan is None:
             most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
-            plan = make_plan(model, user_texts, candidates, most, deadline, options.unit)
+            plan = make_plan(model, user_texts, candidates, most, deadline, options.unit, options.tell)
             if folder:
                 write_plan(folder, request, plan)
-            check_budget(plan, deadline, options.tell)
         compared = ComparedTexts(model, user_texts, plan.texts, checked.seed, options.unit)
         run = MethodsRun(compared, plan, options.tell)
         # Before the work, so that a record that fits no text is reported at once.
@@ -182,52 +314,19 @@ def compare(
         result = Comparison(checked.out, evaluation, {**plan.left_out, **run.refused}, task, facts)
         if checked.out is None:
             return result
-        files = [texts, *checked.scores]
-        return _write_page(checked.out, result, classifier, model, options.compute, files, request)
+        compute = options.compute or ComputeOptions()
+        origin = Origin("explearn.compare, in Python", classifier, model, compute, [texts, *checked.scores], request)
+        return _write_page(checked.out, result, origin)
 
 
-def _check_unit(unit: Unit) -> None:
-    check_unit(unit)
-    if unit == "phrase":
-        raise ParamsError(
-            "unit: got 'phrase', but each method finds its own phrases; expected a unit that methods share"
-        )
-
-
-def _check_files(out: Path | None, work: Path | None) -> None:
-    """Raise an error if the page cannot be drawn, or if a file or folder of something else would be replaced."""
-    if out is not None:
-        from explearn.comparison.provenance import check_manifest_place
-
-        check_own(out, is_page, "a page of Explearn")
-        check_manifest_place(out)
-    if work is not None:
-        check_replaceable(work, lambda earlier: (earlier / PLAN).exists(), "comparison")
-        check_place(work / PLAN)
-
-
-def _write_page(
-    out: Path,
-    result: Comparison,
-    classifier: object,
-    model: Predictor,
-    compute: ComputeOptions | None,
-    files: Sequence[object],
-    request: Mapping[str, Any],
-) -> Comparison:
+def _write_page(out: Path, result: Comparison, origin: Origin) -> Comparison:
     """Write the page and its manifest; return the comparison with what they say about its origin."""
-    from explearn.comparison.findings import findings_of
-    from explearn.comparison.provenance import manifest_of, page_facts
-    from explearn.report.manifest import write_manifest
-    from explearn.report.page import page
-
-    made = page_facts(out, model, request, "explearn.compare, in Python")
-    compute = compute or ComputeOptions()
-    manifest = manifest_of(out, classifier, model, compute, files, result.task.task, request, made)
+    made = origin.facts(out)
+    manifest = origin.manifest(out, result.task.task, made)
     facts = replace(result.run, made=made, versions=list(manifest["versions"].items()))
     result = replace(result, run=facts)
     write_text(out, page(facts, [result.task]))
-    findings = findings_of(result.run, result.task, request)
+    findings = findings_of(result.run, result.task, origin.request)
     write_manifest(out, {**manifest, "verdict": result.verdict, "findings": findings.model_dump(mode="json")})
     return result
 

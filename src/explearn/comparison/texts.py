@@ -141,7 +141,8 @@ class UserTexts:
             names = by_number
         hint = self.hint
         if names and not self.numbered:
-            note = f"Labels are read as the classes' numbers: {_listed(names)}."
+            listed = ", ".join(f"{number} is {label}" for number, label in names.items())
+            note = f"Labels are read as the classes' numbers: {listed}."
             logger.warning("%s", note)
             hint = f"{hint} {note}".strip()
         examples = [replace(example, label=names.get(example.label, example.label)) for example in self.examples]
@@ -279,10 +280,6 @@ def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> 
         with located(f"text {number}, "):
             examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, gaps=gaps))
     return UserTexts("texts", examples, (), _labels(examples), numbered=numbered)
-
-
-def _listed(names: Mapping[str, str]) -> str:
-    return ", ".join(f"{number} is {name}" for number, name in names.items())
 
 
 def _labels(examples: Iterable[Example]) -> list[str]:

@@ -16,7 +16,6 @@ from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
 from explearn.comparison.plan import settings_of
-from explearn.comparison.provenance import facts_of
 from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name
@@ -46,7 +45,7 @@ from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.predictors.labelled import CLASSES
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.manifest import COMPARISON, versions
+from explearn.report.manifest import COMPARISON, facts_of, versions
 from explearn.text.encoding import Text, as_segments
 from explearn.text.rewriting import Edits
 

@@ -356,10 +356,10 @@ def _small_differences(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
     rows = [row for row in figures if row.get("f1_topk_low") is not None]
     if rows:
         half = np.median([(row["f1_topk_high"] or 0.0) - (row["f1_topk_low"] or 0.0) for row in rows]) / 2
-        texts = _range_of_texts([int(row.get("plausibility_texts") or 0) for row in rows])
+        texts = count_range([int(row.get("plausibility_texts") or 0) for row in rows])
         sentences.append(
-            f"with {texts}, F1 top-K is uncertain by about ±{half:.2f}. Compare methods by the tests below, not by "
-            "the third decimal."
+            f"with {texts} marked texts, F1 top-K is uncertain by about ±{half:.2f}. Compare methods by the tests "
+            "below, not by the third decimal."
         )
     for metric, name in ((MARKS, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
@@ -370,11 +370,6 @@ def _small_differences(run: RunFacts, tasks: Tasks) -> Iterator[Values]:
             )
     if sentences:
         yield {"sentences": " ".join(sentences)}
-
-
-def _range_of_texts(counts: Collection[int]) -> str:
-    noun = "text" if max(counts) == 1 else "texts"
-    return f"{count_range(counts)} {noun}"
 
 
 def _unchecked(run: RunFacts, tasks: Tasks) -> Iterator[Values]:

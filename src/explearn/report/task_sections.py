@@ -6,9 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from explearn.evaluation import Standing
 from explearn.methods.results import Number, RunFacts, TaskReport, Tasks
 from explearn.metrics.arrays import mean_of_known
@@ -25,9 +22,11 @@ from explearn.report.verdict import (
     MARKS,
     MODEL,
     MOST_NAMED,
+    ON_MARKS,
     if_several,
     means,
     near_chance,
+    over_all_texts,
     unranked_metrics,
 )
 from explearn.show.blocks import (
@@ -52,9 +51,6 @@ BOARDS: dict[str, tuple[Group, ...]] = {
 """The tables of a task: title and groups of metrics."""
 
 OPEN_BOARDS = tuple(BOARDS)[:2]
-
-TAUGHT = ("in_domain", "few_shot")
-"""Values of an option `protocol` under which a method learns from the task's own marks, which name planted words."""
 
 NOT_CHECKED: Mapping[str, Any] = {
     "random_model": {},
@@ -190,16 +186,6 @@ def against_each_other(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
             yield critical_difference_picture(tests, by_text)
 
 
-def over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
-    """Return the values on the texts of all tasks, (texts,), of the methods that have them on every judged task."""
-    by_task = [task.by_text[metric] for task in tasks if metric in task.by_text]
-    joined = {}
-    for method in next(iter(by_task), {}):
-        if all(method in of_task for of_task in by_task):
-            joined[method] = np.concatenate([of_task[method] for of_task in by_task])
-    return joined
-
-
 def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
     """Return a table with a row for each method, and what its columns mean; nothing if nothing was measured.
 
@@ -213,7 +199,7 @@ def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
         column = replace(MOSAICS, name=task.task, heading=f"Planted: {task.task}")
         columns[column] = {}
         for method, values in task.by_text[CATALOGUE["f1_topk"].by_text].items():
-            if run.options.get(method, {}).get("protocol") not in TAUGHT:
+            if run.options.get(method, {}).get("protocol") not in ON_MARKS:
                 columns[column][method] = values
     figures: dict[str, dict[str, Number]] = {name: {} for name in run.methods}
     standings: dict[str, Standing] = {}

@@ -8,7 +8,7 @@ from itertools import chain
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from explearn.methods.reasons.report import trust_sentence
 from explearn.methods.results import RunFacts, TaskReport, Tasks
@@ -55,7 +55,7 @@ MOST_NAMED = 4
 FEW_BETTER = 0.25
 """Share of methods significantly better than random scores below which a metric ranks none. Our own threshold."""
 
-_ON_MARKS = ("in_domain", "few_shot")
+ON_MARKS = ("in_domain", "few_shot")
 """The protocols in which a learned method needs marked words of the task that it explains."""
 
 
@@ -87,8 +87,6 @@ def counted_tasks(run: RunFacts, tasks: Tasks) -> list[TaskReport]:
 
 def counting_sentence(run: RunFacts, tasks: Tasks) -> str:
     """Say which tasks count in the figures, and why others are left out."""
-    if not tasks:
-        return ""
     weak = []
     for task in tasks:
         rates = near_chance(run, task)
@@ -161,6 +159,16 @@ def unranked_metrics(run: RunFacts, tasks: Tasks) -> dict[str, tuple[int, int]]:
     return unranked
 
 
+def over_all_texts(tasks: Tasks, metric: str) -> dict[str, NDArray[np.float64]]:
+    """Return the values on the texts of all tasks, (texts,), of the methods that have them on every judged task."""
+    by_task = [task.by_text[metric] for task in tasks if metric in task.by_text]
+    joined = {}
+    for method in next(iter(by_task), {}):
+        if all(method in of_task for of_task in by_task):
+            joined[method] = np.concatenate([of_task[method] for of_task in by_task])
+    return joined
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
     """The best method by a metric, and those that cannot be told apart from it.
@@ -170,7 +178,7 @@ class Leader:
         values: method -> mean over the tasks, for methods whose figures can be compared.
         method: the method with the best mean, among those with a figure on every task on which any method has one.
         tied: other methods, without random scores, whose p-value over the texts of all tasks together is MARGIN times
-            the level or more; None if this was not tested.
+            the level or more.
         undecided: those whose p-value is less, but not less than the level divided by MARGIN.
         chance_too: whether random scores are the best, tied or undecided.
     """
@@ -178,19 +186,19 @@ class Leader:
     metric: Metric
     values: Mapping[str, float]
     method: str
-    tied: tuple[str, ...] | None
+    tied: tuple[str, ...]
     undecided: tuple[str, ...]
     chance_too: bool
 
     @property
     def methods(self) -> list[str]:
         """The method and those tied with it."""
-        return [self.method, *(self.tied or ())]
+        return [self.method, *self.tied]
 
     @property
     def alone(self) -> bool:
         """Whether the method is told apart from all others."""
-        return self.tied == () and not self.undecided
+        return not self.tied and not self.undecided
 
     @property
     def chance(self) -> str:
@@ -202,9 +210,7 @@ class Leader:
         return self.metric.shown(self.values[method])
 
     def least(self, costs: Mapping[str, float]) -> str | None:
-        """Return the cheapest of `methods`; None if ties were not tested or no cost is known."""
-        if self.tied is None:
-            return None
+        """Return the cheapest of `methods`; None if no cost is known."""
         measured = [method for method in self.methods if method in costs]
         return min(measured, key=lambda method: (costs[method], -self.values[method]), default=None)
 
@@ -212,7 +218,8 @@ class Leader:
 def find_leader(run: RunFacts, tasks: Tasks, metric: str, leave_out: Sequence[str] = ()) -> Leader | None:
     """Return the best method by a metric, or None if no method has it.
 
-    If all methods have figures for each text, they are tested in pairs over the texts of all tasks together.
+    Methods are tested in pairs over the texts of all tasks together; without figures for each text none can be told
+    apart.
     """
     found = CATALOGUE[metric]
     values = {}
@@ -222,27 +229,18 @@ def find_leader(run: RunFacts, tasks: Tasks, metric: str, leave_out: Sequence[st
     if not values:
         return None
     best = found.best(values)
-    tied = None
-    undecided: list[str] = []
-    chance_too = best in run.chance
-    by_text: list[Mapping[str, ArrayLike]] = []
-    for task in tasks:
-        if any(figures.get(metric) is not None for figures in task.methods.values()):
-            by_text.append(task.by_text.get(found.by_text, {}))
-    tests = None
-    if all(values.keys() <= of_task.keys() for of_task in by_text):
-        joined = {method: np.concatenate([of_task[method] for of_task in by_text]) for method in values}
-        tests = paired_tests(metric, values, joined, found.larger_is_better, run.evaluate.significance)
-    if tests is not None:
-        level = run.evaluate.significance
-        others = [method for method in values if method != best]
-        others.sort(key=values.__getitem__, reverse=found.larger_is_better)
-        level_with = [method for method in others if not tests.outcome(best, method, level * MARGIN)]
-        unclear = [method for method in others if not tests.outcome(best, method, level / MARGIN)]
-        chance_too = not run.chance.isdisjoint([best, *unclear])
-        tied = tuple(method for method in level_with if method not in run.chance)
-        undecided = [method for method in unclear if method not in {*level_with, *run.chance}]
-    return Leader(found, values, best, tied, tuple(undecided), chance_too)
+    by_text = over_all_texts(tasks, found.by_text)
+    if not values.keys() <= by_text.keys():
+        by_text = dict.fromkeys(values, np.zeros(0))
+    level = run.evaluate.significance
+    tests = paired_tests(metric, values, by_text, found.larger_is_better, level)
+    others = [method for method in values if method != best]
+    others.sort(key=values.__getitem__, reverse=found.larger_is_better)
+    level_with = [method for method in others if not tests.outcome(best, method, level * MARGIN)]
+    unclear = [method for method in others if not tests.outcome(best, method, level / MARGIN)]
+    tied = tuple(method for method in level_with if method not in run.chance)
+    undecided = tuple(method for method in unclear if method not in {*level_with, *run.chance})
+    return Leader(found, values, best, tied, undecided, not run.chance.isdisjoint([best, *unclear]))
 
 
 def _margins(run: RunFacts) -> str:
@@ -282,9 +280,7 @@ def leader_table(run: RunFacts, tasks: Tasks) -> Table | None:
         figure = f"{leader.metric.title} {leader.shown(leader.method)}"
         if leader.chance:
             figure += f" (random: {leader.chance})"
-        others = "not tested"
-        if leader.tied is not None:
-            others = str(len(leader.tied))
+        others = str(len(leader.tied))
         if leader.undecided:
             others += f", {len(leader.undecided)} undecided"
         rows.append([question.format(unit=run.unit), method, figure, others])
@@ -326,7 +322,7 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
     cheapest is pointed out, and undecided ones are listed. If the best method learned from marked words of the task,
     which users may not have, the best methods without them are named as well.
     """
-    if tasks and all(near_chance(run, task) for task in tasks):
+    if all(near_chance(run, task) for task in tasks):
         return Recommendation(counting_sentence(run, tasks), "", {}, {})
     counted = counted_tasks(run, tasks)
     passes = means(run, "forward_passes", counted)
@@ -337,29 +333,29 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
     roles: dict[str, list[str]] = {}
     best = {}
     sentences = []
-    tested = False
     for metric, words in sought.items():
         leader = find_leader(run, counted, metric)
         if leader is None:
             continue
-        tested = tested or leader.tied is not None
         best[metric] = [] if leader.chance_too else [*leader.methods, *leader.undecided]
-        advice = _advice(run, counted, leader, words, passes, roles)
+        advice, named = _advice(run, counted, leader, passes)
         sentences.append(f"For {words}, {advice}.")
+        for method in dict.fromkeys(named):
+            roles.setdefault(method, []).append(words)
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
     elif "random" not in run.methods:
         sentences.append("Without random among the methods, nothing tells how far these figures are from chance.")
     if own_reasons := trust_sentence(run, counted):
         sentences.append(own_reasons)
-    if tested:
+    if best:
         sentences.append(f"Wilcoxon's test over the texts, corrected after Holm; joined by “or”, {_margins(run)}.")
     times = means(run, TIME.name, counted)
-    named = dict.fromkeys([*roles, str(run.study)])
-    timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in named if method in times)
+    priced = dict.fromkeys([*roles, str(run.study)])
+    timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in priced if method in times)
     if timed:
         timed = f"Time to classify and explain, relative to classifying alone: {timed}."
-    reasons = {method: "; ".join(dict.fromkeys(roles[method])) for method in roles}
+    reasons = {method: f"named for {' and '.join(words)}" for method, words in roles.items()}
     return Recommendation(" ".join(sentences), timed, reasons, best)
 
 
@@ -378,43 +374,33 @@ def marked_words(run: RunFacts, tasks: Tasks) -> str:
     return f"the marked {run.unit}s of {tasks[0].task}"
 
 
-def _advice(
-    run: RunFacts,
-    tasks: Tasks,
-    leader: Leader,
-    words: str,
-    passes: Mapping[str, float],
-    roles: dict[str, list[str]],
-) -> str:
-    """Recommend the best methods by a metric, unless random scores are as good; add to `roles` why methods are named.
+def _advice(run: RunFacts, tasks: Tasks, leader: Leader, passes: Mapping[str, float]) -> tuple[str, list[str]]:
+    """Recommend the best methods by a metric, unless random scores are as good.
 
     Args:
         run: facts about the run.
         tasks: the tasks that count.
         leader: the best method.
-        words: what users seek.
         passes: method -> passes through the classifier per text.
-        roles: method -> why it is named.
+
+    Returns:
+        The advice, and the methods that it names.
     """
     if leader.values.keys() <= run.chance:
-        return bold("only random scores were tried")
+        return bold("only random scores were tried"), []
     if leader.chance_too:
-        return bold("no method is clearly better than random scores")
+        return bold("no method is clearly better than random scores"), []
     # Learned from marked words of the task that is explained.
     trained = [method for method, info in run.methods.items() if info.trained]
-    on_marks = [method for method in trained if run.options.get(method, {}).get("protocol") in _ON_MARKS]
+    on_marks = [method for method in trained if run.options.get(method, {}).get("protocol") in ON_MARKS]
     parts = [_best_methods(run, leader, _FIGURES[leader.metric.name])]
-    why = "best at" if leader.alone else "among the best at"
-    for method in leader.methods[:MOST_NAMED]:
-        roles.setdefault(method, []).append(f"{why} {words}")
-    learned = [method for method in leader.methods[:MOST_NAMED] if method in on_marks]
+    named = leader.methods[:MOST_NAMED]
+    learned = [method for method in named if method in on_marks]
     if learned:
         parts.append(f"{', '.join(learned)} learned from marks of the task")
         without = find_leader(run, tasks, leader.metric.name, on_marks)
         if leader.metric.name == MARKS and without is not None and not without.chance_too:
-            for method in without.methods[:MOST_NAMED]:
-                if method not in leader.methods[:MOST_NAMED]:
-                    roles.setdefault(method, []).append(f"among the best at {words} without training on them")
+            named += without.methods[:MOST_NAMED]
             parts.append(f"without training on such {run.unit}s {_best_methods(run, without, '')}")
     if leader.chance:
         parts.append(f"random {run.unit}s {leader.chance}")
@@ -422,11 +408,8 @@ def _advice(
     if cheapest is not None and passes[cheapest] < passes.get(leader.method, 0.0):
         dearer = f"{leader.method} {passes[leader.method]:.0f}"
         parts.append(f"passes through the classifier: {bold(cheapest)} {passes[cheapest]:.0f}, {dearer}")
-        reasons = roles.setdefault(cheapest, [])
-        if cheapest not in leader.methods[:MOST_NAMED]:
-            reasons.append(f"among the best at {words}")
-        reasons[-1] += ", and cheapest"
-    return f"use {'; '.join(parts)}"
+        named.append(cheapest)
+    return f"use {'; '.join(parts)}", named
 
 
 def _best_methods(run: RunFacts, leader: Leader, figure: str) -> str:
@@ -442,6 +425,4 @@ def _best_methods(run: RunFacts, leader: Leader, figure: str) -> str:
     sentence = f"{listed}: {figure}{', '.join(map(leader.shown, named))}"
     if leader.undecided:
         sentence += f" (undecided: {', '.join(leader.undecided)})"
-    if leader.tied is None:
-        sentence += " (not tested)"
     return sentence

@@ -1,35 +1,38 @@
-"""A large job: its texts, read one by one from a file of any length, a classifier with its methods, and the parts.
+"""A large job: its texts, read one by one from a file of any length, a classifier with its methods, the parts, and the
+manifest in its folder, with settings and finished parts.
 
-The last digits of a text's scores depend on its batch. So batches are formed within blocks of CHUNK_TEXTS texts,
-counted from the start of the input. They depend only on the input and the settings: not on where a part begins, where a
-run was killed, or which machine explains a part. A run that resumes inside a block recomputes all of it.
+The last digits of a text's scores depend on its batch. Batches are formed within a part, so they depend only on the
+input and the settings: not on where a run was killed, or which machine explains a part.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import pyarrow as pa
+from pydantic import Field
 
 from explearn.cli.options import ChosenMethod, make
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.documents import file_digest, read_json
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.escape import is_unicode
+from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import parquet_writer
+from explearn.core.validation import Shape, check
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
+from explearn.core.writing import write_json
 from explearn.text.encoding import TEXT, Text
 from explearn.text.rows import RawRow, read_file
-from explearn_apps.jobs.manifest import Part, part_name
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.predictor import Predictor
 
 
 class JobText(NamedTuple):
@@ -104,52 +107,11 @@ class Input:
         return read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
 
 
-class TextReader:
-    """A reader of runs of an input's texts, usually forwards: only going back far reopens the file.
-
-    Args:
-        input: the file.
-        most_back: most texts to go back without reading the file again.
-    """
-
-    def __init__(self, input: Input, most_back: int) -> None:
-        self._input = input
-        self._recent: deque[JobText] = deque(maxlen=most_back)
-        self._rest: Iterator[JobText] = iter(())
-        self._next: int | None = None  # index of the file's next row
-
-    def texts(self, start: int) -> Iterator[JobText]:
-        """Yield texts from index `start` on. Only the most recent iterator may be used."""
-        if self._next is None or start < self._next - len(self._recent):
-            self._rest = self._input.texts(start)
-            self._next = start
-            self._recent.clear()
-        back = self._next - start
-        if back > 0:
-            yield from list(self._recent)[-back:]
-        for row in self._rest:
-            number = self._next
-            self._next += 1
-            self._recent.append(row)
-            if number >= start:
-                yield row
-
-
 TEXTS_PER_GROUP = 2048
 """Texts whose words are buffered before they are written as a row group."""
 
 Explained = tuple[int, str, Sequence[Attribution]]
 """Number of a text in the input from 0, its id, and its attributions."""
-
-
-def words_table(explained: Sequence[Explained]) -> pa.Table:
-    """Return a table with one row per word and the columns of WORD_SCHEMA; `text` and `id` are those of the job."""
-    words = WordRows()
-    rows = []
-    for number, identifier, attributions in explained:
-        for attribution in attributions:
-            rows += [row | {"text": number, "id": identifier} for row in words.rows(attribution)]
-    return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
 
 
 def write_part(folder: Path, file: str, first: int, explained: Iterable[Explained]) -> Part:
@@ -162,7 +124,12 @@ def write_part(folder: Path, file: str, first: int, explained: Iterable[Explaine
     remaining = iter(explained)
     with parquet_writer(folder / file, WORD_SCHEMA) as writer:
         while group := list(islice(remaining, TEXTS_PER_GROUP)):
-            table = words_table(group)
+            words = WordRows()
+            rows_of_group = []
+            for number, identifier, attributions in group:
+                for attribution in attributions:
+                    rows_of_group += [row | {"text": number, "id": identifier} for row in words.rows(attribution)]
+            table = pa.Table.from_pylist(rows_of_group, schema=WORD_SCHEMA)
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             texts += len(group)
             rows += table.num_rows
@@ -214,7 +181,6 @@ class Worker:
     """
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
-        from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import check_request
         from explearn.predictors.heads.token_classification import TokenPredictor
 
@@ -232,15 +198,22 @@ class Worker:
         for choice in job.choices:
             choice.check_classifier(self._classifier)
         check_request(self._classifier, job.targets, job.windows)
-        self._block = CHUNK_TEXTS
-        self._reader = TextReader(job.input, CHUNK_TEXTS)
         self._stamp = stamp
-        self.settings = model_settings(self._classifier)
+        import torch
+
+        device = self._classifier.device
+        name = torch.backends.cpu.get_cpu_capability()
+        if device.type == "cuda":
+            name = torch.cuda.get_device_name(device)
+        self.settings = {
+            "classifier": self._classifier.fingerprint,
+            "labels": self._classifier.labels,
+            "device": f"{device.type} {name}",
+            "max_tokens": self._classifier.max_tokens,
+        }
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], object]) -> Iterator[tuple[int, Part]]:
         """Explain and write consecutive parts; yield each with its number once its file is in place.
-
-        A block that overlaps two of them is computed once.
 
         Args:
             numbers: consecutive numbers.
@@ -252,55 +225,47 @@ class Worker:
                 meanwhile. Finished parts stay.
         """
         size = self.job.part_texts
-        count = -(-texts // size)
-        end = min((numbers[-1] + 1) * size, texts)
-        explained = self._explained(numbers[0] * size, end, texts, advance)
+        rows = self.job.input.texts(numbers[0] * size)
         for number in numbers:
             start = number * size
-            name = part_name(number, count)
-            part = write_part(self.job.folder, name, start, islice(explained, size))
-            if self.job.input.stamp() != self._stamp or part.texts != min(size, texts - start):
+            count = min(size, texts - start)
+            name = part_name(number, -(-texts // size))
+            explained = self._explained(start, count, islice(rows, count), advance)
+            part = write_part(self.job.folder, name, start, explained)
+            if self.job.input.stamp() != self._stamp or part.texts != count:
                 raise DataError(f"{self.job.input.path}: changed while it was read; parts before {name} stay")
             yield number, part
-        # To the end of the iterator, where a method logs how many words were not read.
-        next(explained, None)
 
-    def _explained(self, first: int, end: int, texts: int, advance: Callable[[int], object]) -> Iterator[Explained]:
-        """Yield texts [first, end) with their attributions, ordered by method, then by class.
-
-        Computes from the start of the block with `first` to the end of the block with the last text.
-        """
-        number = first - first % self._block
-        stop = min(-(-end // self._block) * self._block, texts)
-        rows = islice(self._reader.texts(number), stop - number)
-        # No iterator runs ahead of another by more than a block.
+    def _explained(
+        self, number: int, count: int, rows: Iterable[JobText], advance: Callable[[int], object]
+    ) -> Iterator[Explained]:
+        """Yield `count` texts, from `number` on, with their attributions, ordered by method, then by class."""
+        # No iterator runs ahead of another by more than CHUNK_TEXTS.
         ids, *streams = tee(rows, 1 + len(self._explainers))
         columns = []
         for explainer, stream in zip(self._explainers, streams, strict=True):
             targets: Iterator[list[str]] | None = None
             if self.job.targets:
-                targets = repeat(list(self.job.targets), stop - number)
+                targets = repeat(list(self.job.targets), count)
             read = (row.text for row in stream)
             columns.append(
                 explainer.iter_explain(self._classifier, read, targets, windows=self.job.windows, unit=self.job.unit)
             )
         try:
             for row, *by_method in zip(ids, *columns, strict=True):
-                if number >= end:
-                    return
-                if number >= first:
-                    yield number, row.id, list(chain.from_iterable(by_method))
-                    advance(1)
+                yield number, row.id, list(chain.from_iterable(by_method))
+                advance(1)
                 number += 1
         except DataError as error:
             self._name_unreadable(number, error)
             raise
 
     def _name_unreadable(self, number: int, error: DataError) -> None:
-        """Raise DataError with file and row of the first text that cannot be read, within a block from `number` on."""
+        """Raise DataError with file and row of the first text that cannot be read, within CHUNK_TEXTS from `number`."""
+        from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import targeted_texts
 
-        for row in islice(self.job.input.texts(number), self._block):
+        for row in islice(self.job.input.texts(number), CHUNK_TEXTS):
             try:
                 list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
             except DataError as problem:
@@ -308,17 +273,92 @@ class Worker:
                 raise DataError(f"{row.where}, field {self.job.input.text!r}: {reason}") from error
 
 
-def model_settings(classifier: Predictor) -> dict[str, Any]:
-    """Return the settings that affect the results and need the loaded classifier, as JSON values."""
-    import torch
+MANIFEST = "_manifest.json"
+"""Readers of Parquet folders (pandas, Arrow, Spark) ignore names that begin with an underscore."""
 
-    device = classifier.device
-    name = torch.backends.cpu.get_cpu_capability()
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-    return {
-        "classifier": classifier.fingerprint,
-        "labels": classifier.labels,
-        "device": f"{device.type} {name}",
-        "max_tokens": classifier.max_tokens,
-    }
+SUCCESS = "_SUCCESS"
+"""Empty file that marks a complete folder, as in Spark and Hadoop."""
+
+
+class Part(FileFacts):
+    """A finished part.
+
+    Attributes:
+        file: name of its file.
+        first: index of its first text in the input.
+        texts: number of texts.
+        rows: rows of its table.
+    """
+
+    file: str
+    first: int
+    texts: int
+    rows: int
+
+
+class JobManifest(Shape):
+    """Settings of a job, and its finished parts by number.
+
+    Attributes:
+        settings: everything that affects the results, as JSON values.
+        texts: number of texts in the input.
+    """
+
+    format: Literal[1] = 1
+    texts: int
+    settings: dict[str, Any]
+    parts: dict[Annotated[int, Field(strict=False)], Part] = Field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        parts = {str(number): part.model_dump() for number, part in sorted(self.parts.items())}
+        write_json(folder / MANIFEST, {**self.model_dump(), "parts": parts})
+
+    def check(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        """Check that the job has these settings.
+
+        Raises:
+            ParamsError: one differs, which is named.
+        """
+        for name, now in settings.items():
+            before = self.settings.get(name)
+            if before == now:
+                continue
+            verb = "differ" if name.endswith("s") else "differs"
+            raise ParamsError(
+                f"{folder}: holds a job whose {name.replace('_', ' ')} {verb} (then {shown(before)}, now {shown(now)});"
+                " use the same to resume, or another folder"
+            )
+
+
+def read_manifest(folder: Path) -> JobManifest | None:
+    """Return the manifest of a folder; None if the folder does not exist or is empty.
+
+    Raises:
+        ParamsError: the folder has other content.
+        DataError: the manifest is damaged.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        if folder.exists() and not folder.is_dir():
+            raise ParamsError(f"{folder}: is a file; expected a folder for the parts, or nothing")
+        # Hidden files are unfinished parts.
+        names = sorted(file.name for file in folder.glob("[!.]*"))
+        if names:
+            raise ParamsError(f"{folder}: holds {names[0]!r} and no job; expected an empty folder, or one of a job")
+        return None
+    hint = "; the manifest is damaged: use another folder, or remove this one"
+    manifest: JobManifest = check(JobManifest, read_json(path), DataError, f"{path}, ", hint)
+    return manifest
+
+
+def part_name(number: int, parts: int) -> str:
+    """Return the file of a part, given the number of parts; names sort like the parts."""
+    return f"part-{number:0{max(5, len(str(parts - 1)))}d}.parquet"
+
+
+def folder_digest(folder: Path) -> str:
+    """Return the SHA-256 over the names and contents of a folder's files."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
+    return digest.hexdigest()

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from explearn.core.errors import ExplearnError, ParamsError, sentence_of
 from explearn.core.extras import check_installed
 from explearn.core.validation import whole_number
-from explearn_apps.jobs.explaining import Job, Worker
-from explearn_apps.jobs.manifest import Part
+from explearn_apps.jobs.explaining import Job, Part, Worker
 from explearn_apps.jobs.run import Advance, LocalExecutor
 
 # Disables Ray's usage reports.
@@ -184,20 +183,16 @@ def share_of(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: i
     resources = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     gpus = int(sum(node.get("GPU", 0) for node in resources))
     count = workers or gpus or len(resources)
+    kind = "GPU" if gpus else "CPU"
+    devices = int(sum(node.get(kind, 0) for node in resources))
+    if count > devices:
+        raise ParamsError(f"--ray: got {count}; expected at most {devices}, one for each {kind} of the cluster")
     if gpus:
-        _check_devices(count, gpus, "GPU")
         # So that each node has CPUs for all of its GPUs.
-        cpus = min(int(node["CPU"] // node["GPU"]) for node in resources if node.get("GPU"))
-        cpus = max(1, cpus)
+        cpus = max(1, min(int(node["CPU"] // node["GPU"]) for node in resources if node.get("GPU")))
         return Share(count, 1, cpus, threads or cpus)
-    cpus = int(sum(node["CPU"] for node in resources))
-    _check_devices(count, cpus, "CPU")
+    cpus = devices
     # The most CPUs per worker with which all workers fit; a worker runs on one node.
     while cpus > 1 and sum(node["CPU"] // cpus for node in resources) < count:
         cpus -= 1
     return Share(count, 0, cpus, threads or cpus)
-
-
-def _check_devices(workers: int, devices: int, kind: str) -> None:
-    if workers > devices:
-        raise ParamsError(f"--ray: got {workers}; expected at most {devices}, one for each {kind} of the cluster")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,11 +16,12 @@ from tqdm.auto import tqdm
 from explearn.core.documents import file_digest
 from explearn.core.escape import printable
 from explearn.core.writing import locked, write_text
-from explearn_apps.jobs.explaining import Job, Worker
-from explearn_apps.jobs.manifest import (
+from explearn_apps.jobs.explaining import (
     SUCCESS,
+    Job,
     JobManifest,
     Part,
+    Worker,
     folder_digest,
     part_name,
     read_manifest,
@@ -46,7 +46,7 @@ class LocalExecutor:
             begun: settings of an earlier run of the job, of which `threads` and `max_tokens` stay. Empty: a new job.
 
         Returns:
-            The settings of `explaining.model_settings`, and `threads`, the CPU threads of a worker.
+            The settings of `explaining.Worker`, and `threads`, the CPU threads of a worker.
         """
         import torch
 
@@ -64,7 +64,7 @@ class LocalExecutor:
             texts: number of texts in the input.
             advance: called with numbers of finished texts.
         """
-        # Runs of consecutive numbers: a block that overlaps two parts is computed once.
+        # Runs of consecutive numbers, for each of which the input is read once.
         for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
             yield from self._worker.parts([number for _, number in run], texts, advance)
 
@@ -151,18 +151,13 @@ def _finish(job: Job, manifest: JobManifest, executor: LocalExecutor) -> None:
     success = job.folder / SUCCESS
     if missing:
         success.unlink(missing_ok=True)
-        before = sum(part.texts for part in manifest.parts.values())
-        done = before
-        start = time.perf_counter()
-        with tqdm(total=manifest.texts, initial=before, desc="explain", unit="text", disable=None) as bar:
+        done = sum(part.texts for part in manifest.parts.values())
+        with tqdm(total=manifest.texts, initial=done, desc="explain", unit="text", disable=None) as bar:
             for number, part in executor.parts(missing, manifest.texts, bar.update):
                 manifest.parts[number] = part
                 manifest.write(job.folder)
                 done += part.texts
                 if bar.disable:
-                    rate = (done - before) / (time.perf_counter() - start)
-                    rest = tqdm.format_interval((manifest.texts - done) / rate)
-                    line = f"{done:,} of {manifest.texts:,} texts, {rate:,.0f} texts/s, {rest} left"
-                    print(f"{part.file}: {line}", file=sys.stderr, flush=True)
+                    print(f"{part.file}: {done:,} of {manifest.texts:,} texts", file=sys.stderr, flush=True)
     if not success.exists():
         write_text(success, "")

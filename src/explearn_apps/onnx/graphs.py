@@ -63,20 +63,14 @@ class _Attending(Graph):
 
     def _attended(self, layers: list[int], *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits, the last hidden states, and for each layer A[h, 0, j] then A[h, j, 0], (b, n, layers 2h)."""
-        states: list[Tensor] = []
-        encoder: Any = self.model.base_model
-        handle = encoder.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
-        try:
-            output = self._classify(*inputs, output_attentions=True)
-        finally:
-            handle.remove()
+        output = self._classify(*inputs, output_attentions=True, output_hidden_states=True)
         if len(output.attentions) != self.layers:
             raise UnsupportedError(f"a {self.model.config.model_type!r} model that does not give its attention")
         parts: list[Tensor] = []
         for layer in layers:
             attention = output.attentions[layer]  # (b, h, n, n)
             parts += [attention[:, :, 0], attention[..., 0]]
-        return output.logits, states[0], torch.cat(parts, 1).transpose(1, 2)
+        return output.logits, output.hidden_states[-1], torch.cat(parts, 1).transpose(1, 2)
 
 
 class MarkerGraph(_Attending):

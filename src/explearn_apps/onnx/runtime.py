@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.arguments import check_listed
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
@@ -66,8 +65,7 @@ class OnnxExplainer(Labelled):
 
         Raises:
             ModelError: the file is not such a graph.
-            ParamsError: onnxruntime does not have a provider, the graph does not take an `aim`, or a number is out of
-                range.
+            ParamsError: the graph does not take an `aim`, or a number is out of range.
             MissingExtraError: onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
@@ -75,13 +73,6 @@ class OnnxExplainer(Labelled):
         self.max_tokens = check(PositiveInt, max_tokens, ParamsError, "max_tokens: ")
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
-        check_listed("providers", providers)
-        available = ort.get_available_providers()
-        for provider in providers:
-            if provider not in available:
-                raise ParamsError(
-                    f"providers: this onnxruntime has no {provider}; expected some of {', '.join(available)}"
-                )
         options = ort.SessionOptions()
         options.intra_op_num_threads = check(Count, threads, ParamsError, "threads: ")
         options.log_severity_level = 4  # otherwise it also prints errors, with unescaped names from the file

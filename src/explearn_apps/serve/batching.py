@@ -41,10 +41,7 @@ class Batcher:
         self._arrived = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="explearn-model")
         self._task: asyncio.Task[None] | None = None
-
-    def run_alone(self, key: Hashable, items: Sequence[Any]) -> Sequence[Any]:
-        """Call `run` in the thread, wait, and return its result."""
-        return self._worker.submit(self._run, key, items).result()
+        self._closed = False
 
     def start(self) -> None:
         """Start working, in the running event loop."""
@@ -52,7 +49,7 @@ class Batcher:
 
     @property
     def working(self) -> bool:
-        return self._task is not None and not self._task.done()
+        return self._task is not None and not self._task.done() and not self._closed
 
     @property
     def waiting(self) -> int:
@@ -75,23 +72,20 @@ class Batcher:
         return await work.future
 
     async def close(self) -> None:
-        """Stop the thread after its batch; requests that still wait are refused."""
+        """End after the batch in work; requests that still wait are refused."""
+        self._closed = True
+        for work in self._queue:
+            if not work.future.done():
+                work.future.set_exception(busy("the service is shutting down; try again later"))
+        self._arrived.set()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        while self._queue:
-            future = self._queue.popleft().future
-            if not future.done():
-                future.set_exception(busy("the service is shutting down; try again later"))
-        await asyncio.to_thread(self._worker.shutdown)
+            await self._task
+        self._worker.shutdown()
 
     async def _work_on(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+        while not self._closed:
             await self._arrived.wait()
-            together = self._take()
-            if together:
-                await loop.run_in_executor(self._worker, self._do, loop, together)
+            await self._do(self._take())
 
     def _take(self) -> list[_Work]:
         """Take the oldest work, and other work with the same key that fits into its batch."""
@@ -111,31 +105,21 @@ class Batcher:
             self._arrived.clear()
         return taken
 
-    # ---- in the thread -------------------------------------------------------------------------------------------
-
-    def _do(self, loop: asyncio.AbstractEventLoop, together: Sequence[_Work]) -> None:
-        live = [work for work in together if not work.future.done()]
-        if not live:
+    async def _do(self, together: Sequence[_Work]) -> None:
+        if not together:
             return
-        items = list(chain.from_iterable(work.items for work in live))
+        items = list(chain.from_iterable(work.items for work in together))
+        loop = asyncio.get_running_loop()
         try:
-            results = self._run(live[0].key, items)
+            results = iter(await loop.run_in_executor(self._worker, self._run, together[0].key, items))
         except Exception as error:
-            if len(live) > 1:
-                for work in live:
-                    self._do(loop, [work])
-                return
-            loop.call_soon_threadsafe(_settle, live[0].future, error)
+            if len(together) > 1:
+                for work in together:
+                    await self._do([work])
+            elif not together[0].future.done():
+                together[0].future.set_exception(error)
             return
-        remaining = iter(results)
-        for work in live:
-            loop.call_soon_threadsafe(_settle, work.future, list(islice(remaining, len(work.items))))
-
-
-def _settle(future: asyncio.Future[list[Any]], outcome: list[Any] | Exception) -> None:
-    if future.done():  # its request was cancelled
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+        for work in together:
+            answer = list(islice(results, len(work.items)))
+            if not work.future.done():  # its request was not cancelled
+                work.future.set_result(answer)

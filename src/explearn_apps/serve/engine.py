@@ -1,4 +1,4 @@
-"""The classifier and the methods of the service, used by one thread."""
+"""The classifier and the methods of the service, used by one thread, and its counters for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
@@ -23,12 +24,31 @@ from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
-from explearn_apps.serve.metrics import Metrics
 from explearn_apps.serve.responses import busy
 from explearn_apps.serve.schemas import ExplainRequest
 
-Item = tuple[str | tuple[str, str], list[str] | None]
-"""A text, or a text with its second segment, and the labels to explain; None for the method's default."""
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0)
+_TEXTS = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """Counters and histograms of one service."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self.requests = Counter("explearn_requests", "Answered requests.", ["path", "status"], registry=registry)
+        self.seconds = Histogram(
+            "explearn_request_seconds", "Time to answer.", ["path"], registry=registry, buckets=_SECONDS
+        )
+        self.in_work = Gauge("explearn_requests_in_work", "Requests in progress or waiting.", registry=registry)
+        self.texts = Counter("explearn_texts", "Texts explained.", ["method"], registry=registry)
+        self.batches = Histogram(
+            "explearn_batch_texts", "Texts per batch.", ["method"], registry=registry, buckets=_TEXTS
+        )
+        self.waiting = Gauge("explearn_texts_waiting", "Texts waiting for the model.", registry=registry)
+        self.model_seconds = Counter("explearn_model_seconds", "Time in the model.", ["method"], registry=registry)
+
 
 PROBABILITIES = "probabilities"
 """Stands for a method where probabilities are asked for."""
@@ -120,7 +140,7 @@ class Engine:
         for name in self.explainers:
             for _ in range(2):
                 start = time.perf_counter()
-                self.batcher.run_alone((name, False, "word"), [(text, None)])
+                self._run((name, (), "word"), [text])
                 self.seconds[name] = time.perf_counter() - start
 
     async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:
@@ -145,12 +165,20 @@ class Engine:
         texts: list[Any] = wanted.texts
         if wanted.pairs is not None:
             texts = list(zip(wanted.texts, wanted.pairs, strict=True))
-        self._check_scores(texts, len(methods), len(labels) or 1)
-        items = [(text, wanted.label or None) for text in texts]
-        work = [self.batcher.submit((method, bool(labels), wanted.unit), items) for method in methods]
+        words = 0
+        for number, text in enumerate(texts, start=1):
+            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
+        scores = words * len(methods) * (len(labels) or 1)
+        if scores > self.limits.scores:
+            raise HTTPException(
+                413,
+                f"texts: {words:,} words by {len(methods)} methods for {len(labels) or 1} labels are {scores:,} scores;"
+                f" expected at most {self.limits.scores:,}",
+            )
+        work = [self.batcher.submit((method, tuple(labels), wanted.unit), texts) for method in methods]
         with_probabilities = (wanted.probabilities or not methods) and self.has_probabilities
         if with_probabilities:
-            work.append(self.batcher.submit((PROBABILITIES, False, "word"), items))
+            work.append(self.batcher.submit((PROBABILITIES, (), "word"), texts))
         columns = await _unless_gone(request, work, self.limits.seconds)
         probabilities = [None] * len(texts)
         if with_probabilities:
@@ -160,39 +188,24 @@ class Engine:
             answers.append(TextAnswer(row, [column[number] for column in columns]))
         return answers
 
-    def _check_scores(self, texts: Sequence[Any], methods: int, labels: int) -> None:
-        words = 0
-        for number, text in enumerate(texts, start=1):
-            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
-        scores = words * methods * labels
-        if scores > self.limits.scores:
-            raise HTTPException(
-                413,
-                f"texts: {words:,} words by {methods} methods for {labels} labels are {scores:,} scores; expected at "
-                f"most {self.limits.scores:,}",
-            )
-
-    def _run(self, key: tuple[str, bool, str], items: Sequence[Item]) -> Sequence[Any]:
+    def _run(self, key: tuple[str, tuple[str, ...], str], texts: Sequence[Any]) -> Sequence[Any]:
         """Process a batch in the model's thread.
 
         Args:
-            key: method or PROBABILITIES, whether labels are chosen, and the unit that is scored.
-            items: texts with their labels.
+            key: method or PROBABILITIES, the labels to explain, if any, and the unit that is scored.
+            texts: the texts, or pairs.
         """
         start = time.perf_counter()
-        name, chosen, unit = key
-        texts = [text for text, _ in items]
+        name, labels, unit = key
         results: list[Any] = []
         if name == PROBABILITIES:
             for row in self.classifier.predict_proba(self.classifier.encode(texts)).tolist():
                 results.append(dict(zip(self.classifier.labels, row, strict=True)))
         else:
-            targets = None
-            if chosen:
-                targets = [labels or () for _, labels in items]
+            targets = [labels] * len(texts) if labels else None
             results += self.explainers[name].iter_explain(self.classifier, texts, targets, unit=unit)
-        self.metrics.texts.labels(name).inc(len(items))
-        self.metrics.batches.labels(name).observe(len(items))
+        self.metrics.texts.labels(name).inc(len(texts))
+        self.metrics.batches.labels(name).observe(len(texts))
         self.metrics.model_seconds.labels(name).inc(time.perf_counter() - start)
         return results
 

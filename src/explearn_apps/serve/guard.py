@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from explearn_apps.serve.engine import Metrics
 from explearn_apps.serve.limits import Limits
-from explearn_apps.serve.metrics import Metrics
 from explearn_apps.serve.responses import JSON, error_response
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.seeds import hash_order
 from explearn.core.writing import check_output, locked, write_json
 from explearn.metrics.runs import read_run
-from explearn.show.blocks import several
+from explearn.show.blocks import figure, several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
@@ -41,10 +41,8 @@ from explearn_study.annotate.people.simulation import (
     sheet_of,
     simulation_figures,
 )
-from explearn_study.annotate.store import write_rows
-from explearn_study.annotate.task import TaskMarks, spread_over_labels
+from explearn_study.annotate.task import TaskMarks, check_new, read_task_marks, spread_over_labels, write_rows
 from explearn_study.params import Params, load_params
-from explearn_study.rationalise import check_new, read_task_marks
 from explearn_study.sources.splits import subsample
 from explearn_study.workspace import Workspace
 
@@ -64,9 +62,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost, with
 SheetFile = Annotated[Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.")]
 
 
-def figure(value: float | None) -> str:
-    """Return a figure as it is printed; a hyphen for none."""
-    return "-" if value is None else f"{value:.3f}"
+def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Return a table with columns of text and of numbers."""
+    table = Table(title=title, title_justify="left")
+    for column in texts:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table
 
 
 def _open(task: str) -> tuple[Params, TaskMarks]:
@@ -93,11 +96,9 @@ def calibrate(
 
     explearn annotate calibrate --task films --model small --model large --dry-run
     """
-    from explearn_study.annotate.llm.calibrate import judge, pick
-    from explearn_study.annotate.llm.printing import print_candidates, print_estimate
+    from explearn_study.annotate.llm.calibrate import judge, pick, print_candidates, print_estimate
     from explearn_study.annotate.llm.prompts import bind_prompt, list_prompts
-    from explearn_study.annotate.llm.questions import Question, ask
-    from explearn_study.annotate.llm.rationales import collect, read_shots, require_model
+    from explearn_study.annotate.llm.rationales import Question, ask, collect, read_shots, require_model
 
     run_params, marks = _open(task)
     target = Workspace().reports / "annotation" / f"{task}.json"
@@ -148,7 +149,7 @@ def run(
 
     explearn annotate run --task films --dry-run
     """
-    from explearn_study.annotate.llm.printing import print_estimate, print_summary
+    from explearn_study.annotate.llm.calibrate import print_estimate, print_summary
     from explearn_study.annotate.llm.rationales import annotate, questions_for
 
     run_params, marks = _open(task)
@@ -200,7 +201,7 @@ def _rows_to_check(marks: TaskMarks, params: Params) -> list[SheetRow]:
     """Return the rationales by a model that nobody has judged."""
     from explearn_study.annotate.llm.rationales import collect, questions_for
 
-    verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
+    verdicts = marks.store.read_verdicts()
     judged = {(verdict.example_id, verdict.mask) for verdict in verdicts}
     rows = []
     for item in collect(questions_for(marks, params.seed), marks):
@@ -263,18 +264,18 @@ def import_(
         else:
             filled = read_sheet(path, examples, annotator)
         # Only marks in the same file are replaced.
-        replaceable = {(r.example_id, r.annotator) for r in store.read(target, examples, marks.unused)}
+        replaceable = {(r.example_id, r.annotator) for r in store.read(target)}
         check_new(path, filled.rationales, {(r.example_id, r.annotator) for r in marks.rationales} - replaceable)
         if filled.verdicts:
             rejected = sum(verdict.verdict == "reject" for verdict in filled.verdicts)
-            replaced = store.add_verdicts(filled.verdicts, examples)
+            replaced = store.add_verdicts(filled.verdicts)
             _print_added(store.verdicts, len(filled.verdicts), "verdict", replaced, f", {rejected:,} of them reject")
-        if filled.rationales:
-            replaced = store.add(target, filled.rationales, examples)
-            _print_added(target, len(filled.rationales), "mark", replaced)
-        if filled.decisions:
-            replaced = store.add(store.adjudicated, filled.decisions, examples)
-            _print_added(store.adjudicated, len(filled.decisions), "decision", replaced)
+        for file, noun, marked in (
+            (target, "mark", filled.rationales),
+            (store.adjudicated, "decision", filled.decisions),
+        ):
+            if marked:
+                _print_added(file, len(marked), noun, store.add(file, marked))
     if filled.untouched == 1:
         print("1 untouched text is left out")
     elif filled.untouched:
@@ -301,11 +302,8 @@ def agreement() -> None:
     tasks = [name for name in run_params.tasks if workspace.examples(name).is_dir()]
     if not tasks:
         raise DataError(f"{workspace.examples('TASK')}: no task is prepared; run `dvc repro prepare@TASK` first")
-    table = Table(title="Agreement on texts marked by two or more annotators", title_justify="left")
-    table.add_column("task")
-    table.add_column("annotators")
-    for column in ("texts", "alpha", "F1 of pairs"):
-        table.add_column(column, justify="right")
+    title = "Agreement on texts marked by two or more annotators"
+    table = _table(title, ("task", "annotators"), ("texts", "alpha", "F1 of pairs"))
     for name in tasks:
         marks = read_task_marks(name, run_params, workspace)
         split = run_params.rationale_params(name).train_split
@@ -346,7 +344,7 @@ def rank(
 
     explearn annotate rank --task films --out llm_ranking.jsonl --dry-run
     """
-    from explearn_study.annotate.llm.printing import print_estimate, print_spent
+    from explearn_study.annotate.llm.calibrate import print_estimate, print_spent
     from explearn_study.annotate.llm.ranking import rank, ranking_questions
 
     params = load_params()
@@ -404,10 +402,8 @@ def simulated(
     figures = simulation_figures(guesses, run_params.seed)
     target = Workspace().reports / "annotation" / f"{task}-{method}.json"
     write_json(target, {"task": task, "method": method, **figures})
-    table = Table(title=f"Predicting the model: {printed(task)}, {printed(method)}", title_justify="left")
-    table.add_column("person")
-    for column in ("with", "texts", "without", "texts"):
-        table.add_column(column, justify="right")
+    title = f"Predicting the model: {printed(task)}, {printed(method)}"
+    table = _table(title, ["person"], ("with", "texts", "without", "texts"))
     for person, row in {**figures["people"], "all": figures["all"]}.items():
         cells = []
         for way in ("with", "without"):

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import pandas as pd
+
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
-
-ALWAYS_DRAWN = ("gae", "attn_lrp")
-"""Baselines of the run that are drawn even if they are not among the best."""
 
 BEST = 3
 """Number of best baselines that are drawn."""
@@ -64,15 +63,14 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
 
 
 def drawn_baselines(run: RunFacts, task: TaskReport, metric: str) -> dict[str, float]:
-    """Return the best baselines in a metric, best first, and those of ALWAYS_DRAWN: method -> its figure."""
+    """Return the best baselines in a metric, best first: method -> its figure."""
     values: dict[str, float] = {}
     for name, figures in task.methods.items():
         value = figures.get(metric)
         if value is not None and not run.methods[name].learned:
             values[name] = float(value)
     best = sorted(values, key=lambda name: -values[name])
-    others = [name for name in ALWAYS_DRAWN if name in best[BEST:]]
-    return {name: values[name] for name in [*best[:BEST], *others]}
+    return {name: values[name] for name in best[:BEST]}
 
 
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
@@ -84,23 +82,21 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
     grid = figure.subplots(len(tasks), 2, squeeze=False)
     for row, task in zip(grid, tasks, strict=True):
         for axes, metric in zip(row, ("f1_topk", "auroc"), strict=True):
-            points = [point for point in curves[task.task]["points"] if point[metric] is not None]
-            bounded = [point for point in points if point[f"{metric}_low"] is not None]
-            marks = [point["marks"] for point in points]
+            points = pd.DataFrame(curves[task.task]["points"])
+            marks = points["marks"].tolist()
+            # None becomes NaN, which is not drawn.
+            figures = points[[metric, f"{metric}_low", f"{metric}_high"]].astype(float)
             axes.set_title(f"{task.task}: {SHOWN[metric]}", fontsize=9, fontweight="bold", loc="left")
             axes.set_xscale("symlog", linthresh=LINEAR_TO, linscale=0.6)
-            axes.set_xlim(0, max(marks, default=1) * 1.08)
+            axes.set_xlim(0, max(marks) * 1.08)
             axes.set_xticks(marks, labels=[str(count) for count in marks], fontsize=8)
             axes.xaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_locator(MaxNLocator(5))
             axes.grid(axis="y", color=FAINT, linewidth=0.6)
             axes.fill_between(
-                [point["marks"] for point in bounded],
-                [point[f"{metric}_low"] for point in bounded],
-                [point[f"{metric}_high"] for point in bounded],
-                color=colour, alpha=0.15, linewidth=0,
-            )  # fmt: skip
-            axes.plot(marks, [point[metric] for point in points], color=colour, marker="o", markersize=3.5, zorder=3)
+                marks, figures[f"{metric}_low"], figures[f"{metric}_high"], color=colour, alpha=0.15, linewidth=0
+            )
+            axes.plot(marks, figures[metric], color=colour, marker="o", markersize=3.5, zorder=3)
             lines = [
                 axes.axhline(
                     value, color=STYLES[run.methods[name].family][0], linewidth=0.9, linestyle="--",

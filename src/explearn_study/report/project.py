@@ -25,13 +25,11 @@ from explearn.report.examples import draw_examples
 from explearn.report.manifest import CODE, part, versions, write_manifest
 from explearn.report.task_sections import known_answers
 from explearn.report.verdict import find_verdict
-from explearn.show.blocks import several
-from explearn_study.metric_files import read_by_text
+from explearn_study.example_files import read_by_text
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.pages import write_report
-from explearn_study.report.papers import paper_blocks
-from explearn_study.report.students import student_blocks
+from explearn_study.report.papers import paper_blocks, student_blocks
 from explearn_study.report.twin import twin_blocks
 from explearn_study.workspace import Workspace
 
@@ -179,16 +177,12 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
 
 def run_facts(params: Params, tasks: Tasks) -> RunFacts:
     """Return the facts about a run as a whole that the report needs."""
-    title = "Which explanations to use"
     subtitle = f"Profile {params.profile}."
     if params.explainer is not None:
         subtitle = f"Profile {params.profile}, explainer under study: {params.explainer}."
-    elif len(tasks) == 1 and tasks[0].task in params.classifiers:
-        title = "Which explanations of this classifier can be trusted?"
-        subtitle = _classifier_line(params, tasks[0])
     methods = dict.fromkeys(name for task in tasks for name in task.methods)
     return RunFacts(
-        title=title,
+        title="Which explanations to use",
         subtitle=subtitle,
         methods=in_table_order(params.method(name).info for name in methods),
         study=params.explainer,
@@ -201,37 +195,13 @@ def run_facts(params: Params, tasks: Tasks) -> RunFacts:
     )
 
 
-def _classifier_line(params: Params, task: TaskReport) -> str:
-    """Return a sentence on the only classifier of a run, and on what was compared on it."""
-    accuracy = task.classifier.get("test", {}).get("accuracy")
-    shown = "not known" if accuracy is None else f"{accuracy:.3f}"
-    texts = max((int(figures.get("texts") or 0) for figures in task.methods.values()), default=0)
-    return (
-        f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; accuracy {shown}): "
-        f"{several(len(task.methods), 'method')} on {several(texts, 'text')}."
-    )
-
-
 def parameters_text(params: Params) -> str:
-    """Return the run's parameters as YAML, without methods, tasks and stages that it does not have."""
-    unused = {"roster", "report"}
-    if not params.teachers:
-        unused.add("teach")
-    if params.classifiers.keys() >= set(params.tasks):
-        unused.add("finetune")
-    values = params.model_dump(mode="json", exclude=unused)
+    """Return the run's parameters as YAML, without those that are not set."""
+    values = params.model_dump(mode="json", exclude_none=True, exclude={"roster", "report"})
     values["sources"] = {
         task: params.sources[task].model_dump(mode="json", exclude_defaults=True) for task in params.tasks
     }
-    return yaml.safe_dump(_filled(values), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-
-
-def _filled(value: Any) -> Any:
-    """Return a document without None and empty values."""
-    if not isinstance(value, Mapping):
-        return value
-    filled = {name: _filled(part) for name, part in value.items()}
-    return {name: part for name, part in filled.items() if part not in (None, [], {})}
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
 def write_metrics(
@@ -246,8 +216,8 @@ def write_metrics(
     metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
     figures), tasks (task -> method -> metric -> value) and planted (the same for tasks of planted words), without the
     figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json:
-    headline and tasks with the figures that depend on the machine. Without an explainer under study, the headlines have
-    no figures.
+    the same tasks with the figures that depend on the machine. Without an explainer under study, the headline has no
+    figures.
     """
     metrics = {}
     costs = {}
@@ -256,14 +226,11 @@ def write_metrics(
         costs[task.task] = _figures(task, of_machine=True)
     results: dict[str, Number | str | None] = {"explainer": params.explainer, "tasks": len(metrics)}
     f1_by_task: dict[str, Number] = {}
-    means: dict[str, float | None] = {}
     if params.explainer is not None:
         rows = {task: methods[params.explainer] for task, methods in metrics.items()}
         for name in HEADLINE_METRICS:
             results[name] = mean_of_known([row.get(name) for row in rows.values()])
         f1_by_task = {task: row["f1"] for task, row in rows.items()}
-        throughputs = [methods[params.explainer].get("relative_throughput") for methods in costs.values()]
-        means["relative_throughput"] = mean_of_known(throughputs)
     classifiers = {task.task: task.classifier for task in tasks}
     document: dict[str, Any] = {
         "headline": results,
@@ -275,7 +242,7 @@ def write_metrics(
         document["planted"] = {task.task: _figures(task, of_machine=False) for task in planted}
     write_json(folder / "metrics.json", rounded(document))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
-    write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
+    write_json(folder / "costs.json", {"tasks": costs})
 
 
 def _figures(task: TaskReport, of_machine: bool) -> dict[str, dict[str, Number]]:

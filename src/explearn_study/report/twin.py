@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
+import pandas as pd
 
 from explearn.evaluation import Figures
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.arrays import correlation, ranks
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.verdict import MODEL, counted_tasks, means
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Table, columns, figure
@@ -30,20 +29,17 @@ def twin_blocks(run: RunFacts, tasks: Sequence[TaskReport], twins: Mapping[str, 
         return []
     counted = counted_tasks(run, tasks)
     on_twins = means(run, MODEL, [replace(task, methods=twins[task.task]) for task in counted])
-    on_classifiers = means(run, MODEL, counted)
-    methods = [method for method in on_classifiers if method in on_twins]
-    before = np.array([on_classifiers[method] for method in methods])
-    after = np.array([on_twins[method] for method in methods])
+    figures = pd.DataFrame({"classifier": means(run, MODEL, counted), "twin": on_twins}).dropna()
     # Rank 1 is the largest value.
-    places = ranks([-before, -after])
-    rho = float(correlation(places[0], places[1]))
+    places = figures.rank(ascending=False).sort_values("classifier")
+    rho = places["classifier"].corr(places["twin"])
     rows = []
     moved = []
-    for row in places[0].argsort():
-        first, second = (f"{place:g}" for place in places[:, row])
-        rows.append([methods[row], figure(before[row]), first, figure(after[row]), second])
-        if abs(places[0, row] - places[1, row]) > FAR:
-            moved.append(f"{methods[row]} (from place {first} to {second})")
+    for method, before, after in places.itertuples():
+        on_classifier, on_twin = figures.loc[method]
+        rows.append([method, figure(on_classifier), f"{before:g}", figure(on_twin), f"{after:g}"])
+        if abs(before - after) > FAR:
+            moved.append(f"{method} (from place {before:g} to {after:g})")
     title = CATALOGUE[MODEL].heading
     sentence = (
         "On a twin of each classifier, fine-tuned with words removed at random, so that shortened texts are no news to "

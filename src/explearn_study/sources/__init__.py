@@ -15,10 +15,10 @@ from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.examples import SPLITS, Example, Rationale, Split, label_problem
 from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow, read_file
+from explearn_study.sections import SourceParams
 from explearn_study.sources.adapters import get_adapter
+from explearn_study.sources.annotated import Adapter, Dropped
 from explearn_study.sources.hub import find_source, folder_configs, hub_folder, read_hub, split_files
-from explearn_study.sources.mapping import Adapter, Dropped
-from explearn_study.sources.params import SourceParams
 from explearn_study.sources.splits import carve, subsample
 
 
@@ -69,7 +69,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     dropped: Counter[str] = Counter()
     texts = _read(task, adapter, _open(task, source, adapter, data_dir), source, dropped)
     labels = _labels(task, adapter, texts)
-    splits = _assign_splits(task, source, adapter, texts, seed)
+    splits = _assign_splits(task, source, texts, seed)
     drawn: set[str] = set()
     for split in SPLITS:
         by_id = {text.id: text.mapped.label for text in texts if splits[text.id] == split}
@@ -202,9 +202,7 @@ def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
     return labels
 
 
-def _assign_splits(
-    task: str, source: SourceParams, adapter: Adapter, texts: list[_Text], seed: int
-) -> dict[str, Split]:
+def _assign_splits(task: str, source: SourceParams, texts: list[_Text], seed: int) -> dict[str, Split]:
     """Return id -> split, after carving the splits that the source lacks from `carve_from`."""
     splits = {text.id: text.split for text in texts}
     present = set(splits.values())

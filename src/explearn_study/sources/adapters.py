@@ -13,18 +13,20 @@ from explearn.core.words import words_of
 from explearn.text.custom import CustomRows
 from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow
-from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
-from explearn_study.sources.mapping import (
+from explearn_study.sections import SourceParams
+from explearn_study.sources.annotated import (
     ALL_SPLITS,
     ID_COLUMNS,
     OWN_NAMES,
     Adapter,
+    CorpusAdapter,
     Dropped,
+    HateXplainAdapter,
     HubDefault,
+    MovieRationalesAdapter,
     class_label,
     row_id,
 )
-from explearn_study.sources.params import SourceParams
 
 TRAIN_TEST: Mapping[Split, str] = {"train": "train", "test": "test"}
 VALIDATION_AS_TEST: Mapping[Split, str] = {"train": "train", "test": "validation"}

@@ -183,7 +183,7 @@ def test_a_bundle_takes_no_other_method_and_no_options(bundle, trained, tmp_path
         "--method",
         "paml",
         "a",
-        words=("which holds 'reader'; expected the folder of a trained 'paml'",),
+        words=("got no folder of a trained 'paml'",),
     )
     command_complaint(
         *explain, str(bundle), "--method", "attcat", "a", words=("which holds 'consensus'; expected one of attcat",)

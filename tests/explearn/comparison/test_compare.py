@@ -176,7 +176,6 @@ class TestTheCommand:
         for name in METHODS.split(","):
             assert sum(line.startswith(f"{name} ") and "comprehensiveness" in line for line in said.splitlines()) == 1
         assert said.splitlines()[-1] == str(out)
-        assert "left" in said
         assert "<h1" in page_of(out)
 
     def test_a_name_of_a_class_is_no_value_of_a_label(self, model):
@@ -191,7 +190,7 @@ class TestTheCommand:
             ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
             ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
             ({}, ["--method", "ivra"], "'ivra' needs training"),
-            ({}, ["--method", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
+            ({}, ["--method", "rollot"], "unknown explainer 'rollot'; did you mean rollout?"),
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
             ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
             ({}, ["--label-name", "5=yes"], "label names: got 5; expected classes, of no, yes, or"),

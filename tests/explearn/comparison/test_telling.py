@@ -132,5 +132,5 @@ def test_a_budget_that_does_not_suffice_is_said(model, budget, said):
         model, list(TEXTS), methods=methods, budget=budget, out=None, options=CompareOptions(tell=lines.append)
     )
     assert comparison.left_out == ({"gae": "no time for it within the budget"} if said else {})
-    assert any(line.startswith("The budget of 0.001 s does not suffice: 0 s") for line in lines) == said
+    assert any(line.startswith("The budget of 0.001 s does not suffice: ") for line in lines) == said
     assert any(line.startswith(f"{2 if said else 3} methods on 6 of 6 texts, classes no, yes\n") for line in lines)

@@ -14,7 +14,7 @@ import explearn
 from explearn import DataError, ParamsError, TextColumns
 from explearn.core.words import Segment, joined_words
 from explearn.metrics.runs import read_run
-from explearn_study.annotate.marked_text import format_marked
+from explearn_study.annotate.people.sheets import format_marked
 
 WEIGHTS = {"good": 2.0, "bad": -3.0, "fine": 1.0}
 REVIEWS = (

@@ -90,7 +90,7 @@ def test_rows_and_texts_can_be_filtered(page):
     coloured = [
         a for t, a in page.elements if t in ("span", "strong") and a.get("class", "").startswith(("for", "against"))
     ]
-    assert len(coloured) == 20
+    assert len(coloured) == 32
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")

@@ -12,7 +12,7 @@ from explearn import Example, MissingExtraError
 from explearn.core.words import Segment, joined_words, lay_out, words_of
 from explearn.show.display import words_html
 from explearn.text.marks import parse_marked
-from explearn_study.annotate.marked_text import format_marked
+from explearn_study.annotate.people.sheets import format_marked
 from explearn_study.example_files import read_examples, write_examples
 
 

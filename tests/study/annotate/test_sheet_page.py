@@ -13,7 +13,7 @@ from sheet_cases import HOSTILE
 
 from explearn import ParamsError, Rationale
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
-from explearn_study.annotate.store import Verdict
+from explearn_study.annotate.task import Verdict
 
 
 class TestPage:

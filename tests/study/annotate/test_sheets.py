@@ -12,7 +12,7 @@ from sheet_cases import HOSTILE, rows, write
 from explearn import Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
-from explearn_study.annotate.store import Store
+from explearn_study.annotate.task import Store
 
 
 def fill(path, **changes):
@@ -177,19 +177,19 @@ class TestAgreement:
 
 def test_imports_at_the_same_time_lose_nothing(tmp_path):
     """Each adds its marks to what it has read: without a lock, the last one to write would drop the others'."""
-    store = Store(tmp_path)
     texts = TEXTS[:4]
+    store = Store(tmp_path, texts)
 
     def add(annotator):
         for text in texts:
-            store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))], texts)
+            store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))])
 
     threads = [threading.Thread(target=add, args=(f"p{number}",)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    actual = {(mark.example_id, mark.annotator) for mark in store.read(store.human, texts)}
+    actual = {(mark.example_id, mark.annotator) for mark in store.read(store.human)}
     assert actual == {(text.id, f"p{number}") for text in texts for number in range(4)}
     assert [path.name for path in tmp_path.iterdir()] == ["human.jsonl"]
 

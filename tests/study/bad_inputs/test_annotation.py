@@ -10,7 +10,7 @@ from explearn import Example, Rationale
 from explearn_study.annotate.llm.prompts import bind_prompt
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import read_sheet
-from explearn_study.annotate.store import Store
+from explearn_study.annotate.task import Store
 from explearn_study.sections import LLMParams
 
 EXAMPLES = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("three",), "no", "train", "t")]
@@ -64,9 +64,9 @@ STORED = ['{"annotator": "x"}', "[]", '{"id": "a", "annotator": {}}']
 
 @pytest.mark.parametrize("line", STORED)
 def test_what_is_stored(tmp_path, line):
-    store = Store(tmp_path)
+    store = Store(tmp_path, EXAMPLES)
     store.human.write_text(line + "\n", encoding="utf-8")
-    complaint(lambda: store.add(store.human, [Rationale("a", "ana", "human", (True, False))], EXAMPLES), "row 1")
+    complaint(lambda: store.add(store.human, [Rationale("a", "ana", "human", (True, False))]), "row 1")
 
 
 PROMPT = {"summary": "s", "order": ["label", "evidence", "reason"], "system": "{{ about }}"}

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from saying import complaint
 
+from explearn_study.sections import SourceParams
 from explearn_study.sources import load_task
-from explearn_study.sources.params import SourceParams
 
 
 def jsonl(rows):

@@ -7,7 +7,7 @@ from explearn import UnknownNameError
 from explearn.core.words import segments_of
 from explearn.text.mapping import MappedRow
 from explearn_study.sources.adapters import get_adapter
-from explearn_study.sources.mapping import Dropped
+from explearn_study.sources.annotated import Dropped
 
 
 class TestTextAndLabel:

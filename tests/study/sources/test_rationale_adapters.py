@@ -3,8 +3,7 @@
 import pytest
 from adapter_cases import example, mapped
 
-from explearn_study.sources.annotated import mask_of_phrase
-from explearn_study.sources.mapping import Dropped
+from explearn_study.sources.annotated import Dropped, mask_of_phrase
 
 
 def post(*labels, masks, words="you utter turnip"):

@@ -11,7 +11,7 @@ from explearn import DataError, Example, Rationale
 from explearn.core.words import lay_out
 from explearn.text.marks import parse_marked, parse_mask, parse_spans, spans_from_mask
 from explearn.text.rationales import merge_annotators
-from explearn_study.annotate.marked_text import format_marked
+from explearn_study.annotate.people.sheets import format_marked
 from explearn_study.sections import RationaleFile
 from explearn_study.sources.rationale_files import import_rationales
 

@@ -5,7 +5,7 @@ import yaml
 from stage_cases import succeed, write_lines
 
 from explearn.core.documents import read_json
-from explearn_study.metric_files import read_by_text
+from explearn_study.example_files import read_by_text
 
 NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")
 

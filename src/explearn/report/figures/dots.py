@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from explearn.methods.results import RunFacts, Tasks
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import marked
-from explearn.report.figures.style import FAINT, STYLES, draw_legend, draw_value
+from explearn.report.figures.style import FAINT, STYLES, draw_legend, draw_value, set_rows
 from explearn.report.verdict import MARKS, MODEL, TIME, means
 from explearn.show.blocks import Picture
 
@@ -69,18 +69,20 @@ def _draw(
         axes.set_title(PANELS[metric], fontsize=9, fontweight="bold", loc="left")
         better = "better →" if CATALOGUE[metric].larger_is_better else "← better"
         axes.set_xlabel(f"{CATALOGUE[metric].heading} ({better})")
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="y", color=FAINT, linewidth=0.5)
-        axes.set_axisbelow(True)
+        set_rows(axes, [marked(run, method) for method in methods], "y")
         if "random" in values:
             axes.axvline(values["random"], color=FAINT, linewidth=1.2, linestyle="--", zorder=1)
         for row, method in enumerate(methods):
-            if method in values:
-                _draw_row(axes, row, run, tasks, metric, method, values[method])
+            if method not in values:
+                continue
+            low = high = None
+            if len(tasks) == 1:
+                figures = tasks[0].methods[method]
+                low, high = figures.get(f"{metric}_low"), figures.get(f"{metric}_high")
+            words = f"{method}: {CATALOGUE[metric].heading} {values[method]:.3f}"
+            draw_value(axes, row, values[method], (low, high), STYLES[run.methods[method].family], words)
     first: Axes = row_of_axes[0]
     last: Axes = row_of_axes[-1]
-    first.set_ylim(len(methods) - 0.4, -0.6)
-    first.set_yticks(range(len(methods)), labels=[marked(run, method) for method in methods])
     for label, method in zip(first.get_yticklabels(), methods, strict=True):
         if method in named:
             label.set_fontweight("bold")
@@ -93,13 +95,3 @@ def _draw(
                 1.36, row, TIME.shown(times[method]), transform=last.get_yaxis_transform(), ha="right", va="center"
             )
     draw_legend(figure, run.methods, methods)
-
-
-def _draw_row(axes: Axes, row: int, run: RunFacts, tasks: Tasks, metric: str, method: str, value: float) -> None:
-    """Draw a method's figure and, if there is only one task, its interval."""
-    words = f"{method}: {CATALOGUE[metric].heading} {value:.3f}"
-    low = high = None
-    if len(tasks) == 1:
-        figures = tasks[0].methods[method]
-        low, high = figures.get(f"{metric}_low"), figures.get(f"{metric}_high")
-    draw_value(axes, row, value, (low, high), STYLES[run.methods[method].family], words)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import matplotlib
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -65,11 +64,6 @@ _VALUE = "value: "
 """Start of the ids of points, from which `svg` takes the text to show on hover."""
 
 
-def say(point: Artist, words: str) -> None:
-    """Let a point of a picture show some text on hover and focus."""
-    point.set_gid(f"{_VALUE}{words}")
-
-
 def draw_value(
     axes: Axes, row: int, value: float, bounds: tuple[float | None, float | None], style: tuple[str, str], words: str
 ) -> None:
@@ -89,7 +83,16 @@ def draw_value(
         axes.plot([low, high], [row, row], color=colour, linewidth=1.6, zorder=2)
         words += f" ({low:.3f} to {high:.3f})"
     (point,) = axes.plot([value], [row], color=colour, marker=marker, markersize=6, zorder=3, clip_on=False)
-    say(point, words)
+    point.set_gid(f"{_VALUE}{words}")
+
+
+def set_rows(axes: Axes, names: Sequence[str], grid: Literal["x", "y"]) -> None:
+    """Name the rows of a picture, the first on top, and draw a grid."""
+    axes.grid(axis=grid, color=FAINT, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_yticks(range(len(names)), labels=names)
 
 
 def svg(picture: Picture) -> str:

@@ -10,8 +10,7 @@ from explearn.core.words import Span
 from explearn.predictors.llm.budget import Meter
 from explearn.text.quotes import rank_scores
 from explearn_study.annotate.llm.prompts import FOLDER, bind_prompt
-from explearn_study.annotate.llm.questions import Question, ask
-from explearn_study.annotate.llm.rationales import collect, require_model
+from explearn_study.annotate.llm.rationales import Question, ask, collect, require_model
 from explearn_study.annotate.task import TaskMarks
 
 METHOD = "llm_ranking"

@@ -1,24 +1,162 @@
-"""The rationales in a model's answers, and the reasons for dropping others (ExpNet, appendix A.1, stage 3)."""
+"""Questions to language models, the rationales in their answers, and the reasons for dropping others (ExpNet, appendix
+A.1, stage 3).
+
+Questions are sent concurrently and each at most once: answers are kept in a file.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
+
+from tqdm import tqdm
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example, Rationale
+from explearn.predictors.llm.asking import ask_all, run, unanswered
 from explearn.predictors.llm.budget import Meter
-from explearn.predictors.llm.endpoint import MODEL
+from explearn.predictors.llm.endpoint import MODEL, Endpoint, NoAnswerError, RefusedError
+from explearn.predictors.llm.server.client import ChatClient
+from explearn.predictors.llm.store import AnswerStore, Spent, open_store
 from explearn.text.quotes import ROUNDS, Alignment, align_quotes
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.prompts import BoundPrompt, MarkedExample, bind_prompt
-from explearn_study.annotate.llm.questions import KeptAnswer, Question, ask, kept_answers
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.sections import LLMParams
 from explearn_study.sources.splits import subsample
+
+ASKS = 2
+"""Most times a question is asked: an unreadable answer is asked for once more, and the second answer is kept."""
+
+MOST_FAILURES = 10
+"""Consecutive texts without an answer after which a run stops, assuming that the server is down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One text, one prompt, one model."""
+
+    model: str
+    prompt: BoundPrompt
+    example: Example
+
+    @property
+    def key(self) -> str:
+        """SHA-256 over model, prompt version and the words of both segments, as hexadecimal digits."""
+        parts = [self.model, self.prompt.version, list(self.example.words), list(self.example.pair)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An answer as received.
+
+    Attributes:
+        content: the model's output, with the server's key redacted.
+        finish: why it stopped: `stop`, `length`, ..., or `refused` if the server would not answer for this text.
+        requests: requests it took, including retries.
+        input_tokens: tokens read for answered requests, as counted by the server.
+        output_tokens: tokens written in answered requests.
+    """
+
+    content: str
+    finish: str
+    requests: int
+    input_tokens: int
+    output_tokens: int
+
+
+def kept_answers(questions: Sequence[Question], marks: TaskMarks) -> list[KeptAnswer | None]:
+    """Return the answers that the task's file has to questions, None where there is none.
+
+    Raises:
+        DataError: the file cannot be used.
+    """
+    with open_store(marks.store.answers) as store:
+        answers = []
+        for question in questions:
+            answer = None
+            if question.key in store:
+                answer = KeptAnswer(**store[question.key])
+            answers.append(answer)
+        return answers
+
+
+def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
+    """Ask the questions that the task's file has no answer to; if there are none, no server is needed.
+
+    Every answer is kept before it is used.
+
+    Args:
+        questions: the questions; texts with the same words are one question.
+        marks: the task, with its file of answers.
+        meter: the budget of all runs with this file.
+
+    Raises:
+        DataError: the file cannot be used.
+        ParamsError: the server's address, or a price that the budget needs, is missing.
+        EndpointError: the server cannot be used.
+        BudgetError: the budget is spent; running requests have been answered and kept.
+        NoAnswerError: a text has no answer at the end, or many in a row have none.
+    """
+    with open_store(marks.store.answers) as store:
+        meter.keep(store)
+        unknown = unanswered(questions, store)
+        if not unknown:
+            return
+        endpoint = Endpoint.from_environment()
+        answer = partial(_answer, store)
+        with tqdm(total=len(unknown), desc="ask", unit="text", disable=None, file=sys.stderr) as bar:
+            failures = run(
+                lambda stopped: ask_all(
+                    unknown, answer, endpoint, meter, stopped, most_failures=MOST_FAILURES, progress=bar.update
+                )
+            )
+    if failures:
+        raise NoAnswerError(
+            f"{len(failures):,} of {len(unknown):,} texts have no answer; the last error was: {failures[-1]}; run "
+            "again for them: answers so far are kept"
+        )
+
+
+async def _answer(store: AnswerStore, question: Question, client: ChatClient) -> None:
+    prompt = question.prompt
+    spent = Spent()
+    content = ""
+    finish = "refused"
+    for _ in range(ASKS):
+        try:
+            answer = await client.complete(
+                question.model,
+                prompt.messages(question.example),
+                prompt.schema,
+                max_tokens=prompt.max_tokens,
+                temperature=prompt.temperature,
+            )
+        except RefusedError:
+            # If the server answers other requests, a refusal is about the text, and final.
+            if question.model not in client.accepted:
+                raise
+            spent += Spent(1)
+            break
+        content = answer.content
+        finish = answer.finish
+        spent += answer.spent
+        try:
+            parse_answer(content, finish, prompt.labels)
+        except InvalidAnswerError:
+            continue
+        break
+    kept = KeptAnswer(content, finish, spent.requests, spent.input_tokens, spent.output_tokens)
+    store[question.key] = asdict(kept)
+
 
 Mask = tuple[bool, ...]
 
@@ -67,7 +205,7 @@ class Annotated:
 def read_shots(marks: TaskMarks) -> list[MarkedExample]:
     """Return the seed set: marked examples in the order of their file."""
     by_id = {example.id: example for example in marks.examples}
-    seeds = marks.store.read(marks.store.seeds, marks.examples, marks.unused)
+    seeds = marks.store.read(marks.store.seeds)
     return [MarkedExample(by_id[seed.example_id], seed.mask) for seed in seeds]
 
 
@@ -120,7 +258,7 @@ def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
     Raises:
         DataError: the file or the verdicts are damaged.
     """
-    verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
+    verdicts = marks.store.read_verdicts()
     rejected = {(verdict.example_id, verdict.mask) for verdict in verdicts if verdict.verdict == "reject"}
     answers = kept_answers(questions, marks)
     return [_sort(*asked, marks.llm, rejected) for asked in zip(questions, answers, strict=True)]

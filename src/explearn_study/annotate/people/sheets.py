@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -22,10 +22,9 @@ from explearn.core.words import lay_out
 from explearn.core.writing import check_output, locked, write_text
 from explearn.show.display import LOOK
 from explearn.show.templates import html_templates
-from explearn.text.marks import parse_marked, parse_mask
+from explearn.text.marks import parse_marked, parse_mask, spans_from_mask
 from explearn.text.rows import RawRow, read_file
-from explearn_study.annotate.marked_text import format_marked
-from explearn_study.annotate.store import VERDICTS, Verdict
+from explearn_study.annotate.task import VERDICTS, Verdict
 
 MarkingKind = Literal["check", "mark", "adjudicate"]
 SHEET_KINDS: tuple[MarkingKind, ...] = get_args(MarkingKind)
@@ -40,6 +39,33 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet treats a cell that starts with one of these as a formula; a leading apostrophe makes it text."""
 
 Mask = tuple[bool, ...]
+
+
+OPEN = "[["
+CLOSE = "]]"
+
+
+def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> str:
+    """Return a text with the marked words in double square brackets, neighbours together.
+
+    `parse_marked` reads it back.
+
+    Args:
+        words: words of the text.
+        mask: which of them are marked.
+        joined: indices of words that directly follow the previous word.
+
+    Raises:
+        DataError: a word itself contains `[[` or `]]`.
+    """
+    for word in words:
+        if OPEN in word or CLOSE in word:
+            raise DataError(f"got the word {word!r}; expected none with '[[' or ']]' in it, which mean marks")
+    pieces = list(words)
+    for start, end in spans_from_mask(mask):
+        pieces[start] = OPEN + pieces[start]
+        pieces[end - 1] += CLOSE
+    return lay_out(pieces, joined).text
 
 
 @dataclass(frozen=True, slots=True)
