@@ -93,6 +93,13 @@ def test_a_folder_of_adapters_with_checkpoints_beside_them_is_its_own_adapters(t
     np.testing.assert_allclose(loaded.predict_proba(tiny.TEXTS), expected.predict_proba(tiny.TEXTS), atol=1e-5)
 
 
+@pytest.mark.parametrize("layers", (tiny.LAYERS - 1, tiny.LAYERS + 1))
+def test_adapters_that_do_not_fit_their_model(layers, tmp_path):
+    adapted("bert", "lora", tmp_path / "base").save_pretrained(tmp_path / "adapters")
+    tiny.save(tmp_path / "base", "bert", 3, num_hidden_layers=layers)
+    complaint(lambda: load_classifier(tmp_path / "adapters", device="cpu"), "do not fit their base model")
+
+
 @pytest.mark.parametrize("rank", (1, 4))
 def test_adapters_in_memory_of_a_model_with_one_output(rank):
     config = peft.LoraConfig(r=rank, target_modules=["query"], modules_to_save=["classifier"], task_type="SEQ_CLS")
