@@ -11,7 +11,7 @@ import transformers
 from saying import command_complaint, complaint
 
 import explearn
-from explearn import Attribution, get_explainer, load_classifier
+from explearn import Attribution, TextColumns, TransformerPredictor, get_explainer, load_classifier
 from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
 from explearn.core.escape import printable, printable_json
@@ -89,6 +89,15 @@ def test_a_table_is_no_list_of_texts_and_its_column_is():
     assert [one.label for one in given_texts(table["text"], table["label"]).examples] == ["good", "bad"]
 
 
+def test_columns_that_are_numbers_or_of_one_name():
+    table = pd.DataFrame([["a film", "good"]])
+    (example,) = given_texts(table, columns=TextColumns(text="0", label="1")).examples
+    assert (example.text, example.label) == ("a film", "good")
+    complaint(lambda: given_texts(table), "got the columns 0, 1; expected a column 'text'")
+    twice = pd.DataFrame([["a film", "a dog"]], columns=["text", "text"])
+    complaint(lambda: given_texts(twice), "got the columns text, text")
+
+
 @pytest.mark.parametrize("targets", ["good", {"good": 1}, [], ["good", "good"], ["best"], [3], [None]], ids=ascii)
 def test_targets(targets):
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film"], targets)))
@@ -142,6 +151,12 @@ CONFIGS = {
 def test_configurations(tmp_path, tiny_folder, name):
     folder = copied(tiny_folder, tmp_path / "c", "config.json", lambda config: config.update(CONFIGS[name]))
     complaint(lambda: load_classifier(folder, device="cpu"), str(folder))
+
+
+def test_classes_numbered_by_strings_are_shown_as_strings():
+    model = tiny.model("bert")
+    model.config.id2label = {"0": "no", "1": "yes"}
+    complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "classes are numbered '0', '1'; expected")
 
 
 @pytest.mark.parametrize(
