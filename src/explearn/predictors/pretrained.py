@@ -38,7 +38,7 @@ from explearn.predictors.loading import (
 )
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.problems import PROBLEM_TYPES, sharing_copy
+from explearn.predictors.problems import PROBLEM_TYPES, not_compiled, sharing_copy
 from explearn.predictors.quantised import QUANTISED, check_loaded, quantisation
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -319,7 +319,8 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
 
     Args:
         classifier: a Predictor, a folder or hub name, a pipeline of transformers that classifies texts or tokens or
-            answers questions, or a transformers model and its tokenizer as a pair.
+            answers questions, a `CrossEncoder` of sentence-transformers, or a transformers model and its tokenizer as a
+            pair.
         compute: compute options for a folder or hub name.
         completion: prompt and label words, for a folder or hub name.
 
@@ -344,6 +345,11 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
             "text-classification pipeline of transformers, or a pair (model, tokenizer); a function goes in an "
             "explearn.FunctionPredictor"
         )
+    model = not_compiled(model)
+    activation = getattr(classifier, "activation_fn", None)
+    if activation is not None:
+        model = sharing_copy(model)
+        model.config.sentence_transformers = {"activation_fn": f".{type(activation).__name__}"}
     name = str(getattr(model, "name_or_path", "")) or "the model"
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
     kind = PREDICTORS.get(head_of([type(model).__name__]), TransformerPredictor)

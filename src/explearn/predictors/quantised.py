@@ -112,9 +112,14 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
         name: name of the model, for messages.
 
     Raises:
-        ModelError: bitsandbytes has packed weights for inference without gradients.
+        ModelError: torch has quantised the weights, or bitsandbytes has packed them, for inference without gradients.
     """
     maps = {path: module for path, module in model.named_modules() if is_quantised(module)}
+    if any(type(module).__module__.startswith("torch.ao.nn.quantized.") for module in model.modules()):
+        raise ModelError(
+            f"{name}: torch has quantised its weights, which pass no gradients; give the model as it was before, or a "
+            "function (explearn.FunctionPredictor)"
+        )
     for path, module in maps.items():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             # On some CPUs bitsandbytes packs 4-bit weights in the first pass without gradients, after which no
