@@ -362,8 +362,15 @@ def _of_pipeline(pipeline: Any, model: Any, tokenizer: Any, compute: ComputeOpti
     """Return a predictor that reads texts and outputs as a text-classification pipeline with these options does.
 
     Raises:
-        ParamsError: an option that has no counterpart here.
+        ParamsError: an option that has no counterpart here, or a pipeline for something else.
     """
+    from transformers import TextClassificationPipeline
+
+    if not isinstance(pipeline, TextClassificationPipeline):
+        raise ParamsError(
+            f"classifier: got {kind_of(pipeline)}; expected a text-classification pipeline; candidate labels go with "
+            "its model into explearn.load_classifier(name, labels=[...])"
+        )
     reading = dict(pipeline._preprocess_params)
     truncation = reading.pop("truncation", None)
     length = reading.pop("max_length", None)
