@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
+import torch
 import transformers
 from saying import command_complaint, complaint
 
@@ -59,7 +60,17 @@ def test_models_that_do_not_classify_texts(kind, method):
     complaint(lambda: explearn.explain(no_classifier(kind), "a film", method), "")
 
 
-@pytest.mark.parametrize("classifier", [None, "/no/folder", lambda texts: texts], ids=["nothing", "name", "function"])
+OWN = torch.nn.Module()
+OWN.config = tiny.model("bert").config
+NO_CLASSIFIERS = {
+    "nothing": None,
+    "name": "/no/folder",
+    "function": lambda texts: texts,
+    "a module around a model": (OWN, tiny.tokenizer("bert")),
+}
+
+
+@pytest.mark.parametrize("classifier", NO_CLASSIFIERS.values(), ids=NO_CLASSIFIERS)
 def test_what_is_no_classifier(classifier):
     complaint(lambda: list(get_explainer("attcat").explain(classifier, ["a film"])), "expected")
 

@@ -45,6 +45,10 @@ class Adapters:
         """
         import peft
 
+        paths = {module: path for path, module in model.named_modules()}
+        table = self.weights.get(f"{paths[model.get_input_embeddings()]}.weight")
+        if table is not None:  # of a tokenizer with added tokens
+            model.resize_token_embeddings(table[0], mean_resizing=False)
         with warnings.catch_warnings():
             # peft uses a deprecated name of transformers, which cannot be fixed here.
             warnings.simplefilter("ignore", FutureWarning)

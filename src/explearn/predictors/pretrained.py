@@ -339,11 +339,11 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
     else:  # a pipeline or a Trainer
         model = getattr(classifier, "model", None)
         tokenizer = getattr(classifier, "tokenizer", None) or getattr(classifier, "processing_class", None)
-    if not hasattr(model, "config") or not hasattr(tokenizer, "is_fast"):
+    if not hasattr(model, "get_input_embeddings") or not hasattr(tokenizer, "is_fast"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected an explearn predictor, a folder or hub name, a "
-            "text-classification pipeline of transformers, or a pair (model, tokenizer); a function goes in an "
-            "explearn.FunctionPredictor"
+            "text-classification pipeline of transformers, or a pair (model, tokenizer) of transformers and torch; a "
+            "function, or any other model as one, goes in an explearn.FunctionPredictor"
         )
     model = not_compiled(model)
     activation = getattr(classifier, "activation_fn", None)
