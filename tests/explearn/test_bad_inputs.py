@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
+import torch
 import transformers
 from saying import command_complaint, complaint
 
 import explearn
-from explearn import Attribution, get_explainer, load_classifier
+from explearn import Attribution, TextColumns, TransformerPredictor, get_explainer, load_classifier
 from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
 from explearn.core.escape import printable, printable_json
@@ -59,7 +60,17 @@ def test_models_that_do_not_classify_texts(kind, method):
     complaint(lambda: explearn.explain(no_classifier(kind), "a film", method), "")
 
 
-@pytest.mark.parametrize("classifier", [None, "/no/folder", lambda texts: texts], ids=["nothing", "name", "function"])
+OWN = torch.nn.Module()
+OWN.config = tiny.model("bert").config
+NO_CLASSIFIERS = {
+    "nothing": None,
+    "name": "/no/folder",
+    "function": lambda texts: texts,
+    "a module around a model": (OWN, tiny.tokenizer("bert")),
+}
+
+
+@pytest.mark.parametrize("classifier", NO_CLASSIFIERS.values(), ids=NO_CLASSIFIERS)
 def test_what_is_no_classifier(classifier):
     complaint(lambda: list(get_explainer("attcat").explain(classifier, ["a film"])), "expected")
 
@@ -87,6 +98,15 @@ def test_a_table_is_no_list_of_texts_and_its_column_is():
     )
     assert len(list(get_explainer("random").explain(tiny.classifier(), table["text"]))) == 2
     assert [one.label for one in given_texts(table["text"], table["label"]).examples] == ["good", "bad"]
+
+
+def test_columns_that_are_numbers_or_of_one_name():
+    table = pd.DataFrame([["a film", "good"]])
+    (example,) = given_texts(table, columns=TextColumns(text="0", label="1")).examples
+    assert (example.text, example.label) == ("a film", "good")
+    complaint(lambda: given_texts(table), "got the columns 0, 1; expected a column 'text'")
+    twice = pd.DataFrame([["a film", "a dog"]], columns=["text", "text"])
+    complaint(lambda: given_texts(twice), "got the columns text, text")
 
 
 @pytest.mark.parametrize("targets", ["good", {"good": 1}, [], ["good", "good"], ["best"], [3], [None]], ids=ascii)
@@ -142,6 +162,12 @@ CONFIGS = {
 def test_configurations(tmp_path, tiny_folder, name):
     folder = copied(tiny_folder, tmp_path / "c", "config.json", lambda config: config.update(CONFIGS[name]))
     complaint(lambda: load_classifier(folder, device="cpu"), str(folder))
+
+
+def test_classes_numbered_by_strings_are_shown_as_strings():
+    model = tiny.model("bert")
+    model.config.id2label = {"0": "no", "1": "yes"}
+    complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "classes are numbered '0', '1'; expected")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ class TestImport:
         done = run(project, "finetune", "--task", "films")
         assert done.exit_code == 2
         (line,) = done.stderr.splitlines()
-        assert "theirs: its classes are no, yes, the texts' labels are bad, good" in line
+        assert "theirs: its classes are no, yes, the texts' labels are 'bad', 'good'" in line
         assert "classifiers.films.labels" in line
 
 

@@ -268,8 +268,7 @@ def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> 
         check_listed("labels", labels)
         names = list(labels)  # of a column, too
         numbered = all(isinstance(label, Integral) for label in names)
-        if numbered:
-            names = list(map(str, names))
+        names = [str(label) if isinstance(label, Integral) else label for label in names]
     if not listed:
         raise DataError("texts: got none; expected at least one")
     if len(names) != len(listed):

@@ -17,14 +17,17 @@ def each_text(texts: Any) -> Iterable[Any]:
     """Return an iterable of texts: for a table of pandas or datasets its rows, column -> value.
 
     Raises:
-        ParamsError: as `check_listed`, and for a pair, which is one text.
+        ParamsError: as `check_listed`, for a pair, which is one text, and for two columns of one name.
     """
     if is_pair(texts):
         raise ParamsError(
             "texts: got a tuple of two strings, which is a pair; expected [(a, b)], or [a, b] for two texts"
         )
     if hasattr(texts, "iloc") and hasattr(texts, "columns"):  # pandas; a column has no columns
-        rows: Iterable[Any] = texts.to_dict("records")
+        names = texts.columns.map(str)
+        if not names.is_unique:
+            raise ParamsError(f"texts: got the columns {', '.join(names)}; expected a different name for each")
+        rows: Iterable[Any] = texts.set_axis(names, axis=1).to_dict("records")
         return rows
     if not hasattr(texts, "features"):  # datasets
         check_listed("texts", texts)

@@ -38,13 +38,24 @@ class Adapters:
         return next((shape[0] for name, shape in self.weights.items() if name.endswith(heads)), None)
 
     def on(self, model: Any) -> Any:
-        """Return the model with the adapters merged into its weights; with quantised weights they stay separate."""
+        """Return the model with the adapters merged into its weights; with quantised weights they stay separate.
+
+        Raises:
+            ModelError: a weight of the adapters has no place in the model, or the other way round.
+        """
         import peft
 
+        paths = {module: path for path, module in model.named_modules()}
+        table = self.weights.get(f"{paths[model.get_input_embeddings()]}.weight")
+        if table is not None:  # of a tokenizer with added tokens
+            model.resize_token_embeddings(table[0], mean_resizing=False)
         with warnings.catch_warnings():
             # peft uses a deprecated name of transformers, which cannot be fixed here.
             warnings.simplefilter("ignore", FutureWarning)
             adapted: Any = peft.PeftModel.from_pretrained(model, str(self.folder), is_trainable=False)
+            fit = adapted.load_adapter(str(self.folder), adapted.active_adapter)  # again, since only this tells
+        if unfit := [*fit.missing_keys, *fit.unexpected_keys]:
+            raise ModelError(f"{self.folder}: its adapters do not fit their base model; it lacks, or they, {unfit[0]}")
         if has_quantised(model):
             return adapted.get_base_model()
         return adapted.merge_and_unload(safe_merge=True)

@@ -33,7 +33,7 @@ def check_config(config: Any, name: str) -> None:
     if names:
         problem = label_problem([str(label) for label in names.values()])
     if sorted(names, key=str) != sorted(range(len(names)), key=str):
-        problem = f"its classes are numbered {', '.join(str(i) for i in list(names)[:20])}"
+        problem = f"its classes are numbered {', '.join(repr(i) for i in list(names)[:20])}"
     if problem is not None:
         raise ModelError(
             f"{name}: {problem}; expected the names of its classes, numbered from 0, in its config.json (id2label)"

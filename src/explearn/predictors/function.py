@@ -312,14 +312,19 @@ class FunctionPredictor(Predictor):
             if any(not text or (isinstance(text, tuple) and "" in text) for text in texts):
                 hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
             raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)}){hint}") from error
-        columns = [str(name) for name in getattr(answer, "columns", ())]
+        classes = getattr(getattr(self._function, "__self__", None), "classes_", ())  # of scikit-learn
+        columns = [str(name) for name in getattr(answer, "columns", classes)]
         if set(columns) == set(self.labels) and columns != self.labels:
-            raise ModelError(f"{self.name}: gave a table of {', '.join(columns)}; expected {', '.join(self.labels)}")
+            raise ModelError(
+                f"{self.name}: gave columns for {', '.join(columns)}; expected labels in this order, got "
+                f"{', '.join(self.labels)}"
+            )
         gave = kind_of(answer)
         try:
             rows = as_numbers(answer)
             gave = f"an array of shape {rows.shape}"
-        except (TypeError, ValueError, ArithmeticError, RuntimeError):  # torch: of a tensor with a gradient
+        except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:  # torch: of a tensor with a gradient
+            gave += f" ({first_line(error)})"
             rows = np.zeros(0)
         if rows.shape != shape:
             raise ModelError(

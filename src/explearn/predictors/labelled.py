@@ -133,7 +133,7 @@ def check_labels(name: str, classes: Sequence[str], labels: Collection[str], rem
     """
     if not set(labels) <= set(classes):
         shown_classes = shorten(", ".join(classes), SHOWN_CHARS, placeholder=" ...")
-        shown_labels = shorten(", ".join(labels), SHOWN_CHARS, placeholder=" ...")
+        shown_labels = shorten(", ".join(map(repr, labels)), SHOWN_CHARS, placeholder=" ...")
         raise ModelError(
             f"{name}: its classes are {shown_classes}, the texts' labels are {shown_labels}; expected every label "
             f"among the classes; {remedy}"

@@ -37,7 +37,7 @@ from explearn.predictors.loading import (
 )
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.problems import PROBLEM_TYPES, problem_of, sharing_copy
+from explearn.predictors.problems import PROBLEM_TYPES, not_compiled, problem_of, sharing_copy
 from explearn.predictors.quantised import QUANTISED, check_loaded, quantisation
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -318,7 +318,8 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
 
     Args:
         classifier: a Predictor, a folder or hub name, a pipeline of transformers that classifies texts or tokens or
-            answers questions, or a transformers model and its tokenizer as a pair.
+            answers questions, a `CrossEncoder` of sentence-transformers, or a transformers model and its tokenizer as a
+            pair.
         compute: compute options for a folder or hub name.
         completion: prompt and label words, for a folder or hub name.
 
@@ -337,12 +338,17 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
     else:  # a pipeline or a Trainer
         model = getattr(classifier, "model", None)
         tokenizer = getattr(classifier, "tokenizer", None) or getattr(classifier, "processing_class", None)
-    if not hasattr(model, "config") or not hasattr(tokenizer, "is_fast"):
+    if not hasattr(model, "get_input_embeddings") or not hasattr(tokenizer, "is_fast"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected an explearn predictor, a folder or hub name, a "
-            "text-classification pipeline of transformers, or a pair (model, tokenizer); a function goes in an "
-            "explearn.FunctionPredictor"
+            "text-classification pipeline of transformers, or a pair (model, tokenizer) of transformers and torch; a "
+            "function, or any other model as one, goes in an explearn.FunctionPredictor"
         )
+    model = not_compiled(model)
+    activation = getattr(classifier, "activation_fn", None)
+    if activation is not None:
+        model = sharing_copy(model)
+        model.config.sentence_transformers = {"activation_fn": f".{type(activation).__name__}"}
     name = str(getattr(model, "name_or_path", "")) or "the model"
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
     kind = PREDICTORS.get(head_of([type(model).__name__]), TransformerPredictor)
@@ -355,8 +361,15 @@ def _of_pipeline(pipeline: Any, model: Any, tokenizer: Any, compute: ComputeOpti
     """Return a predictor that reads texts and outputs as a text-classification pipeline with these options does.
 
     Raises:
-        ParamsError: an option that has no counterpart here.
+        ParamsError: an option that has no counterpart here, or a pipeline for something else.
     """
+    from transformers import TextClassificationPipeline
+
+    if not isinstance(pipeline, TextClassificationPipeline):
+        raise ParamsError(
+            f"classifier: got {kind_of(pipeline)}; expected a text-classification pipeline; candidate labels go with "
+            "its model into explearn.load_classifier(name, labels=[...])"
+        )
     reading = dict(pipeline._preprocess_params)
     truncation = reading.pop("truncation", None)
     length = reading.pop("max_length", None)

@@ -68,6 +68,14 @@ def sharing_copy(model: Any) -> Any:
     return copy.deepcopy(model, {id(tensors): tensors for tensors in shared})
 
 
+def not_compiled(model: Any) -> Any:
+    """Return a model without torch.compile, whose code passes by the hooks that methods set; weights are shared."""
+    model = getattr(model, "_orig_mod", model)
+    if any(module._compiled_call_impl is not None for module in model.modules()):
+        return sharing_copy(model)  # a copy is not compiled
+    return model
+
+
 def _output_layers(model: Any, outputs: int) -> list[tuple[str, nn.Linear]]:
     """Return the linear maps to so many outputs, by path, outside the encoder, where adapters may have as many."""
     layers = []
@@ -124,8 +132,10 @@ def problem_of(config: Any) -> Problem:
 def _function_of(config: Any) -> str:
     """Return the name of the function that a configuration says is applied to the outputs; empty if it says none."""
     saved: Any = getattr(config, "sentence_transformers", None) or {}
-    activation = saved.get("activation_fn") or getattr(config, "sbert_ce_default_activation_function", "")
-    if len(config.id2label) == 1 and str(activation).endswith(".Identity"):
+    activation = str(saved.get("activation_fn") or getattr(config, "sbert_ce_default_activation_function", ""))
+    if activation.endswith(".Sigmoid"):
+        return "sigmoid"
+    if len(config.id2label) == 1 and activation.endswith(".Identity"):
         return "none"
     return str(getattr(config, "function_to_apply", "")).lower()
 

@@ -110,7 +110,15 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
         model: the model, changed in place.
         dtype: dtype of matrix products with 4-bit weights. None: as saved.
         name: name of the model, for messages.
+
+    Raises:
+        ModelError: torch has quantised the weights, for inference without gradients.
     """
+    if any(type(module).__module__.startswith("torch.ao.nn.quantized.") for module in model.modules()):
+        raise ModelError(
+            f"{name}: torch has quantised its weights, which pass no gradients; give the model as it was before, or a "
+            "function (explearn.FunctionPredictor)"
+        )
     maps = {path: module for path, module in model.named_modules() if is_quantised(module)}
     for module in maps.values():
         if hasattr(module, "support_avx512bf16_for_cpu"):

@@ -30,7 +30,7 @@ from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
 from explearn.predictors.heads.completion import Completion
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import OutputFunction, Predictor
-from explearn.predictors.problems import problem_of, sharing_copy, with_both_classes, with_values
+from explearn.predictors.problems import not_compiled, problem_of, sharing_copy, with_both_classes, with_values
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.predictors.spread import OFFLOADED, OnOneDevice, spread, spread_of
 
@@ -128,7 +128,7 @@ class TransformerPredictor(Predictor):
         shown_name = name or "the classifier"
         if not tokenizer.is_fast:
             raise ModelError(f"{shown_name}: its tokenizer is not a fast one; word alignment needs one")
-        model = without_wrapper(model, shown_name)
+        model = without_wrapper(not_compiled(model), shown_name)
         check_config(model.config, shown_name)
         compute = compute or ComputeOptions()
         self.name = name

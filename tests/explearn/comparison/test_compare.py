@@ -294,7 +294,7 @@ def test_no_method_is_asked_for(model):
 def test_labels_of_a_list_are_checked(model):
     for labels, error, sentence in (
         (["no"], ParamsError, r"labels: got 1 for 6 texts"),
-        (["maybe"] * 6, ModelError, r"its classes are no, yes, the texts' labels are maybe"),
+        (["maybe"] * 6, ModelError, r"its classes are no, yes, the texts' labels are 'maybe'"),
     ):
         with pytest.raises(error, match=sentence):
             explearn.compare(model, list(TEXTS), labels=labels)

@@ -56,8 +56,9 @@ def test_a_cell_may_be_as_long_as_a_text_may_be(tmp_path):
 def test_labels_by_number_are_those_of_the_classifier():
     texts = given_texts(["A warm film.", "Slow and dull."], [1, 0]).of_classes("model", ["bad", "good"])
     assert [example.label for example in texts.examples] == ["good", "bad"] and texts.labels == ["bad", "good"]
-    complaint(lambda: given_texts(["A film."], [2]).of_classes("model", ["bad", "good"]), "the texts' labels are 2")
-    complaint(lambda: given_texts(["A film."], ["1"]).of_classes("model", ["bad", "good"]), "the texts' labels are 1")
+    complaint(lambda: given_texts(["A film."], [2]).of_classes("model", ["bad", "good"]), "the texts' labels are '2'")
+    complaint(lambda: given_texts(["A film."], ["1"]).of_classes("model", ["bad", "good"]), "labels are '1'")
+    complaint(lambda: given_texts(["A film."] * 2, [1, None]), "text 2, field 'label'")
 
 
 def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(tmp_path, caplog):

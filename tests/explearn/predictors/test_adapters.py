@@ -93,6 +93,27 @@ def test_a_folder_of_adapters_with_checkpoints_beside_them_is_its_own_adapters(t
     np.testing.assert_allclose(loaded.predict_proba(tiny.TEXTS), expected.predict_proba(tiny.TEXTS), atol=1e-5)
 
 
+def test_adapters_of_a_model_with_added_tokens(tmp_path):
+    tiny.save(tmp_path / "base", "bert", 3)
+    tokenizer = copy.deepcopy(tiny.tokenizer("bert"))
+    tokenizer.add_tokens(["<name>"])
+    base = load_classifier(tmp_path / "base", device="cpu").model
+    base.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    model = peft.get_peft_model(base, KINDS["lora"](target_modules=TARGETS["bert"], task_type="SEQ_CLS")).eval()
+    model.save_pretrained(tmp_path / "adapters")
+    tokenizer.save_pretrained(tmp_path / "adapters")
+    expected = model(**tokenizer("a <name> film", return_tensors="pt")).logits.softmax(-1).detach()
+    loaded = load_classifier(tmp_path / "adapters", device="cpu")
+    np.testing.assert_allclose(loaded.predict_proba(["a <name> film"]), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", (tiny.LAYERS - 1, tiny.LAYERS + 1))
+def test_adapters_that_do_not_fit_their_model(layers, tmp_path):
+    adapted("bert", "lora", tmp_path / "base").save_pretrained(tmp_path / "adapters")
+    tiny.save(tmp_path / "base", "bert", 3, num_hidden_layers=layers)
+    complaint(lambda: load_classifier(tmp_path / "adapters", device="cpu"), "do not fit their base model")
+
+
 @pytest.mark.parametrize("rank", (1, 4))
 def test_adapters_in_memory_of_a_model_with_one_output(rank):
     config = peft.LoraConfig(r=rank, target_modules=["query"], modules_to_save=["classifier"], task_type="SEQ_CLS")

@@ -10,6 +10,7 @@ import pytest
 import tiny
 import torch
 from saying import complaint
+from sklearn.dummy import DummyClassifier
 
 import explearn
 from explearn import DataError, Example, ModelError, ParamsError, UnsupportedError
@@ -194,9 +195,9 @@ class TestBadInput:
             ([0.2, 0.3, 0.5], r"gave an array of shape \(1, 3\) for 1 texts; expected .* shape \(1, 2\)"),
             ([float("nan"), 1.0], r"gave \[nan, 1.0\] for 'a good film not bad'; expected probabilities, which"),
             (np.ma.array([0.5, 0.5], mask=[True, False]), r"gave \[nan, 0.5\] for .* expected probabilities, which"),
-            ([0.5 + 0.1j, 0.5], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
+            ([0.5 + 0.1j, 0.5], r"gave list \(.*\) for 1 texts; expected an array of numbers of shape \(1, 2\)"),
             ([0.9, 0.9], r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1"),
-            (["x", "y"], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
+            (["x", "y"], r"gave list \(.*\) for 1 texts; expected an array of numbers of shape \(1, 2\)"),
         ],
         ids=str,
     )
@@ -205,12 +206,19 @@ class TestBadInput:
             explain("occlusion", of(lambda texts: [row] * len(texts), name="service"), [TEXT])
 
     def test_answers_that_numpy_cannot_read_or_that_have_other_columns(self):
-        with pytest.raises(ModelError, match="gave Tensor for 1 texts; expected an array"):
+        with pytest.raises(ModelError, match=r"gave Tensor \(.*requires grad.*\) for 1 texts; expected an array"):
             of(lambda texts: torch.full((1, 2), 0.5, requires_grad=True)).predict([TEXT])
         with pytest.raises(ModelError, match=r"gave \[0.5, nan\] for 'a good film not bad'"):
             of(lambda texts: np.ma.masked_equal([[0.5, -1.0]] * len(texts), -1.0)).predict([TEXT])
-        with pytest.raises(ModelError, match="gave a table of pos, neg; expected neg, pos"):
+        with pytest.raises(ModelError, match="gave columns for pos, neg; expected labels in this order"):
             of(lambda texts: pd.DataFrame({"pos": [0.2], "neg": [0.8]})).predict([TEXT])
+
+    def test_labels_in_another_order_than_the_classes_of_scikit_learn(self):
+        model = DummyClassifier(strategy="prior").fit(["a", "b"], ["pos", "negative"])
+        assert explearn.FunctionPredictor(model.predict_proba, model.classes_).predict([TEXT]) == ["negative"]
+        classifier = explearn.FunctionPredictor(model.predict_proba, ["pos", "negative"])
+        with pytest.raises(ModelError, match="gave columns for negative, pos; expected labels in this order"):
+            classifier.predict([TEXT])
 
     def test_of_the_function_s_failure_one_sentence(self):
         with pytest.raises(ModelError, match=r"^service: failed on 1 texts \(ZeroDivisionError: division by zero\)$"):

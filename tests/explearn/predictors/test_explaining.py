@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tiny
+import torch
 from cli_cases import run
 from rounding import assert_close
 from saying import complaint
@@ -107,3 +108,22 @@ class TestOtherOutputs:
         complaint(
             lambda: view.logits(view.batch(view.encode(tiny.TEXTS))), "gave shape (1,); expected one value a text"
         )
+
+
+@pytest.mark.parametrize("in_place", (False, True))
+def test_a_compiled_model_is_explained_as_the_model_is(in_place):
+    model = tiny.model("bert")
+    if in_place:
+        model.compile(backend="eager")
+    else:
+        model = torch.compile(model, backend="eager")
+    for name in ("attn_lrp", "gae"):
+        actual = explearn.explain((model, tiny.tokenizer("bert")), tiny.TEXTS[0], name)
+        assert_close(actual.scores, explearn.explain(tiny.classifier("bert"), tiny.TEXTS[0], name).scores)
+
+
+def test_weights_that_torch_has_quantised_pass_no_gradients():
+    quantised = torch.ao.nn.quantized.dynamic.Linear
+    model = tiny.model("bert")
+    model.classifier = quantised(tiny.HIDDEN, 2)
+    complaint(lambda: explearn.explain((model, tiny.tokenizer("bert")), "a film"), "torch has quantised its weights")

@@ -1,6 +1,7 @@
 """Multi-label classifiers, heads with one output, and regression."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from explearn import Example, TransformerPredictor, UnsupportedError, load_class
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.labelled import Problem
+from explearn.predictors.pretrained import as_predictor
 
 TEXT = "a warm funny sequel"
 TEXTS = list(tiny.TEXTS[:3])
@@ -179,6 +181,7 @@ class TestRegression:
 
 
 IDENTITY = "torch.nn.modules.linear.Identity"
+SIGMOID = "torch.nn.modules.activation.Sigmoid"
 
 
 @pytest.mark.parametrize(
@@ -187,6 +190,7 @@ IDENTITY = "torch.nn.modules.linear.Identity"
         (1, {"sentence_transformers": {"activation_fn": IDENTITY}}, Problem.REGRESSION),
         (1, {"sbert_ce_default_activation_function": IDENTITY}, Problem.REGRESSION),
         (3, {"sentence_transformers": {"activation_fn": IDENTITY}}, Problem.SINGLE_LABEL),
+        (3, {"sentence_transformers": {"activation_fn": SIGMOID}}, Problem.MULTI_LABEL),
         (3, {"function_to_apply": "sigmoid"}, Problem.MULTI_LABEL),
         (3, {"function_to_apply": "none"}, Problem.REGRESSION),
         (1, {"function_to_apply": "none"}, Problem.REGRESSION),
@@ -207,3 +211,11 @@ def test_a_cross_encoder_s_score_below_zero_is_explained_as_it_is(tmp_path):
     (attribution,) = explain("input_x_gradient", of, TEXTS[:1])
     assert attribution.target == "rude"
     assert attribution.value == pytest.approx(outputs(of.model, of, TEXTS[:1]).item(), abs=1e-5)
+
+
+def test_a_cross_encoder_in_memory_gives_what_its_activation_gives():
+    for activation, problem in ((torch.nn.Identity(), Problem.REGRESSION), (torch.nn.Sigmoid(), Problem.BINARY)):
+        encoder = SimpleNamespace(
+            model=tiny.model("bert", 1), tokenizer=tiny.tokenizer("bert"), activation_fn=activation
+        )
+        assert as_predictor(encoder).problem is problem

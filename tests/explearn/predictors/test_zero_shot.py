@@ -143,6 +143,12 @@ def test_labels_that_cannot_be_are_refused_in_one_sentence(given, sentence, nli)
     assert sentence in str(refused.value) and "\n" not in str(refused.value)
 
 
+def test_a_zero_shot_pipeline_classifies_no_text_by_itself(tmp_path):
+    pipeline = transformers.pipeline("zero-shot-classification", model=save(tmp_path), device="cpu")
+    with pytest.raises(ExplearnError, match="candidate labels go with its model into"):
+        explearn.explain(pipeline, tiny.TEXTS[0])
+
+
 def test_what_is_no_zero_shot_classifier_or_text_is_refused(nli, tmp_path):
     with pytest.raises(ExplearnError, match=r"its classes are bad, fair, good; .* begins with entail"):
         load_classifier(save(tmp_path / "plain", classes=tiny.LABELS[3]), **GIVEN)
