@@ -1,8 +1,8 @@
 """Stages as commands in one process, and what they are asked."""
 
 import contextlib
-import importlib.util
 import json
+import runpy
 
 import typer
 import yaml
@@ -58,12 +58,8 @@ METHODS = {
 
 
 def command(name):
-    path = ROOT / "stages" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"stage_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    (actual,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    names = runpy.run_path(str(ROOT / "stages" / f"{name}.py"))
+    (actual,) = (value for value in names.values() if isinstance(value, typer.Typer))
     return actual
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import saying
 import yaml
 
 from explearn import ParamsError, UnknownNameError
@@ -29,12 +30,7 @@ def load(tmp_path, content):
 
 
 def complaint(tmp_path, content):
-    with pytest.raises(ParamsError) as caught:
-        load(tmp_path, content)
-    message = str(caught.value)
-    assert message.startswith(f"{tmp_path / 'params.yaml'}")
-    assert "\n" not in message
-    return message
+    return saying.complaint(lambda: load(tmp_path, content), str(tmp_path / "params.yaml"))
 
 
 def with_methods(*learned, **methods):

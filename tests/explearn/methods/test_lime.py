@@ -4,7 +4,6 @@ import tiny
 from lime.lime_text import LimeTextExplainer
 
 import explearn
-from explearn.lens.passes import count_passes
 
 LONGEST = tiny.TEXTS[3]
 """Fourteen words, no two alike."""
@@ -71,13 +70,6 @@ def test_is_what_the_library_gives_for_every_tokenizer(kind, output, value, remo
     seen = " ".join(LONGEST.split()[:words])
     expected = direct(seen, by_words(of, seen, removal, value), target, 80, 1, kernel_width=10)
     np.testing.assert_allclose(attribution.scores[:words], expected, atol=1e-5)
-
-
-def test_equal_copies_are_evaluated_once():
-    of = tiny.classifier("bert")
-    with count_passes(of.model) as passes:
-        explearn.get_explainer("lime", samples=500).explain(of, ["the lazy fox"])
-    assert passes.forward == 8
 
 
 def test_a_pair_s_words_are_left_out_of_both_segments():

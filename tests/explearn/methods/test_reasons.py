@@ -1,7 +1,5 @@
 """A language model's own reasons: as methods, and whether they can be trusted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reason_cases

@@ -76,14 +76,6 @@ def test_scores_are_ranks(kind):
         assert sorted(actual.scores.tolist()) == pytest.approx([k / n for k in range(1, n + 1)])
 
 
-def test_orders_of_one_set_share_its_evaluation():
-    """A beam that keeps every order needs no more than every set of words: alone and left out, 2^n of them."""
-    of = tiny.classifier("bert")
-    with count_passes(of.model) as passes:
-        explearn.get_explainer("solvex", beam=24).explain(of, ["the quick brown fox"] * 2)
-    assert passes.forward == 2**4
-
-
 def test_a_text_too_long_is_refused_before_any_search():
     of = tiny.classifier("bert")
     with count_passes(of.model) as passes, pytest.raises(UnsupportedError, match="a text has 4 words, more than max_w"):

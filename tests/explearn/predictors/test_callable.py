@@ -1,8 +1,6 @@
 """Explaining and judging a function from texts to probabilities."""
 
 import re
-from itertools import permutations
-from math import factorial
 
 import numpy as np
 import pandas as pd
@@ -98,17 +96,6 @@ class TestExplaining:
         assert encoding.delete([2]).input == ("good film", "film")
         if name in ("lime", "shap", "kernel_shap", "solvex"):
             complaint(lambda: explain(name, of(function), [TEXT], ["pos"]), "name a text for it, empty='...'")
-
-    def test_kernel_shap_of_all_sets_is_the_shapley_values(self):
-        (attribution,) = explain("kernel_shap", of(), ["good film bad"], ["pos"])
-        words = ["good", "film", "bad"]
-        values = np.zeros(3)
-        for order in permutations(range(3)):
-            for place, word in enumerate(order):
-                before, after = sorted(order[:place]), sorted(order[: place + 1])
-                values[word] += probability(" ".join(words[i] for i in after))
-                values[word] -= probability(" ".join(words[i] for i in before))
-        np.testing.assert_allclose(attribution.scores, values / factorial(3), atol=1e-6)
 
     def test_each_different_text_is_asked_about_once_and_in_batches(self):
         function = Counting()

@@ -1,7 +1,5 @@
 """A prompt to a language model as a classifier, against a real server on loopback."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging

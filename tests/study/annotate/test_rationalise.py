@@ -1,17 +1,16 @@
 """The stage rationalise with a language model, and the prompts that it asks with."""
 
 import contextlib
-import importlib.util
 import json
 import subprocess
 from dataclasses import replace
 
 import pytest
-import typer
 import yaml
 from chat_server import ChatServer, Reply, answer_json
 from places import ROOT as REPOSITORY
 from project_cases import KEY, NATIVE, TEXTS, mask
+from stage_cases import COMMANDS
 from typer.testing import CliRunner
 
 from explearn.core.documents import read_json
@@ -20,23 +19,10 @@ from explearn_study.example_files import read_rationales
 from explearn_study.sections import LLMParams
 
 
-def stage():
-    path = REPOSITORY / "stages" / "rationalise.py"
-    spec = importlib.util.spec_from_file_location("stage_rationalise_alone", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    (actual,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
-    return actual
-
-
-STAGE = stage()
-
-
 def run(project, server=None, **environment):
     with contextlib.chdir(project.root):
         given = {**project.environment(server), "EXPLEARN_SEED": None, **environment}
-        result = CliRunner().invoke(STAGE, ["--task", project.task], env=given)
+        result = CliRunner().invoke(COMMANDS["rationalise"], ["--task", project.task], env=given)
     assert KEY not in result.output + result.stderr
     return result
 

@@ -24,8 +24,7 @@ from explearn import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.aml.attribution_model import EncoderModel, StatesModel
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
-from explearn.methods.aml.paml import PAML, mean_metric
-from explearn.methods.aml.target_metric import MapEvaluator
+from explearn.methods.aml.paml import PAML
 
 
 class TestLearning:
@@ -36,17 +35,6 @@ class TestLearning:
         right = [a.words[int(a.scores.argmax())] in DECISIVE for a in attributions]
         assert np.mean(right) > 0.8  # by chance one of five to nine
         assert all(((a.scores > 0) & (a.scores < 1)).all() for a in attributions)
-
-    def test_the_checkpoint_is_that_of_the_best_epoch(self):
-        classifier = one_word_classifier()
-        paml = trained()
-        assert [epoch["epoch"] for epoch in paml.history] == list(range(15))
-        best = max(epoch["metric"] for epoch in paml.history)
-        assert best > paml.history[0]["metric"] + 0.2
-        validation = classifier.encode(examples(16, seed=2, split="validation"))
-        evaluator = MapEvaluator(classifier, [paml.options.metric], paml.protocol)
-        assert paml.model is not None
-        assert mean_metric(paml.model, validation, evaluator, 0) == pytest.approx(best, abs=1e-5)
 
     def test_training_that_diverges_is_said_to(self):
         paml = PAML(**{**QUICK, "head_learning_rate": 1e30})

@@ -35,15 +35,6 @@ def trained():
     return Reader(**QUICK).learn(task(tiny.classifier()))
 
 
-class TestAnswers:
-    def test_answers_are_those_of_the_text_without_the_words(self):
-        of = tiny.classifier()
-        (encoding,) = of.encode(["unbelievably slow fox"])
-        (one,) = ask(of, [encoding], [6], 0)
-        expected = [encoding.delete([word for word in range(3) if not row[word]]) for row in one.kept]
-        np.testing.assert_allclose(one.answers, of.predict_proba(expected), atol=1e-5)
-
-
 class TestCertificate:
     def test_the_bound_covers_nine_in_ten_and_follows_the_text(self):
         """Errors that grow with the first number: so does the bound, and of new texts nine in ten are within it."""
