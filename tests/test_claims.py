@@ -5,6 +5,7 @@ README names a run's figure in two ways: in its table of methods, and in bracket
 """
 
 import re
+from itertools import chain
 from statistics import fmean
 
 import pytest
@@ -50,7 +51,7 @@ def faults(readme, run):
     for claim in NOT_BEHIND.finditer(" ".join(readme.split())):
         if claim[1] not in run.get("verdict", {}).get(NAMES[claim[2]], []):
             found.append(claim[0])
-    methods = {method for of_task in run["tasks"].values() for method in of_task}
+    methods = set(chain(*run["tasks"].values()))
     found += [count[0] for count in COUNTED.finditer(readme) if int(count[1]) != len(methods)]
     return found
 

@@ -94,14 +94,6 @@ def loss(epoch, weights):
     return float(sum(weight * epoch[name] for name, weight in weights._asdict().items()))
 
 
-def encoder(folder, kind="bert", tokenizer=None, **config):
-    """Save an encoder without a head, and return its folder."""
-    other = tiny.model(kind, **config)
-    getattr(other, other.base_model_prefix).save_pretrained(folder)
-    tiny.tokenizer(tokenizer or kind).save_pretrained(folder)
-    return str(folder)
-
-
 def untrained(classifier, **options):
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})

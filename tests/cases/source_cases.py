@@ -1,12 +1,12 @@
 """What several tests of sources share."""
 
 import csv
-import json
 from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import saying
+from files import write_lines
 
 from explearn_study.sources import load_task
 from explearn_study.sources.params import SourceParams
@@ -27,7 +27,7 @@ def rows(count, start=0, **more):
 def write(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in content), encoding="utf-8")
+        write_lines(path, content)
     elif path.suffix == ".csv":
         with path.open("w", newline="", encoding="utf-8") as handle:
             writer = csv.DictWriter(handle, list(content[0]))

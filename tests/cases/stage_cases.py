@@ -1,7 +1,6 @@
 """Stages as commands in one process, and what they are asked."""
 
 import contextlib
-import json
 import runpy
 
 import typer
@@ -101,11 +100,6 @@ def table(task, split, count):
         text = f"{task}{number} {word} the quick fox jumps {split}"
         rows.append({"id": f"{task}-{split}-{number}", "text": text, "label": label, "mask": [0, 1, 0, 0, 0, 0, 0]})
     return rows
-
-
-def write_lines(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def change_params(folder, **change):

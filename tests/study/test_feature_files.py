@@ -15,13 +15,7 @@ from explearn_study.feature_files import read_features, read_signals, write_feat
 HALF = 2**-11
 """Largest relative rounding error of float16."""
 
-EXAMPLES = [
-    *(Example(f"t{i}", tuple(text.split()), "no", "test", "task") for i, text in enumerate(tiny.TEXTS)),
-    *(
-        Example(f"p{i}", tuple(a.split()), "no", "test", "task", tuple(b.split()))
-        for i, (a, b) in enumerate(tiny.PAIRS)
-    ),
-]
+EXAMPLES = tiny.examples()
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)

@@ -1,5 +1,6 @@
 """The parameters of a run: what they make, and what is refused when they are read."""
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,8 @@ def test_every_profile_composes_to_valid_parameters(tmp_path, repository, monkey
     assert universal.studies.marks_curve is not None and len(universal.tasks) == 7
     assert universal.methods["consensus_words"].all_options["signals"] == []
     # A learned method that no run trains would rot unseen.
-    trained = {method.of for run in by_profile.values() for method in run.trained}
+    methods = chain(*(run.trained for run in by_profile.values()))
+    trained = {method.of for method in methods}
     assert trained == {info.name for info in known_infos() if info.learned and info.base is None}
 
 

@@ -7,12 +7,11 @@ import random
 import numpy as np
 import pytest
 import tiny
-from typer.testing import CliRunner
+from cli_cases import run
 
 import explearn
 from explearn.auditing.elements import Element
 from explearn.auditing.intervene import Effects, judge
-from explearn.cli.app import app
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
 
 VOCABULARY = ("river", "stone", "market", "winter", "garden", "engine", "letter", "window", "bridge", "summer", "table")
@@ -185,9 +184,9 @@ def test_the_page_is_whole_and_escaped(tmp_path):
     assert document["findings"][0]["confirmed"]
     rows = page.with_suffix(".findings.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + len(document["findings"])
-    assert CliRunner().invoke(app, ["verify", str(page)]).exit_code == 0
+    assert run("verify", page).exit_code == 0
     page.with_suffix(".findings.csv").write_text("element,\n", encoding="utf-8")
-    assert CliRunner().invoke(app, ["verify", str(page)]).exit_code == 1
+    assert run("verify", page).exit_code == 1
     page.write_text("mine", encoding="utf-8")
     with pytest.raises(ParamsError, match="is not a page of Explearn"):
         explearn.audit(classifier(lambda words: hostile in words), texts, out=page)
@@ -274,14 +273,14 @@ def test_texts_of_a_table_and_two_segments():
 
 
 def test_the_command_compares_and_fails_above_a_share(tmp_path):
-    folders = [str(tiny.save(tmp_path / str(seed), "bert", 2, seed=seed)) for seed in (2, 4)]
+    folders = [tiny.save(tmp_path / str(seed), seed=seed) for seed in (2, 4)]
     draw = random.Random(3)
     words = " ".join(tiny.CORPUS[:4]).split()
     table = tmp_path / "texts.txt"
     table.write_text("".join(f"{' '.join(draw.choices(words, k=6))}\n" for _ in range(60)), encoding="utf-8")
-    arguments = ["diff", "--classifier", folders[0], "--texts", str(table), "--fail-above", "0.1"]
-    same = CliRunner().invoke(app, [*arguments, "--against", folders[0]])
+    arguments = ["diff", "--classifier", folders[0], "--texts", table, "--fail-above", "0.1"]
+    same = run(*arguments, "--against", folders[0])
     assert same.exit_code == 0 and "0 of 60 answers changed" in same.output
-    other = CliRunner().invoke(app, [*arguments, "--against", folders[1], "--out", str(tmp_path / "diff.html")])
+    other = run(*arguments, "--against", folders[1], "--out", tmp_path / "diff.html")
     assert other.exit_code == 1 and "of the answers changed, more than 0.1" in other.output
     assert (tmp_path / "diff.findings.csv").exists()

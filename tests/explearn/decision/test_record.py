@@ -3,15 +3,14 @@
 import hashlib
 import json
 
+import cli_cases
 import pytest
 import saying
 import tiny
 import torch
 import transformers
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
 from explearn.core.writing import is_page
 from explearn.decision.page import sentences
 
@@ -32,7 +31,7 @@ def folder(tmp_path, model):
 
 
 def run(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    done = cli_cases.run(*arguments)
     return done.exit_code, done.output
 
 
@@ -73,7 +72,8 @@ def test_what_a_record_says_is_what_the_classifier_answers(model):
     without = " ".join(words[: first.position] + words[first.position + 1 :])
     expected = classifier.predict_proba([without])[0].tolist()
     assert first.without is not None and list(first.without.probabilities.values()) == pytest.approx(expected)
-    left = [word for position, word in enumerate(words) if position not in {e.position for e in record.change.edits}]
+    changed = {edit.position for edit in record.change.edits}
+    left = [word for position, word in enumerate(words) if position not in changed]
     assert record.change.answer is not None
     assert classifier.predict([" ".join(left)]) == [record.change.answer.label] != [record.answer.label]
 

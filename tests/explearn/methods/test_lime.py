@@ -52,7 +52,7 @@ def by_words(of, text, removal, value):
         encodings = []
         for string in strings:
             gone = [i for i, word in enumerate(encoding.words) if word not in string.split()]
-            encodings.append(encoding.delete(gone) if removal == "delete" else encoding.mask(gone, of.mask_token_id))
+            encodings.append(tiny.without(of, encoding, gone, removal))
         return value(of.predict_proba(encodings))
 
     return classifier_fn
@@ -80,9 +80,8 @@ def test_a_pair_s_words_are_left_out_of_both_segments():
     (encoding,) = of.encode([pair])
 
     def classifier_fn(strings):
-        return of.predict_proba(
-            [encoding.delete([i for i, word in enumerate(pair) if word not in s.split()]) for s in strings]
-        )
+        kept = [np.isin(pair, string.split()) for string in strings]
+        return of.predict_proba([encoding.delete(np.flatnonzero(~words).tolist()) for words in kept])
 
     expected = direct("slow refund", classifier_fn, of.labels.index(attribution.target), 60, 2)
     np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ class TestPredictor:
         predict = CachedPredictions(of, of.predict_logits)
         with count_passes(of.model) as passes:
             # Of 2 x 8 copies without some words, those without the last word are the same for both.
-            sets = np.array([[bool(i & 1 << j) for j in range(3)] for i in range(8)])
+            sets = np.array(list(product((False, True), repeat=3)))[:, ::-1]
             again = np.concatenate([sets, sets[::-1]])
             a, b = np.split(predict([*one.perturbed(again, "delete"), *other.perturbed(sets, "delete")]), [16])
             assert passes.forward == 12
@@ -78,9 +79,7 @@ class TestOcclusion:
         )
         for attribution, encoding in zip(attributions, of.encode(TEXTS), strict=True):
             words = sorted(set(encoding.word_ids) - {-1})
-            without = [
-                encoding.delete([w]) if removal == "delete" else encoding.mask([w], of.mask_token_id) for w in words
-            ]
+            without = [tiny.without(of, encoding, [word], removal) for word in words]
             whole, *parts = value(of.predict_proba([encoding, *without])[:, 1])
             np.testing.assert_allclose(attribution.scores[words], whole - np.array(parts), atol=1e-5)
 

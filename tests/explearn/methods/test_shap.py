@@ -1,7 +1,7 @@
 """shap (the library's text masker) and kernel_shap."""
 
 import re
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 
 import numpy as np
@@ -58,9 +58,10 @@ def worths(of, text, target, removal="mask"):
     """Probability with each set of words present."""
     (encoding,) = of.encode([text])
     words = range(len(encoding.words))
-    groups = [frozenset(group) for size in range(len(words) + 1) for group in combinations(words, size)]
+    sizes = range(len(words) + 1)
+    groups = list(map(frozenset, chain(*(combinations(words, size) for size in sizes))))
     gone = [sorted(set(words) - group) for group in groups]
-    encodings = [encoding.delete(g) if removal == "delete" else encoding.mask(g, of.mask_token_id) for g in gone]
+    encodings = [tiny.without(of, encoding, words, removal) for words in gone]
     return dict(zip(groups, of.predict_proba(encodings)[:, target].tolist(), strict=True))
 
 

@@ -20,10 +20,8 @@ def worth(of, text, target, metric, removal, top):
     """As the definitions have it, by the classifier itself."""
     (encoding,) = of.encode([text])
     rest = sorted(set(range(len(encoding.words))) - set(top))
-    if removal == "delete":
-        without, alone = encoding.delete(top), encoding.keep(top)
-    else:
-        without, alone = encoding.mask(top, of.mask_token_id), encoding.mask(rest, of.mask_token_id)
+    without = tiny.without(of, encoding, top, removal)
+    alone = tiny.without(of, encoding, rest, removal)
     whole, without_top, top_alone = of.predict_proba([encoding, without, alone])[:, target]
     comprehensiveness, sufficiency = whole - without_top, whole - top_alone
     values = {"comprehensiveness": comprehensiveness, "sufficiency": -sufficiency}

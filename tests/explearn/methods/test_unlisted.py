@@ -31,7 +31,7 @@ BY_ANSWERS = {"random", "occlusion", "lime", "shap", "kernel_shap", "solvex", "h
 
 _BLOCKS = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
 _TWO_SIDES = {
-    **{f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")},
+    **dict.fromkeys(("encoder_layers", "encoder_attention_heads", "decoder_layers", "decoder_attention_heads"), 2),
     **{"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "scale_embedding": True},
 }
 _LIMIT = {"max_position_embeddings": tiny.POSITIONS}

@@ -1,6 +1,7 @@
 """Explaining and judging a function from texts to probabilities."""
 
 import re
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -82,7 +83,7 @@ class TestExplaining:
         without = [" ".join([*words[:i], *([mask] if mask else []), *words[i + 1 :]]) for i in range(len(words))]
         expected = [probability(TEXT) - probability(text) for text in without]
         np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
-        assert sorted(text for call in function.calls for text in call) == sorted([TEXT, *without])
+        assert sorted(chain(*function.calls)) == sorted([TEXT, *without])
 
     @pytest.mark.parametrize("name", OPTIONS)
     def test_a_function_that_takes_no_empty_text(self, name):
@@ -100,7 +101,7 @@ class TestExplaining:
     def test_each_different_text_is_asked_about_once_and_in_batches(self):
         function = Counting()
         explain("lime", of(function, batch_size=7), [TEXT, TEXT], ["pos", "pos"])
-        texts = [text for call in function.calls for text in call]
+        texts = list(chain(*function.calls))
         assert len(texts) == len(set(texts)) <= 2**5
         assert max(map(len, function.calls)) <= 7
 
@@ -113,7 +114,7 @@ class TestExplaining:
         method = explearn.get_explainer("occlusion")
         (attribution,) = method.explain(classifier, ["a good, film"], ["pos"], unit=re.compile("good|,"))
         assert attribution.words == ("good", ",")
-        assert {text for call in function.calls for text in call} == {"a good, film", *asked}
+        assert set(chain(*function.calls)) == {"a good, film", *asked}
 
     def test_a_scikit_learn_pipeline(self):
         from sklearn.feature_extraction.text import CountVectorizer
@@ -180,10 +181,8 @@ class TestBadInput:
         [
             ([0.2, 0.3, 0.5], r"gave an array of shape \(1, 3\) for 1 texts; expected .* shape \(1, 2\)"),
             ([float("nan"), 1.0], r"gave \[nan, 1.0\] for 'a good film not bad'; expected probabilities, which"),
-            (np.ma.array([0.5, 0.5], mask=[True, False]), r"gave \[nan, 0.5\] for .* expected probabilities, which"),
             ([0.5 + 0.1j, 0.5], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
             ([0.9, 0.9], r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1"),
-            (["x", "y"], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
         ],
         ids=str,
     )

@@ -189,7 +189,6 @@ IDENTITY = "torch.nn.modules.linear.Identity"
         (3, {"sentence_transformers": {"activation_fn": IDENTITY}}, Problem.SINGLE_LABEL),
         (3, {"function_to_apply": "sigmoid"}, Problem.MULTI_LABEL),
         (3, {"function_to_apply": "none"}, Problem.REGRESSION),
-        (1, {"function_to_apply": "none"}, Problem.REGRESSION),
         (3, {"function_to_apply": "sigmoid", "problem_type": "single_label_classification"}, Problem.SINGLE_LABEL),
         (1, {}, Problem.BINARY),
     ],

@@ -84,7 +84,6 @@ class TestHateXplain:
         ("raw", "view", "label"),
         [
             ("normal", "binary", "normal"),
-            ("offensive", "binary", "toxic"),
             ("hatespeech", "binary", "toxic"),
             ("offensive", "three_class", "offensive"),
         ],
@@ -119,7 +118,6 @@ class TestMovieRationales:
             ("art", "party art", "01"),
             ("so so", "so so so", "111"),
             ("good", "(good) food", "10"),
-            ("a b", "a c b", "000"),
             ("", "a b", "00"),
             ("...", "well... no", "10"),
         ],

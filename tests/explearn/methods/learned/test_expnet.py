@@ -24,7 +24,6 @@ FEATURES = ("full", "task_to_token", "token_to_task", "hidden", "hidden_and_atte
         (0.0, 0.0, 0.4 * 0.25 * math.log(2)),
         # p = 3/4
         (math.log(3), 1.0, 0.6 * 0.25**2 * math.log(4 / 3)),
-        (math.log(3), 0.0, 0.4 * 0.75**2 * math.log(4)),
         # sure and right: nothing; sure and wrong: -alpha_t log p, which is the logit's size
         (200.0, 1.0, 0.0),
         (-200.0, 1.0, 0.6 * 200),

@@ -26,8 +26,10 @@ def texts(count, seed=0, words=6):
 
 
 def task(of, count=40, held_out=40, **options):
-    train, validation = ([(text, of.labels[0]) for text in texts(n, n)] for n in (count, held_out))
-    return ListedTask(of, train, validation, **options)
+    def labelled(number):
+        return [(text, of.labels[0]) for text in texts(number, number)]
+
+    return ListedTask(of, labelled(count), labelled(held_out), **options)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +162,7 @@ def both(tmp_path_factory):
     of = tiny.classifier()
     train = texts(60, 60)
     pairs = list(zip(train, of.predict(train), strict=True))
-    gold = {f"train-{n}": [w in WORDS[:4] for w in text.split()] for n, text in enumerate(train, start=1)}
+    gold = [np.isin(text.split(), WORDS[:4]) for text in train]
     of_task = ListedTask(of, pairs, [(text, of.labels[0]) for text in texts(40, 40)], gold=gold)
     folder = tmp_path_factory.mktemp("reader") / "both"
     options = {**QUICK, "epochs": 40, "learning_rate": 1e-2}
