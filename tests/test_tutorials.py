@@ -39,7 +39,7 @@ def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
     corpus.mkdir(parents=True)
     for path in (ROOT / "data/corpus").glob("*.jsonl"):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        step = 1 if ".rationales" in path.name else len(lines) // 120
+        step = 1 if ".rationales" in path.name else len(lines) // 75
         (corpus / path.name).write_text("".join(lines[::step]), encoding="utf-8")
     for language, text in re.findall(r"^```(sh|python)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
         if language == "python":

@@ -31,10 +31,6 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_pat
     ("change", "sentence"),
     [
         ({"scores": [1.0]}, r"row 2, field 'scores' has 1 entries; expected 6, one per word"),
-        (
-            {"scores": [0, 0, 0, 0, 0, "x"]},
-            r"row 2, field 'scores.5': got 'x'; expected: input should be a valid number",
-        ),
         ({"scores": [0, 0, 0, 0, 0, float("nan")]}, r"row 2: not valid JSON"),
         (
             {"scores": [1, 1, None, 1, 1, 1]},
