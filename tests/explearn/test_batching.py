@@ -6,8 +6,8 @@ import torch
 from explearn.predictors.batching import random_batches
 
 
-def batches(lengths, size, seed=0, **options):
-    return list(random_batches(lengths, size, torch.Generator().manual_seed(seed), **options))
+def batches(lengths, size, **options):
+    return list(random_batches(lengths, size, torch.Generator().manual_seed(0), **options))
 
 
 @pytest.mark.parametrize("mix", [True, False])

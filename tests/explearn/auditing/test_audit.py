@@ -17,11 +17,11 @@ from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsErr
 VOCABULARY = ("river", "stone", "market", "winter", "garden", "engine", "letter", "window", "bridge", "summer", "table")
 
 
-def sentences(count=160, seed=1, plants=()):
+def sentences(plants=()):
     """Texts of random words; into each, one of the plants in turn is put at a random place."""
-    draw = random.Random(seed)
+    draw = random.Random(1)
     texts = []
-    for number in range(count):
+    for number in range(160):
         words = draw.choices(VOCABULARY, k=draw.randint(5, 12))
         if plants:
             # A plant is words apart by |, each put in after the one before.

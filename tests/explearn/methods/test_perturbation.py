@@ -23,9 +23,9 @@ def perturbed(of, text):
     return PerturbedText(encoding, of.mask_token_id)
 
 
-def some_sets(text, count, seed=0):
+def some_sets(text, count):
     """Random sets of words, all of them and none."""
-    sets = np.random.default_rng(seed).random((count, len(text))) < 0.5
+    sets = np.random.default_rng(0).random((count, len(text))) < 0.5
     sets[0], sets[-1] = True, False
     return sets
 

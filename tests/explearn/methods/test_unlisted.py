@@ -107,9 +107,9 @@ def scores(of, name, texts, targets):
     return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
 
-def assert_close(actual, expected, within=1e-4):
+def assert_close(actual, expected):
     expected = np.asarray(expected)
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=within * max(0.1, float(np.abs(expected).max())))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4 * max(0.1, float(np.abs(expected).max())))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -52,10 +52,10 @@ def goodness(text):
     return 1 / (1 + math.exp(3 * text.count("bad") - 2 * text.count("good")))
 
 
-def place(likely, taken=None):
-    """What a server says of a position: token -> probability, and the token that it took."""
+def place(likely):
+    """What a server says of a position: token -> probability, of which it took the first."""
     top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
-    return {**next(token for token in top if taken in (None, token["token"])), "top_logprobs": top}
+    return {**top[0], "top_logprobs": top}
 
 
 def with_logprobs(*positions):

@@ -131,8 +131,8 @@ class TestStudents:
             "training": [10.0, 20.0],
         }
 
-    def tables(self, *documents, adapters=("sst2", "cola")):
-        of = params(adapters, teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
+    def tables(self, *documents):
+        of = params(("sst2", "cola"), teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
         return {block.caption: block for block in student_blocks(of, documents) if isinstance(block, Table)}
 
     def test_rows_and_columns_are_those_of_the_paper_with_its_figures(self):

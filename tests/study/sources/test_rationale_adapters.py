@@ -7,11 +7,11 @@ from explearn_study.sources.annotated import mask_of_phrase
 from explearn_study.sources.mapping import Dropped
 
 
-def post(*labels, masks, words="you utter turnip"):
+def post(*labels, masks):
     """A post as local files have it, by annotators 4, 5 and 6."""
     return {
         "id": "p-1",
-        "tokens": words.split(),
+        "tokens": ["you", "utter", "turnip"],
         "labels": list(labels),
         "annotators": [4, 5, 6],
         "targets": [["None"]] * 3,
@@ -96,8 +96,8 @@ class TestHateXplain:
 class TestMovieRationales:
     REVIEW = "it is a bad film , and a bad film is long ."
 
-    def row(self, *evidences, label=0):
-        return example("movie_rationales", {"review": self.REVIEW, "label": label, "evidences": list(evidences)})
+    def row(self, *evidences):
+        return example("movie_rationales", {"review": self.REVIEW, "label": 0, "evidences": list(evidences)})
 
     def test_the_words_of_evidences_are_marked(self):
         row = self.row("is long", "it is")

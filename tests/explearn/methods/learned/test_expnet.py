@@ -37,11 +37,11 @@ def test_the_focal_loss_by_hand(logit, label, expected):
     assert logits.grad is not None and torch.isfinite(logits.grad).all()
 
 
-def planted(texts, seed, width=8):
+def planted(texts, seed):
     """Twelve tokens a text; column 3 is large where there is evidence, the others are noise."""
     generator = torch.Generator().manual_seed(seed)
     labels = (torch.rand(texts * 12, generator=generator) < 0.3).float()
-    x = torch.rand(len(labels), width, generator=generator)
+    x = torch.rand(len(labels), 8, generator=generator)
     x[:, 3] = 0.5 * labels + 0.4 * torch.rand(len(labels), generator=generator)
     return TokenExamples(x, labels, np.full(texts, 12))
 

@@ -60,9 +60,9 @@ class TestLosses:
         assert values.grad is not None and values.grad[1].tolist() == [0, 0, 0]
 
 
-def student(formulation="labelling", **options):
+def student(window):
     with seeded(0, CPU):
-        return Student(20, 2, L2EParams(formulation=formulation, **{**SMALL, **options})).eval()
+        return Student(20, 2, L2EParams(formulation="labelling", window=window, **SMALL)).eval()
 
 
 class TestNetwork:
@@ -74,7 +74,7 @@ class TestNetwork:
 
     @pytest.mark.parametrize("window", [None, 2])
     def test_padding_changes_nothing_and_the_label_token_decides_too(self, window):
-        made = student(window=window)
+        made = student(window)
         alone = made(*collate([[20, 3, 4, 20]], CPU))
         together = made(*collate([[20, 3, 4, 20], [21, *range(9), 21]], CPU))
         torch.testing.assert_close(together[:1, :4], alone)

@@ -20,9 +20,9 @@ WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "lazy", "slow", "warm
 QUICK = {"samples": 8, "width": 16, "epochs": 4}
 
 
-def texts(count, seed=0, words=6):
+def texts(count, seed):
     rng = np.random.default_rng(seed)
-    return [" ".join(rng.choice(WORDS, words)) for _ in range(count)]
+    return [" ".join(rng.choice(WORDS, 6)) for _ in range(count)]
 
 
 def task(of, count=40, held_out=40, **options):
