@@ -5,6 +5,7 @@ README names a run's figure in two ways: in its table of methods, and in bracket
 """
 
 import re
+from itertools import chain
 from statistics import fmean
 
 import pytest
@@ -50,7 +51,7 @@ def faults(readme, run):
     for claim in NOT_BEHIND.finditer(" ".join(readme.split())):
         if claim[1] not in run.get("verdict", {}).get(NAMES[claim[2]], []):
             found.append(claim[0])
-    methods = {method for of_task in run["tasks"].values() for method in of_task}
+    methods = set(chain(*run["tasks"].values()))
     found += [count[0] for count in COUNTED.finditer(readme) if int(count[1]) != len(methods)]
     return found
 
@@ -68,12 +69,10 @@ RUN = {
     ("readme", "wrong"),
     [
         ("One of the 1 methods\n\n| [`marker`](m.md) | finds | **0.550** | 0.150 | 0.000 | 1.1× |\n", []),
-        ("| `marker` | finds | 0.560 | 0.150 | 0.000 | 1.1× |\n", ["marker f1_topk 0.56"]),
         ("So `marker`\n(F1 top-K 0.550, AUROC 0.750) is good.", []),
         ("So `marker` (AUROC 0.760) is good.", ["marker auroc 0.76"]),
         ("So `lime` (AUROC 0.750) is good.", ["lime auroc 0.75"]),
         ("It has 0.550.", ["figures without a method"]),
-        ("`marker` is not clearly behind the best in F1 top-K.", []),
         (
             "`marker` is not clearly behind the best in comprehensiveness.",
             ["`marker` is not clearly behind the best in comprehensiveness"],

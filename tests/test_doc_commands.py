@@ -11,6 +11,7 @@ import re
 import runpy
 import sys
 import tomllib
+from itertools import chain
 
 import pytest
 import typer
@@ -58,7 +59,7 @@ def test_what_the_text_names_of_explearn_is_there(command):
     while hasattr(group, "commands") and words and words[0] != "...":
         assert words[0] in group.commands, command
         group = group.commands[words.pop(0)]
-    known = {option for parameter in group.params for option in parameter.opts}
+    known = set(chain(*(parameter.opts for parameter in group.params)))
     assert {word for word in words if word.startswith("--")} <= known
 
 

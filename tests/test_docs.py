@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import yaml
 from doc_commands import pages
@@ -37,8 +37,10 @@ def commands(repository):
         actual += re.findall(r"`(dvc exp run[^`]*)`", text)
     for path in sorted((repository / "conf" / "profile").glob("*.yaml")):
         actual += re.findall(r"^# +(dvc exp run.*)$", path.read_text(encoding="utf-8"), re.M)
-    words = [shlex.split(command.replace("\\\n", " ")) for command in actual]
-    overrides = [[after for word, after in pairwise(command) if word == "-S"] for command in words]
+    overrides = []
+    for command in actual:
+        words = shlex.split(command.replace("\\\n", " "))
+        overrides.append([after for word, after in pairwise(words) if word == "-S"])
     # A variable of the shell, or a profile of one's own.
     open_ended = re.compile(r"\$|profile=mine")
     return sorted({shlex.join(names) for names in overrides if names and not open_ended.search(" ".join(names))})
@@ -61,7 +63,7 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repo
 
 def test_the_page_of_environment_variables_has_all_that_there_are(repository):
     variable = re.compile(r"\bEXPLEARN_[A-Z_]*[A-Z]\b")
-    code = [path for folder in ("src", "stages") for path in (repository / folder).rglob("*.py")]
-    read = {name for path in code for name in variable.findall(path.read_text(encoding="utf-8"))}
+    code = [*(repository / "src").rglob("*.py"), *(repository / "stages").rglob("*.py")]
+    read = set(chain(*(variable.findall(path.read_text(encoding="utf-8")) for path in code)))
     page = (repository / "docs/environment.md").read_text(encoding="utf-8")
     assert set(variable.findall(page)) == read

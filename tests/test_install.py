@@ -9,6 +9,7 @@ import sys
 import tomllib
 import zipfile
 from importlib.metadata import packages_distributions
+from itertools import chain
 
 import grimp
 import pytest
@@ -25,7 +26,7 @@ from explearn.testing import tiny
 
 MOST_PACKAGES = 60
 OURS = ("explearn", "explearn_study", "explearn_apps")
-SOURCES = [path for name in OURS for path in (ROOT / "src" / name).rglob("*.py")]
+SOURCES = list(chain(*((ROOT / "src" / name).rglob("*.py") for name in OURS)))
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
@@ -66,7 +67,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
     source = ROOT / "src"
-    there = {path.relative_to(source).as_posix() for name in OURS for path in (source / name).rglob("*.*")}
+    files = chain(*((source / name).rglob("*.*") for name in OURS))
+    there = {path.relative_to(source).as_posix() for path in files}
     assert inside == {name for name in there if "__pycache__" not in name}
     assert {"explearn/py.typed", "explearn/methods/index.json", "explearn/cli/demo/headlines.jsonl"} <= inside
 
@@ -75,7 +77,8 @@ def test_the_core_brings_few_packages():
     # torch's build for CUDA brings some twenty of NVIDIA's on Linux; they are torch's choice, not the core's.
     brought = {name for name in closure(PROJECT["dependencies"]) if not name.startswith(("nvidia-", "cuda-", "triton"))}
     assert len(brought) + len({"explearn", "pip"}) <= MOST_PACKAGES
-    extras = closure(line for name, lines in EXTRAS.items() if name not in ("all", "dev") for line in lines)
+    used = [lines for name, lines in EXTRAS.items() if name not in ("all", "dev")]
+    extras = closure(chain(*used))
     only = {"dvc", "hydra-core", "datasets", "openai", "accelerate", "optuna", "peft", "fastapi", "onnxruntime", "ray"}
     assert only <= extras and not only & brought
 
@@ -157,7 +160,7 @@ def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra():
     graph = grimp.build_graph(*OURS, include_external_packages=True, exclude_type_checking_imports=True)
     imported = {module for module in graph.modules if graph.is_module_squashed(module)} - sys.stdlib_module_names
     brought_by = packages_distributions()
-    named = CORE | {name for lines in EXTRAS.values() for name in names(lines)}
+    named = CORE.union(*map(names, EXTRAS.values()))
     for module in imported:
         packages = {canonicalize_name(name) for name in brought_by.get(module, [module])}
         assert packages & named or BROUGHT.get(module) in CORE, f"{module}: no requirement of pyproject.toml brings it"
@@ -165,7 +168,7 @@ def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra():
 
 def test_what_is_asked_for_is_what_the_extra_brings():
     asked = re.compile(r"""(?:need|check_installed)\(((?:"[\w.]+", )+)extra="(\w+)\"""")
-    actual = [match.groups() for source in SOURCES for match in asked.finditer(source.read_text(encoding="utf-8"))]
+    actual = list(chain(*(asked.findall(source.read_text(encoding="utf-8")) for source in SOURCES)))
     brought_by = packages_distributions()
     assert len(actual) > 10
     for packages, extra in actual:

@@ -25,16 +25,13 @@ WRITTEN = {
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("encoder")
-    tiny.model("bert").bert.save_pretrained(folder)
-    tiny.tokenizer("bert").save_pretrained(folder)
-    return folder
+    return tiny.save_encoder(tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(finetune, "resolve_encoder", lambda name: str(encoder) if name == "embedded" else name)
+    monkeypatch.setattr(finetune, "resolve_encoder", lambda name: encoder if name == "embedded" else name)
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
@@ -42,7 +39,7 @@ def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
     corpus.mkdir(parents=True)
     for path in (ROOT / "data/corpus").glob("*.jsonl"):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        step = 1 if ".rationales" in path.name else len(lines) // 120
+        step = 1 if ".rationales" in path.name else len(lines) // 75
         (corpus / path.name).write_text("".join(lines[::step]), encoding="utf-8")
     for language, text in re.findall(r"^```(sh|python)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
         if language == "python":

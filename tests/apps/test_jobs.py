@@ -233,7 +233,7 @@ class TestBadInput:
 
 def test_the_commands_of_the_page_work(tiny_folder, tmp_path, monkeypatch, repository):
     page = (repository / "docs" / "apps" / "large_jobs.md").read_text(encoding="utf-8")
-    commands = [line for block in re.findall(r"```sh\n(.*?)```", page, re.S) for line in block.splitlines()]
+    commands = "".join(re.findall(r"```sh\n(.*?)```", page, re.S)).splitlines()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     # The cluster of the last one is test_ray_jobs.py's.
     commands = [command for command in commands if command.startswith("explearn ")]

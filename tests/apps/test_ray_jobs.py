@@ -75,9 +75,7 @@ class TestShares:
     @pytest.mark.parametrize(
         ("nodes", "workers", "threads", "expected"),
         [
-            ([node(8)], None, None, (1, 0, 8, 8)),
             ([node(8), node(4), node(64, alive=False)], None, None, (2, 0, 4, 4)),
-            ([node(32, 4)], None, None, (4, 1, 8, 8)),
             # CPUs of nodes without a GPU are no use to workers with one.
             ([node(8), node(8, 8)], None, None, (8, 1, 1, 1)),
             # A worker is on one node.

@@ -1,5 +1,7 @@
 """The Trainer's callback: figures in its log, and the same training as without it."""
 
+from itertools import product
+
 import tiny
 import torch
 import transformers
@@ -29,6 +31,6 @@ def test_figures_are_logged_and_the_training_is_the_same(tmp_path):
     watched.train()
     logged = [row for row in watched.state.log_history if "eval_attcat_aopc_comprehensiveness" in row]
     assert [row["step"] for row in logged] == [2, 4]
-    assert all(-1 <= row[f"eval_random_{name}"] <= 1 for row in logged for name in METRICS)
+    assert all(-1 <= row[f"eval_random_{name}"] <= 1 for row, name in product(logged, METRICS))
     for (name, one), other in zip(plain.model.named_parameters(), watched.model.parameters(), strict=True):
         assert other.requires_grad and torch.equal(one, other), name

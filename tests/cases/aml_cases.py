@@ -38,13 +38,13 @@ def examples(count, seed, split="train"):
     return rows
 
 
-def teach(classifier, steps, learning_rate):
+def teach(classifier):
     """Train a classifier to go by the decisive word, and to be unsure without it, whatever else is left out."""
     rng = np.random.default_rng(0)
     classifier.model.requires_grad_(True)
-    optimizer = torch.optim.Adam(classifier.model.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adam(classifier.model.parameters(), lr=3e-3)
     with torch.random.fork_rng():
-        for step in range(steps):
+        for step in range(60):
             rows = examples(32, seed=100 + step)
             encodings = []
             targets = []
@@ -63,17 +63,17 @@ def teach(classifier, steps, learning_rate):
 
 
 @functools.cache
-def one_word_classifier(kind="bert"):
+def one_word_classifier():
     """A classifier that goes by the decisive word; tests leave it as it is."""
-    classifier = tiny.make_classifier(kind, seed=1)
-    teach(classifier, steps=60, learning_rate=3e-3)
+    classifier = tiny.make_classifier(seed=1)
+    teach(classifier)
     return classifier
 
 
 @functools.cache
-def trained(kind="bert"):
+def trained():
     """A pAML of `one_word_classifier`; tests leave it as it is."""
-    return PAML(**LEARNING, epochs=14).learn(task_of(one_word_classifier(kind), 64, 16))
+    return PAML(**LEARNING, epochs=14).learn(task_of(one_word_classifier(), 64, 16))
 
 
 TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
@@ -92,14 +92,6 @@ def refiner(paml, **options):
 def loss(epoch, weights):
     """Mean loss of an epoch's texts."""
     return float(sum(weight * epoch[name] for name, weight in weights._asdict().items()))
-
-
-def encoder(folder, kind="bert", tokenizer=None, **config):
-    """Save an encoder without a head, and return its folder."""
-    other = tiny.model(kind, **config)
-    getattr(other, other.base_model_prefix).save_pretrained(folder)
-    tiny.tokenizer(tokenizer or kind).save_pretrained(folder)
-    return str(folder)
 
 
 def untrained(classifier, **options):

@@ -1,6 +1,7 @@
 """A classifier, explainers trained for it, and bundles of them."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -44,11 +45,10 @@ def trained(tmp_path_factory):
     """Folders of trained explainers, by method."""
     of = tiny.classifier()
     place = tmp_path_factory.mktemp("explainers")
-    texts = [f"{one} the {other} sleeps" for one in ("fox", "dog", "sea") for other in ("tide", "castle")]
+    texts = [f"{one} the {other} sleeps" for one, other in product(("fox", "dog", "sea"), ("tide", "castle"))]
     pairs = [(text, of.predict([text])[0]) for text in texts]
-    gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(texts) + 1)}
     encoder = str(tiny.save(place / "encoder"))
-    task = ListedTask(of, pairs, pairs, gold=gold, encoder=encoder)
+    task = ListedTask(of, pairs, pairs, gold=[(True, False, False, False)] * len(pairs), encoder=encoder)
     for name, explainer in LEARNED.items():
         explainer.learn(task).save_pretrained(place / name)
     return {name: place / name for name in LEARNED}

@@ -103,7 +103,8 @@ class ChatServer:
 
     async def _exchange(self, reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        fields = [line.partition(":") for line in head[1:] if line]
+        headers = {name.lower(): value.strip() for name, _, value in fields}
         body = json.loads(await reader.readexactly(int(headers["content-length"])))
         assert head[0].split()[:2] == ["POST", "/v1/chat/completions"], head[0]
         last = body["messages"][-1]["content"] + body["model"] if self._keep else ""

@@ -5,6 +5,7 @@ Run by the interpreter of an empty environment: python -I core_session.py CLASSI
 
 import json
 import sys
+from itertools import chain
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -24,7 +25,7 @@ def run(*arguments):
 
 
 def explained(classifier):
-    methods = [word for name in METHODS for word in ("--method", name)]
+    methods = list(chain(*(("--method", name) for name in METHODS)))
     given = ("explain", "--device", "cpu", "--classifier", classifier)
     Path("texts.txt").write_text(f"{TEXT}\n" * 5, encoding="utf-8")
     return {
@@ -49,7 +50,7 @@ def python(classifier):
     every = {}
     exec("from explearn import *", every)
     return {
-        "words": [word for attribution in attributions for word in attribution.words],
+        "words": list(chain(*(attribution.words for attribution in attributions))),
         "rationale": pipeline(TEXT),
         "names": sorted(set(explearn.__all__) - set(every)),
     }

@@ -26,12 +26,11 @@ def pages(repository):
 
 def fences(repository, language):
     """Page and content of every fence of a language."""
-    return [
-        (page.name, textwrap.dedent(match.group(3)))
-        for page in pages(repository)
-        for match in _FENCE.finditer(page.read_text(encoding="utf-8"))
-        if match.group(2) == language
-    ]
+    found = []
+    for page in pages(repository):
+        fenced = _FENCE.findall(page.read_text(encoding="utf-8"))
+        found += [(page.name, textwrap.dedent(text)) for _, named, text in fenced if named == language]
+    return found
 
 
 def commands(repository):

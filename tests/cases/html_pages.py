@@ -35,7 +35,8 @@ class Page(HTMLParser):
 
     def acts(self):
         """Whether an attribute holds a script."""
-        return any(name.startswith("on") for _, attributes in self.elements for name in attributes)
+        names = {name for _, attributes in self.elements for name in attributes}
+        return any(name.startswith("on") for name in names)
 
     @property
     def text(self):

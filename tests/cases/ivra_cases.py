@@ -23,10 +23,10 @@ MODULES = {"ivra": InterpretableAttention, "smat": HeadAttention}
 NORMS = ("softmax", "sparsemax")
 
 
-def module_of(classifier, name="ivra", norm="softmax", seed=0):
+def module_of(classifier, name="ivra", norm="softmax"):
     """With weights away from their first values."""
     actual = MODULES[name](*size_of(classifier.model), norm=norm)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in actual.parameters():
             parameter += 0.5 * torch.randn(parameter.shape, generator=generator)

@@ -1,5 +1,7 @@
 """Tiny classifiers with explainers trained for them, to be exported to ONNX."""
 
+from itertools import product
+
 import tiny
 
 import explearn
@@ -11,7 +13,9 @@ LIMIT = 24
 MORE = 4
 """Times that Reader is given the texts, of which it holds some out."""
 
-TEXTS = [f"{one} the {other} sleeps" for one in ("fox", "unbelievably") for other in ("tide", "castle", "beautiful")]
+TEXTS = [
+    f"{one} the {other} sleeps" for one, other in product(("fox", "unbelievably"), ("tide", "castle", "beautiful"))
+]
 
 OPTIONS = {
     "marker_in_domain": {"epochs": 2},
@@ -32,8 +36,7 @@ def explainer(name, of, **options):
     pairs = [(text, of.labels[number % len(of.labels)]) for number, text in enumerate(TEXTS)]
     if of.problem.value != "multi_label":
         pairs = [(text, of.predict([text])[0]) for text in TEXTS]
-    gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(TEXTS) + 1)}
     method = explearn.get_explainer(name, **{**OPTIONS[name], **options})
     assert isinstance(method, LearnedExplainer)
-    method.fit(of, pairs, validation=pairs * MORE, rationales=gold)
+    method.fit(of, pairs, validation=pairs * MORE, rationales=[(True, False, False, False)] * len(TEXTS))
     return method

@@ -51,7 +51,7 @@ class Project:
         with contextlib.chdir(self.root):
             marks = read_task_marks(self.task, load_params(), Workspace())
             annotated, _ = annotate(marks, 13, Meter())
-        return {item.example.id: "".join(str(int(m)) for m in item.mask) for item in annotated if item.fate == "kept"}
+        return {item.example.id: digits(item.mask) for item in annotated if item.fate == "kept"}
 
     def environment(self, server):
         names = ("BASE_URL", "API_KEY", "MODEL", "PRICES", "CONCURRENCY", "BUDGET_REQUESTS")
@@ -130,6 +130,11 @@ TEXTS = [
     example(11, "cold and grey and mean", "negative", "validation"),
     example(12, "a fine film", "positive", "test"),
 ]
+
+
+def digits(mask):
+    """The mask `mask` reads."""
+    return "".join("01"[marked] for marked in mask)
 
 
 def mask(text):

@@ -6,25 +6,20 @@ from a liar. A simulator believes the reason: without the named words the answer
 half of the strong words that it knows, or else by the answer to the whole text.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-from chat_server import Reply, Request
+from chat_server import Reply
 
 import explearn
 from explearn import LLMClassifier
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.reasons import judge_trust
-from explearn.predictors.llm.classifier import Question
 
 STRONG = {"good": ["splendid", "superb", "moving", "witty"], "bad": ["dreadful", "tedious", "clumsy", "hollow"]}
 WEAK = {"good": ["neat", "decent", "pretty"], "bad": ["slow", "long", "loud"]}
@@ -37,7 +32,7 @@ PROMPT = {
 }
 
 
-def reviews(count: int, seed: int) -> list[str]:
+def reviews(count, seed):
     rng = random.Random(seed)
     texts = []
     for number in range(count):
@@ -48,7 +43,7 @@ def reviews(count: int, seed: int) -> list[str]:
     return texts
 
 
-def goodness(text: str) -> float:
+def goodness(text):
     """The probability of `good`."""
     evidence = 0.0
     for sign, label in ((1, "good"), (-1, "bad")):
@@ -57,7 +52,7 @@ def goodness(text: str) -> float:
     return 1 / (1 + math.exp(-evidence))
 
 
-def reply(messages: Sequence[Mapping[str, str]], honest: bool) -> tuple[str, dict[str, float] | None]:
+def reply(messages, honest):
     """Return what the model writes, and the probabilities of its first token where it classifies."""
     asked = messages[-1]["content"]
     if asked.startswith("A text classifier"):
@@ -69,7 +64,7 @@ def reply(messages: Sequence[Mapping[str, str]], honest: bool) -> tuple[str, dic
     return ("good" if p > 0.5 else "bad"), {"good": p, "bad": 1 - p}
 
 
-def reason(text: str, asked: str, honest: bool) -> list[str]:
+def reason(text, asked, honest):
     rng = random.Random(text if honest else text + asked)
     words = text.split()
     strong = [word for word in words if word in (*STRONG["good"], *STRONG["bad"])]
@@ -79,7 +74,7 @@ def reason(text: str, asked: str, honest: bool) -> list[str]:
     return rng.sample([word for word in words if word not in (*strong, *weak)], 2)
 
 
-def simulated(asked: str) -> str:
+def simulated(asked):
     answer = re.search(r"^Answer: (.*)$", asked, re.MULTILINE)[1]
     changed = re.search(r"some of its words: (.*)$", asked, re.MULTILINE)[1].split()
     named = re.search(r"these words decided: (.*)\.$", asked, re.MULTILINE)
@@ -92,10 +87,10 @@ def simulated(asked: str) -> str:
     return answer
 
 
-def answer(request: Request) -> Reply:
+def answer(request):
     """The honest model behind HTTP."""
     content, likely = reply(request.body["messages"], honest=True)
-    choice: dict[str, Any] = {"message": {"content": content}, "finish_reason": "stop"}
+    choice = {"message": {"content": content}, "finish_reason": "stop"}
     if likely is not None:
         top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
         taken = max(top, key=lambda token: token["logprob"])
@@ -108,16 +103,16 @@ class InProcess(LLMClassifier):
 
     honest = True
 
-    def _predict(self, texts: Sequence[Any]) -> Any:
+    def _predict(self, texts):
         return np.array([[1 - goodness(text), goodness(text)] for text in texts])
 
-    def ask(self, questions: Sequence[Question]) -> list[Any]:
+    def ask(self, questions):
         return [
             question.read(SimpleNamespace(content=reply(question.messages, self.honest)[0])) for question in questions
         ]
 
 
-def verdict(honest: bool, seed: int) -> str:
+def verdict(honest, seed):
     """The verdict on the model's reasons for 30 reviews."""
     classifier = InProcess(PROMPT, "none.answers")
     classifier.honest = honest

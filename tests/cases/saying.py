@@ -30,9 +30,9 @@ def complaint(call, *words):
     return str(caught.value)
 
 
-def command_complaint(*arguments, stdin=None, words=()):
+def command_complaint(*arguments, words=()):
     """The sentence that a command prints before it ends with exit code 2."""
-    result = CliRunner().invoke(app, list(arguments), input=stdin, env={"COLUMNS": "4000", "TERM": "dumb"})
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "4000", "TERM": "dumb"})
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
     said = [line for line in result.stderr.splitlines() if line.strip()]
     if said and not said[-1].startswith("error: "):  # the command line's own, in a frame

@@ -1,8 +1,7 @@
 """Stages as commands in one process, and what they are asked."""
 
 import contextlib
-import importlib.util
-import json
+import runpy
 
 import typer
 import yaml
@@ -58,12 +57,8 @@ METHODS = {
 
 
 def command(name):
-    path = ROOT / "stages" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"stage_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    (actual,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    names = runpy.run_path(str(ROOT / "stages" / f"{name}.py"))
+    (actual,) = (value for value in names.values() if isinstance(value, typer.Typer))
     return actual
 
 
@@ -105,11 +100,6 @@ def table(task, split, count):
         text = f"{task}{number} {word} the quick fox jumps {split}"
         rows.append({"id": f"{task}-{split}-{number}", "text": text, "label": label, "mask": [0, 1, 0, 0, 0, 0, 0]})
     return rows
-
-
-def write_lines(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def change_params(folder, **change):

@@ -2,12 +2,13 @@
 
 import functools
 from contextlib import contextmanager
+from itertools import product
 
 import tokenizers
 import torch
 import transformers
 
-from explearn import ComputeOptions, TransformerPredictor, get_explainer
+from explearn import ComputeOptions, Example, TransformerPredictor, get_explainer
 from explearn.lens.anatomy import TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
@@ -153,9 +154,24 @@ def double(kind="bert", classes=2):
     return of
 
 
+def examples():
+    """The texts and pairs as examples of a test split."""
+    rows = [Example(f"text-{number}", tuple(text.split()), "yes", "test", "t") for number, text in enumerate(TEXTS)]
+    for number, (one, two) in enumerate(PAIRS):
+        rows.append(Example(f"pair-{number}", tuple(one.split()), "yes", "test", "t", tuple(two.split())))
+    return rows
+
+
 def batch(of, texts=TEXTS):
     """Some texts in one padded batch."""
     return of.batch(of.encode(list(texts)))
+
+
+def without(of, encoding, words, removal):
+    """A text without some words, deleted or masked."""
+    if removal == "delete":
+        return encoding.delete(words)
+    return encoding.mask(words, of.mask_token_id)
 
 
 def score(name, of, texts, targets=None, **options):
@@ -178,20 +194,36 @@ def save(folder, kind="bert", classes=2, seed=0, **config):
     return folder
 
 
-def make_answerer(kind="bert", seed=0, limit=POSITIONS - 2):
-    """A model for extractive question answering; `limit` sub-tokens a text at most."""
-    config = model(kind).config
+def save_encoder(folder, kind="bert", reads_as=None, **config):
+    """Save an encoder without a head, and return its folder; `reads_as`: whose tokenizer it has."""
+    model(kind, **config).base_model.save_pretrained(folder)
+    tokenizer(reads_as or kind).save_pretrained(folder)
+    return str(folder)
+
+
+def language_model(kind="gpt2", seed=1, **config):
+    """A generative model."""
+    settings = model(kind, **config).config
+    settings.architectures = None
     with torch.random.fork_rng():
         torch.manual_seed(seed)
+        return transformers.AutoModelForCausalLM.from_config(settings).eval()
+
+
+def make_answerer(kind="bert"):
+    """A model for extractive question answering."""
+    config = model(kind).config
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
         made = transformers.AutoModelForQuestionAnswering.from_config(config).eval()
-    return QuestionPredictor.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
+    return QuestionPredictor.around(made, tokenizer(kind), ComputeOptions(device="cpu"), kind)
 
 
-def make_tagger(kind="bert", seed=0, **config):
+def make_tagger(kind="bert", **config):
     """A model for token classification with the classes of LABELS[3]."""
     settings = model(kind, 3, **config).config
     with torch.inference_mode(False), torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         made = transformers.AutoModelForTokenClassification.from_config(settings).eval()
     return TokenPredictor.around(made, tokenizer(kind), ComputeOptions(device="cpu"), kind)
 
@@ -213,8 +245,11 @@ def trace(module, batch):
 def hooks(module):
     """Return how many hooks a model and its parts hold, besides those that transformers leaves to capture outputs."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    held = [hook for part in module.modules() for kind in kinds for hook in getattr(part, kind).values()]
-    return sum(not getattr(hook, "__module__", "").startswith("transformers.") for hook in held)
+    count = 0
+    for part, kind in product(module.modules(), kinds):
+        for hook in getattr(part, kind).values():
+            count += not getattr(hook, "__module__", "").startswith("transformers.")
+    return count
 
 
 @contextmanager

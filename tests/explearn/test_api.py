@@ -9,7 +9,7 @@ import tiny
 import transformers
 
 import explearn
-from explearn import DataError, DeviceError, ModelError, ParamsError, load_classifier
+from explearn import DataError, DeviceError, ParamsError, load_classifier
 from explearn.api import AT_ONCE, default_explainer
 from explearn.comparison.texts import TextColumns, given_texts
 
@@ -221,18 +221,6 @@ def test_a_model_is_left_as_it_came(folder, form):
     assert [module.training for module in model.modules()] == before
 
 
-def test_loading_what_is_neither_an_explainer_nor_a_bundle(folder, tmp_path):
-    with pytest.raises(ModelError, match="no such folder; expected a bundle"):
-        explearn.load(tmp_path / "none")
-    with pytest.raises(ModelError, match="holds no trained explainer"):
-        explearn.load(folder)
-    bundle = explearn.export(tmp_path / "bundle", method="lime")
-    with pytest.raises(ParamsError, match=r"got samples; the bundle .* fixes these options"):
-        explearn.load(bundle, samples=3)
-    attribution = explearn.explain(folder, TEXT, explearn.load(bundle))
-    assert attribution.method == "lime"
-
-
 def test_tables_in_memory_are_read_as_files_are():
     pd = pytest.importorskip("pandas")
     datasets = pytest.importorskip("datasets")
@@ -244,5 +232,3 @@ def test_tables_in_memory_are_read_as_files_are():
         assert [one.mask for one in texts.rationales] == [(True, False), (False,)]
     for column in (pd.Series(["a b", "c"]), np.array(["a b", "c"]), (text for text in ["a b", "c"])):
         assert [one.words for one in given_texts(column).examples] == [("a", "b"), ("c",)]
-    with pytest.raises(DataError, match="got the columns body; expected a column 'text'"):
-        given_texts([{"body": "a"}])

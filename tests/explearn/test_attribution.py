@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def attributions(draw):
     """Draw an attribution with any value in every field."""
     words = tuple(draw(st.lists(WORDS, min_size=2, max_size=5)))
     count = len(words)
-    positions = st.sampled_from([(i, j) for i in range(count) for j in range(i + 1, count)])
+    positions = st.sampled_from(list(combinations(range(count), 2)))
     tokens = tuple(draw(st.lists(NAMES, max_size=4)))
     starts = draw(st.lists(st.integers(0, 99), min_size=count, max_size=count))
     pair_start = draw(st.none() | st.integers(1, count - 1))

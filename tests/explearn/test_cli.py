@@ -1,6 +1,7 @@
 import inspect
 import shlex
 from importlib import metadata
+from itertools import chain
 
 import pytest
 import tiny
@@ -209,7 +210,8 @@ def test_every_command_shows_an_example_that_can_be_typed(typed, command):
 
 
 def test_an_option_has_one_spelling_everywhere():
-    spellings = {option for one in commands(get_command(app)).values() for p in one.params for option in p.opts}
+    parameters = chain(*(one.params for one in commands(get_command(app)).values()))
+    spellings = set(chain(*(parameter.opts for parameter in parameters)))
     assert not spellings & {"--methods", "--output", "--output-file", "--random-state", "--label-names"}
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from itertools import product
 
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -34,8 +35,12 @@ def attribution(words=("not", "good"), scores=(-0.5, 1.0), **changes):
 
 def luminance(colour):
     """Relative luminance, WCAG 2.2."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return linear(colour) @ [0.2126, 0.7152, 0.0722]
+
+
+def linear(colours):
+    both = np.array(colours) / 255
+    return np.where(both <= 0.04045, both / 12.92, ((both + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(one, other):
@@ -64,9 +69,7 @@ class TestColours:
         ids=["protanopia", "deuteranopia", "tritanopia"],
     )
     def test_the_two_sides_differ_for_the_colour_blind(self, seen_as):
-        both = np.array([display.FOR, display.AGAINST]) / 255
-        linear = np.where(both <= 0.04045, both / 12.92, ((both + 0.055) / 1.055) ** 2.4)
-        seen = np.clip(linear @ np.array(seen_as).T, 0, 1)
+        seen = np.clip(linear([display.FOR, display.AGAINST]) @ np.array(seen_as).T, 0, 1)
         shown = np.where(seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055)
         # Red and green of the same lightness would be some 30 apart for the first two.
         assert np.linalg.norm(255 * (shown[0] - shown[1])) > 100
@@ -177,7 +180,7 @@ class TestAttributions:
     def test_methods_stand_together_text_by_text(self):
         one = ("a",)
         two = ("b",)
-        actual = [attribution(words, (1.0,), method=m) for m in ("x", "y") for words in (one, two)]
+        actual = [attribution(words, (1.0,), method=m) for m, words in product(("x", "y"), (one, two))]
         together = explearn.Attributions(actual)
         assert together.methods == ["x", "y"]
         assert [[(a.words, a.method) for a in text] for text in together.texts] == [

@@ -23,7 +23,6 @@ def folders(root, *names):
     [
         (["marker", "lime", "reader"], ["reader", "marker"], ["marker", None, "reader"]),
         (["consensus", "marker"], ["marker"], [None, "marker"]),  # consensus has weights of its own
-        (["marker", "lime", "consensus"], ["consensus", "marker"], ["marker", None, "consensus"]),
         (["marker_in_domain", "marker"], ["marker", "marker_in_domain"], ["marker_in_domain", "marker"]),
         (["marker"], ["marker_in_domain"], ["marker_in_domain"]),  # another variant of the same method
         (["faml"], ["paml"], ["paml"]),  # which faml refines

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from itertools import chain
 
 import cli_cases
 import pytest
@@ -29,7 +30,7 @@ def run(*arguments):
 def test_the_command_trains_what_explain_and_compare_take(folder, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     (tmp_path / "all.txt").write_text("\n".join([*TEXTS, *OTHERS]), encoding="utf-8")
-    options = [part for name, value in FAST.items() for part in ("-o", f"{name}={value}")]
+    options = list(chain(*(("-o", f"{name}={value}") for name, value in FAST.items())))
     given = ("--classifier", folder, "--texts")
     trained = run("train", "reader", *given, tmp_path / "texts.txt", "--out", tmp_path / "reader", *options)
     assert trained.exit_code == 0, trained.output
@@ -110,13 +111,11 @@ def test_a_list_of_methods_holds_trained_ones(tmp_path):
 
 
 def test_a_classifier_is_fine_tuned_from_a_table(tmp_path):
-    encoder = tiny.model("bert").base_model
-    encoder.save_pretrained(tmp_path / "encoder")
-    tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
+    encoder = tiny.save_encoder(tmp_path / "encoder")
     table = tmp_path / "labelled.csv"
     with table.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("text", "label"), *((text, f"kind {i % 2}") for i, text in enumerate(TEXTS))])
-    given = ("--texts", table, "--encoder", tmp_path / "encoder", "--out", tmp_path / "classifier", "-o")
+    given = ("--texts", table, "--encoder", encoder, "--out", tmp_path / "classifier", "-o")
     done = run("finetune", *given, "epochs=1")
     assert done.exit_code == 0, done.output
     assert "epoch 1: loss" in done.output

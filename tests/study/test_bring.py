@@ -8,6 +8,7 @@ import cli_cases
 import pytest
 import tiny
 import yaml
+from files import write_lines
 from stage_cases import change_params, run, succeed
 
 from explearn import load_classifier
@@ -27,9 +28,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     for split, count in (("train", 8), ("validation", 4), ("test", 6)):
         rows = [{"text": TEXTS[n % 4], "label": ("good", "bad")[n % 2]} for n in range(count)]
-        path = folder / "mine" / "films" / f"{split}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_lines(folder / "mine" / "films" / f"{split}.jsonl", rows)
     tiny.save(folder / "theirs", "bert", 2)
     params = {
         "profile": "mine",

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import chain
 
 import pytest
 import yaml
@@ -41,4 +42,4 @@ def test_the_trials_reach_every_stage_and_learned_method(repository, monkeypatch
     assert {step.stage for step in steps} == {path.stem for path in (repository / "stages").glob("*.py")}
     fitted = {step.options[-1] for step in steps if step.stage == "fit"}
     params = yaml.safe_load((repository / "params.yaml").read_text(encoding="utf-8"))
-    assert fitted >= {name for names in params["learned"].values() for name in names}
+    assert fitted >= set(chain(*params["learned"].values()))

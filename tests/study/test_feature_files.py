@@ -6,7 +6,7 @@ import pytest
 import tiny
 from rounding import assert_close, tolerance
 
-from explearn import DataError, Example, ParamsError
+from explearn import Example, ParamsError
 from explearn.core.parquet import read_metadata
 from explearn.methods.consensus.signals import compute_signals
 from explearn_study import feature_files
@@ -15,13 +15,7 @@ from explearn_study.feature_files import read_features, read_signals, write_feat
 HALF = 2**-11
 """Largest relative rounding error of float16."""
 
-EXAMPLES = [
-    *(Example(f"t{i}", tuple(text.split()), "no", "test", "task") for i, text in enumerate(tiny.TEXTS)),
-    *(
-        Example(f"p{i}", tuple(a.split()), "no", "test", "task", tuple(b.split()))
-        for i, (a, b) in enumerate(tiny.PAIRS)
-    ),
-]
+EXAMPLES = tiny.examples()
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
@@ -82,13 +76,6 @@ def test_a_text_without_pieces_has_no_features(tmp_path):
 
 
 class TestDamage:
-    def test_hidden_states_that_were_not_stored(self, tmp_path):
-        write_features(tmp_path / "f.parquet", tiny.classifier(), EXAMPLES)
-        with pytest.raises(
-            DataError, match=r"holds no hidden states; run the stage features with attend\.hidden_states=true"
-        ):
-            list(read_features(tmp_path / "f.parquet", hidden=True))
-
     def test_a_text_that_cannot_be_encoded_leaves_the_earlier_file(self, tmp_path):
         path = tmp_path / "f.parquet"
         write_features(path, tiny.classifier(), EXAMPLES)

@@ -24,10 +24,8 @@ def verdicts(rule, old, new):
         ("higher", 0.39, "worse"),
         ("higher", 0.4, "within noise"),
         ("higher", 0.5, "same"),
-        ("higher", 0.6, "within noise"),
         ("higher", 0.9, "better"),
         ("lower", 0.61, "worse"),
-        ("lower", 0.1, "better"),
         ("higher", None, "gone"),
     ],
 )
@@ -76,7 +74,6 @@ def test_the_headline_is_compared_only_for_the_same_explainer():
         (["lime"], ["lime"], "same"),
         (["lime", "reader"], ["reader", "shap"], "within noise"),
         (["lime"], ["reader"], "worse"),
-        (["lime"], [], "worse"),
         ([], ["lime"], "better"),
     ],
 )
@@ -94,8 +91,6 @@ def test_a_rule_that_speaks_of_nothing_is_an_error():
     ("text", "words"),
     [
         ("rules: []", "rules: got []; expected"),
-        ("rules: [{metric: a, direction: up, tolerance: 0}]", "rules.0.direction"),
-        ("rules: [{metric: a, direction: lower, tolerance: -1}]", "rules.0.tolerance"),
         ("rules: [{metric: a, direction: lower}]", "rules.0.tolerance: got none"),
         ("rules: [{metric: tasks.*.confidence_full, tolerance: 0}]", "rules.0.direction: got none"),
         ("rules: [", "not valid YAML"),

@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import sys
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def read_pipeline(folder, change):
     found = Pipeline({}, {}, {})
     with contextlib.chdir(folder), Repo.init(no_scm=True, force=True) as repo:
         graph = repo.index.graph
-        written = [Path(out.fs_path) for stage in graph for out in stage.outs]
+        outs = chain(*(stage.outs for stage in graph))
+        written = [Path(out.fs_path) for out in outs]
         for stage in graph:
             found.needs[stage.addressing] = {needed.addressing for needed in graph.successors(stage)}
             found.inputs[stage.addressing] = set()

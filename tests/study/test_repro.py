@@ -15,27 +15,22 @@ stages:
     cmd: cp code.txt code.out
     deps: [code.txt]
     outs: [code.out]
-  cut:
+  make:
     matrix: {task: "${tasks}"}
-    cmd: python -c "open('cut-${item.task}', 'w').write('${item.task} ' + open('code.out').read())"
-    deps: [code.out]
-    outs: ["cut-${item.task}"]
-  join:
-    matrix: {task: "${tasks}"}
-    cmd: python join.py ${item.task}
-    deps: [join.py, cut-red, cut-blue]
-    outs: ["join-${item.task}"]
+    cmd: python make.py ${item.task}
+    deps: [make.py, code.out]
+    outs: ["made-${item.task}"]
   end:
-    cmd: cat join-red join-blue > end
-    deps: [join-red, join-blue]
+    cmd: cat made-red made-blue > end
+    deps: [made-red, made-blue]
     outs: [end]
 """
-JOIN = """
+MAKE = """
 import os, sys
 task = sys.argv[1]
 if os.path.exists("fail-" + task):
     sys.exit("no " + task)
-open("join-" + task, "w").write(task + ": " + "".join(open("cut-" + other).read() for other in ("red", "blue")))
+open("made-" + task, "w").write(task + ": " + open("code.out").read())
 """
 
 
@@ -44,7 +39,7 @@ class Project:
         self.root = root
         (root / "scripts").mkdir(parents=True)
         shutil.copy(repository / "scripts" / "repro.py", root / "scripts")
-        files = {"dvc.yaml": PIPELINE, "join.py": JOIN, "code.txt": "once\n"}
+        files = {"dvc.yaml": PIPELINE, "make.py": MAKE, "code.txt": "once\n"}
         for name, text in {**files, "params.yaml": "tasks: [red, blue]\n"}.items():
             (root / name).write_text(text, encoding="utf-8")
         self.run("git", "init", "--quiet")
@@ -65,8 +60,8 @@ class Project:
 def test_as_dvc_repro_would(tmp_path, repository):
     project = Project(tmp_path / "project", repository)
     output = project.repro().stdout
-    assert "[join@blue] Running stage 'join@blue':" in output and "[end] 5 of 5 stages" in output
-    assert len(yaml.safe_load((project.root / "dvc.lock").read_text())["stages"]) == 6
+    assert "[make@blue] Running stage 'make@blue':" in output and "[end] 3 of 3 stages" in output
+    assert len(yaml.safe_load((project.root / "dvc.lock").read_text())["stages"]) == 4
     done = project.run("dvc", "repro").stdout
     assert "Running" not in done and done.endswith("Data and pipelines are up to date.\n")
     assert project.repro().stdout.splitlines() == ["Data and pipelines are up to date."]
@@ -77,11 +72,11 @@ def test_as_dvc_repro_would(tmp_path, repository):
     (project.root / "fail-red").touch()
     failed = project.repro(check=False)
     assert failed.returncode != 0
-    assert "[code] Running stage 'code':" in failed.stdout and "[cut@red] Running stage 'cut@red':" in failed.stdout
-    assert "[join@red] no red" in failed.stdout and "Running stage 'end'" not in failed.stdout
+    assert "[code] Running stage 'code':" in failed.stdout and "[make@blue] Running stage 'make@blue':" in failed.stdout
+    assert "[make@red] no red" in failed.stdout and "Running stage 'end'" not in failed.stdout
     assert "once" in (project.root / "end").read_text(encoding="utf-8")
 
     (project.root / "fail-red").unlink()
     again = project.repro().stdout
-    assert "'join@red'" in again and "Running stage 'cut@red'" not in again
+    assert "'make@red'" in again and "Running stage 'make@blue'" not in again
     assert "twice" in (project.root / "end").read_text(encoding="utf-8")

@@ -16,10 +16,7 @@ NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("encoder")
-    tiny.model("bert").bert.save_pretrained(folder)
-    tiny.tokenizer("bert").save_pretrained(folder)
-    return str(folder)
+    return tiny.save_encoder(tmp_path_factory.mktemp("encoder"))
 
 
 def films(count):

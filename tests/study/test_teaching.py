@@ -34,8 +34,8 @@ def examples(count, split="train"):
     return [Example(f"{split}-{i}", ("fox", "dog", "sea"), "yes", split, TASK) for i in range(count)]
 
 
-def run(folder, teacher, splits, options=None):
-    teach(folder, teacher, options or {}, tiny.classifier(), splits, shard_texts=4)
+def run(folder, teacher, splits):
+    teach(folder, teacher, {}, tiny.classifier(), splits, shard_texts=4)
 
 
 def lessons(tmp_path, name="teacher"):

@@ -2,7 +2,6 @@
 
 import pytest
 import tiny
-import transformers
 
 from explearn import ComputeOptions, EvaluateOptions, UnsupportedError, load_classifier
 from explearn_study.evaluate import judge_twin
@@ -12,9 +11,7 @@ from explearn_study.workspace import Workspace
 
 def test_a_prompted_model_has_none(tmp_path):
     prompt = {"template": "{text} :", "label_words": {"no": " slow", "yes": " warm"}}
-    config = tiny.model("gpt2").config
-    config.architectures = None
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    tiny.language_model().save_pretrained(tmp_path / "model")
     tiny.tokenizer("gpt2").save_pretrained(tmp_path / "model")
     model = load_classifier(tmp_path / "model", completion=prompt, device="cpu")
     source = {"kind": "embedded", "adapter": "corpus"}

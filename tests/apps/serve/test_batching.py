@@ -55,17 +55,6 @@ async def started(batcher, work):
     return first
 
 
-def test_what_arrives_together_is_one_batch_and_each_gets_its_own():
-    work = Work()
-
-    async def case(batcher):
-        answers = await asyncio.gather(*(batcher.submit("a", items) for items in ([1], [2, 3], [4])))
-        assert answers == [[2], [4, 6], [8]]
-
-    with_batcher(work, case)
-    assert work.batches == [("a", [1, 2, 3, 4])]
-
-
 def test_methods_do_not_mix_and_the_oldest_comes_first():
     work = Work()
 
@@ -87,25 +76,6 @@ def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is():
 
     with_batcher(work, case)
     assert [items for _, items in work.batches] == [[1, 2, 3, 6], [4, 5], [1, 2, 3, 4, 5]]
-
-
-def test_what_was_cancelled_is_not_worked_on():
-    work = Work(held=True)
-
-    async def case(batcher):
-        first = await started(batcher, work)
-        gone = [asyncio.ensure_future(batcher.submit("a", [n] * 3)) for n in (2, 3)]
-        stays = asyncio.ensure_future(batcher.submit("a", [4]))
-        await asyncio.sleep(0.01)
-        for task in gone:
-            task.cancel()
-        await asyncio.sleep(0.01)
-        assert batcher.waiting == 1
-        work.go.set()
-        assert await asyncio.gather(first, stays) == [[2], [8]]
-
-    with_batcher(work, case)
-    assert [items for _, items in work.batches] == [[1], [4]]
 
 
 def test_a_text_that_cannot_be_used_harms_its_own_request_alone():

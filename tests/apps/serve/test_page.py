@@ -24,7 +24,7 @@ def test_an_empty_form(client):
     assert [box["value"] for box in boxes] == list(METHODS)
     assert ["checked" in box for box in boxes] == [True, False]
     labelled = {label.get("for") for label in page.all("label")}
-    assert {field["id"] for tag in ("textarea", "select") for field in page.all(tag)} <= labelled
+    assert {field["id"] for field in [*page.all("textarea"), *page.all("select")]} <= labelled
 
 
 def test_a_second_text_is_asked_for_where_the_classifier_reads_one(client):

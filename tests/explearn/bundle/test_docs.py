@@ -14,7 +14,7 @@ from places import ROOT
 import explearn
 
 PAGE = (ROOT / "docs" / "explearn" / "bundles.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
+COMMANDS = "".join(re.findall(r"```sh\n(.*?)```", PAGE, re.S)).splitlines()
 USE, HUB, PIPELINE = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 
 

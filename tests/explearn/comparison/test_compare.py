@@ -1,6 +1,7 @@
 """`explearn compare`: one command from one's own texts and model to the page."""
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import cli_cases
@@ -72,7 +73,7 @@ class TestWithoutLabelsOrMarks:
 
 class TestWithLabelsAndMarks:
     def test_accuracy_agreement_and_who_marked(self, model, table, tmp_path):
-        masks = [json.dumps([int(position == 1) for position, _ in enumerate(text.split())]) for text in TEXTS]
+        masks = [json.dumps([0, 1, *[0] * (len(text.split()) - 2)]) for text in TEXTS]
         path = table(label=LABELS, mask=masks)
         out = tmp_path / "report.html"
         columns = TextColumns(label="label", rationales="mask:mask", marks_by="three nurses")
@@ -170,7 +171,7 @@ class TestGoingOn:
 class TestTheCommand:
     def test_a_line_a_method_and_the_page(self, model, table, tmp_path):
         out = tmp_path / "page.html"
-        named = [word for name in METHODS.split(",") for word in ("--method", name)]
+        named = list(chain(*(("--method", name) for name in METHODS.split(","))))
         code, said = run("--classifier", model, "--texts", table(), *named, "--out", out)
         assert code == 0, said
         for name in METHODS.split(","):

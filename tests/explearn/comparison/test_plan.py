@@ -28,9 +28,7 @@ def test_a_method_by_name_takes_the_options_of_the_light_roster():
     assert choose_methods("lime,rollout") == {"rollout": {}, "lime": {"samples": 128}}
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45), (30, 30), (None, None)]
-)
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), (30, 30), (None, None)])
 def test_budgets(text, seconds):
     assert parse_budget(text) == seconds
 
@@ -50,7 +48,6 @@ def test_no_budgets(text):
         # The best elsewhere go last.
         ({"random": 0.1, "rollout": 0.1, "attn_lrp": 0.2, "lime": 9.0}, 7.0, ["random", "attn_lrp"], 23),
         # Random scores stay, and something to compare them with.
-        ({"random": 0.01, "fast": 1.0, "slow": 10.0}, 1.0, ["random", "fast"], 20),
         ({"random": 5.0, "fast": 1.0, "slow": 10.0}, 1.0, ["fast", "random"], 20),
         ({"random": 5.0, "fast": 1.0}, 1e6, ["fast", "random"], 500),
     ],

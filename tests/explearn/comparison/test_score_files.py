@@ -1,18 +1,12 @@
 """Word scores from elsewhere, beside those of our methods."""
 
-import json
-
 import pytest
 from comparison_cases import TEXTS
+from files import write_lines
 from rounding import tolerance
 
 import explearn
 from explearn import DataError, ParamsError, load_classifier
-
-
-def write(path, records):
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -28,7 +22,7 @@ def compare(model, *scores):
 
 
 def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_path, records):
-    actual = compare(model, write(tmp_path / "theirs.jsonl", records)).methods
+    actual = compare(model, write_lines(tmp_path / "theirs.jsonl", records)).methods
     for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
         assert actual["given_occlusion"][metric] == pytest.approx(actual["occlusion"][metric], abs=tolerance())
 
@@ -37,42 +31,36 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_pat
     ("change", "sentence"),
     [
         ({"scores": [1.0]}, r"row 2, field 'scores' has 1 entries; expected 6, one per word"),
-        (
-            {"scores": [0, 0, 0, 0, 0, "x"]},
-            r"row 2, field 'scores.5': got 'x'; expected: input should be a valid number",
-        ),
         ({"scores": [0, 0, 0, 0, 0, float("nan")]}, r"row 2: not valid JSON"),
         (
             {"scores": [1, 1, None, 1, 1, 1]},
             r"row 2, field 'scores', word 2 \('delivery'\): got null; expected a number",
         ),
-        ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected: input should be a valid tuple"),
         ({"words": [*"abcdef"]}, r"text 'texts-2' .* has none; expected a record"),
         ({"id": "texts-1"}, r"row 2, field 'words': not those of text 'texts-1'"),
         ({"target": "perhaps"}, r"row 2, field 'target': got 'perhaps'; expected"),
-        ({"signed": "no"}, r"row 2, field 'signed': got 'no'; expected: input should be a valid boolean"),
     ],
 )
 def test_what_does_not_fit_is_named(model, tmp_path, records, change, sentence):
     records[1] = {**records[1], **change}
     with pytest.raises(DataError, match=sentence):
-        compare(model, write(tmp_path / "theirs.jsonl", records))
+        compare(model, write_lines(tmp_path / "theirs.jsonl", records))
 
 
 def test_other_scores_of_the_same_text_are_told(model, tmp_path, records):
     plain = [{**record, "id": ""} for record in records]
-    compare(model, write(tmp_path / "twice.jsonl", [*plain, plain[0]]))
+    compare(model, write_lines(tmp_path / "twice.jsonl", [*plain, plain[0]]))
     other = {**plain[0], "scores": [2.0] * len(plain[0]["scores"])}
     with pytest.raises(DataError, match=rf"row {len(plain) + 1}: text 'texts-1' already has scores at .*, row 1"):
-        compare(model, write(tmp_path / "twice.jsonl", [*plain, other]))
+        compare(model, write_lines(tmp_path / "twice.jsonl", [*plain, other]))
 
 
 def test_a_file_without_records(model, tmp_path):
     with pytest.raises(DataError, match="no record"):
-        compare(model, write(tmp_path / "none.jsonl", []))
+        compare(model, write_lines(tmp_path / "none.jsonl", []))
 
 
 def test_one_method_in_two_files(model, tmp_path, records):
-    files = [write(tmp_path / name, records) for name in ("a.jsonl", "b.jsonl")]
+    files = [write_lines(tmp_path / name, records) for name in ("a.jsonl", "b.jsonl")]
     with pytest.raises(ParamsError, match=r"scores of 'occlusion' are in .*a\.jsonl too"):
         compare(model, *files)

@@ -1,8 +1,5 @@
 """The smallest change that turns an answer: found where there is one, and never one that does not turn it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -14,22 +11,22 @@ from explearn.core.words import Segment
 from explearn.decision.change import BUDGET, smallest_change
 from explearn.decision.decision import Decision
 from explearn.decision.replacements import from_list
-from explearn.text.rewriting import Edits, rewrite
+from explearn.text.rewriting import rewrite
 
 
-def decision(rude: Callable[[str], bool], text: str) -> Decision:
+def decision(rude, text):
     """A text for a classifier that is told which texts are rude."""
 
-    def probabilities(texts: list[str]) -> list[list[float]]:
+    def probabilities(texts):
         return [[0.2, 0.8] if rude(text) else [0.7, 0.3] for text in texts]
 
     classifier = explearn.FunctionPredictor(probabilities, ["polite", "rude"], name="rules")
     return Decision(classifier, [Segment.of(text)])
 
 
-def found(of: Decision, **given: object) -> Edits | None:
+def found(of, **given):
     words = len(of.segments[0].spans)
-    return smallest_change(of, np.arange(words, 0, -1.0), **given)  # type: ignore[arg-type]
+    return smallest_change(of, np.arange(words, 0, -1.0), **given)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +38,11 @@ def found(of: Decision, **given: object) -> Edits | None:
         (lambda text: True, None),
     ],
 )
-def test_single_words_then_pairs_then_larger_sets(rude: Callable[[str], bool], edits: Edits | None) -> None:
+def test_single_words_then_pairs_then_larger_sets(rude, edits):
     assert found(decision(rude, "you moron and fool and clod")) == edits
 
 
-def test_what_is_found_turns_the_answer_and_is_as_small_as_can_be() -> None:
+def test_what_is_found_turns_the_answer_and_is_as_small_as_can_be():
     classifier = tiny.classifier("bert", 3)
     texts = [*tiny.TEXTS, "the lazy dog sleeps while she sells a broken box"]
     for text, attribution in zip(texts, explearn.explain(classifier, texts, "occlusion"), strict=True):
@@ -64,12 +61,12 @@ def test_what_is_found_turns_the_answer_and_is_as_small_as_can_be() -> None:
             assert classifier.predict([rewrite(of.segments, changed)]) != classifier.predict([text])
 
 
-def test_a_long_text_stays_within_the_budget() -> None:
+def test_a_long_text_stays_within_the_budget():
     of = decision(lambda text: text.count("w") > 150, " ".join(["w"] * 400))
     assert found(of) is None and of.passes <= BUDGET
 
 
-def test_words_are_exchanged_with_their_punctuation() -> None:
+def test_words_are_exchanged_with_their_punctuation():
     of = decision(lambda text: "nice," not in text, "Rude, dull words")
     assert found(of, replacements=from_list(of.segments[0].words, {"rude": ["nice"]})) == {0: "nice,"}
 
@@ -83,18 +80,18 @@ def test_words_are_exchanged_with_their_punctuation() -> None:
         ({3: None}, None),
     ],
 )
-def test_changed_texts_of_a_pair(edits: Edits, text: str | None) -> None:
+def test_changed_texts_of_a_pair(edits, text):
     changed = rewrite([Segment.of("a b  c"), Segment.of("d")], edits)
     assert changed == (None if text is None else tuple(text.split(" | ")))
 
 
-def test_words_put_into_a_pair() -> None:
+def test_words_put_into_a_pair():
     pair = [Segment.of("a b"), Segment.of("c")]
     assert rewrite(pair, {1: None}, {0: ["x", "y"], 2: ["z"], 3: ["end"]}) == ("x y a", "z c end")
 
 
-def test_a_label_of_several_turns_by_itself() -> None:
-    def probabilities(texts: list[str]) -> list[list[float]]:
+def test_a_label_of_several_turns_by_itself():
+    def probabilities(texts):
         return [[0.9, 0.8 if "moron" in text else 0.1] for text in texts]
 
     classifier = explearn.FunctionPredictor(probabilities, ["spam", "rude"], kind="multi_label", name="labels")

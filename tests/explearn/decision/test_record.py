@@ -1,22 +1,16 @@
 """`explearn record` and `explearn verify`: a record holds elsewhere, and an altered one is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
+import cli_cases
 import pytest
 import saying
 import tiny
 import torch
 import transformers
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
 from explearn.core.writing import is_page
 from explearn.decision.page import sentences
 
@@ -24,36 +18,36 @@ TEXT = "unbelievably slow delivery and no refund , whatsoever"
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     return tiny.save(tmp_path_factory.mktemp("classifier"), "bert", seed=2)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, model: Path) -> Path:
+def folder(tmp_path, model):
     """A folder with a record, and its page."""
     code, said = run("record", TEXT, "--classifier", model, "--out", tmp_path / "record.html")
     assert code == 0, said
     return tmp_path
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+def run(*arguments):
+    done = cli_cases.run(*arguments)
     return done.exit_code, done.output
 
 
-def verify(folder: Path, model: Path, *more: object) -> tuple[int, str]:
+def verify(folder, model, *more):
     return run("verify", folder / "record.json", "--classifier", model, *more)
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read(folder):
     return json.loads((folder / "record.json").read_text(encoding="utf-8"))
 
 
-def write(folder: Path, document: dict[str, Any]) -> None:
+def write(folder, document):
     (folder / "record.json").write_text(json.dumps(document), encoding="utf-8")
 
 
-def keys(folder: Path, name: str) -> tuple[Path, Path]:
+def keys(folder, name):
     """A private and a public key, as openssl writes them."""
     pytest.importorskip("cryptography")
     from cryptography.hazmat.primitives import serialization as form
@@ -66,7 +60,7 @@ def keys(folder: Path, name: str) -> tuple[Path, Path]:
     return private, public
 
 
-def test_what_a_record_says_is_what_the_classifier_answers(model: Path) -> None:
+def test_what_a_record_says_is_what_the_classifier_answers(model):
     record = explearn.record(model, TEXT, "occlusion", device="cpu")
     classifier = explearn.load_classifier(model, device="cpu")
     words = TEXT.split()
@@ -78,12 +72,13 @@ def test_what_a_record_says_is_what_the_classifier_answers(model: Path) -> None:
     without = " ".join(words[: first.position] + words[first.position + 1 :])
     expected = classifier.predict_proba([without])[0].tolist()
     assert first.without is not None and list(first.without.probabilities.values()) == pytest.approx(expected)
-    left = [word for position, word in enumerate(words) if position not in {e.position for e in record.change.edits}]
+    changed = {edit.position for edit in record.change.edits}
+    left = [word for position, word in enumerate(words) if position not in changed]
     assert record.change.answer is not None
     assert classifier.predict([" ".join(left)]) == [record.change.answer.label] != [record.answer.label]
 
 
-def test_only_words_that_count_for_the_answer_are_named() -> None:
+def test_only_words_that_count_for_the_answer_are_named():
     of = explearn.FunctionPredictor(
         lambda texts: [[0.9, 0.1] if "good" in text else [0.3, 0.7] for text in texts], ["a", "b"]
     )
@@ -95,7 +90,7 @@ def test_only_words_that_count_for_the_answer_are_named() -> None:
     assert "gives no word a score above 0" in " ".join(sentences(record))
 
 
-def test_a_record_holds_when_it_is_computed_again(folder: Path, model: Path) -> None:
+def test_a_record_holds_when_it_is_computed_again(folder, model):
     assert is_page(folder / "record.html")
     threads = torch.get_num_threads()
     torch.set_num_threads(3 - min(threads, 2))
@@ -107,9 +102,9 @@ def test_a_record_holds_when_it_is_computed_again(folder: Path, model: Path) -> 
     assert run("verify", folder / "record.html", "--classifier", model)[0] == 0
 
 
-def alter(*path: str | int, by: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
-    def change(document: dict[str, Any]) -> None:
-        place: Any = document
+def alter(*path, by):
+    def change(document):
+        place = document
         for step in path[:-1]:
             place = place[step]
         place[path[-1]] = by(place[path[-1]])
@@ -135,9 +130,7 @@ def alter(*path: str | int, by: Callable[[Any], Any]) -> Callable[[dict[str, Any
         (alter("change", "answer", by=lambda answer: None), "change"),
     ],
 )
-def test_an_altered_record_is_refused(
-    folder: Path, model: Path, change: Callable[[dict[str, Any]], None], part: str
-) -> None:
+def test_an_altered_record_is_refused(folder, model, change, part):
     document = read(folder)
     change(document)
     write(folder, document)
@@ -145,7 +138,7 @@ def test_an_altered_record_is_refused(
     assert code == 1 and any(line.startswith(f"{part}: ") for line in said.splitlines()), said
 
 
-def test_another_classifier_and_another_page_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_another_classifier_and_another_page_are_refused(folder, tmp_path):
     other = tiny.save(tmp_path / "other", "bert", seed=1)
     page = folder / "record.html"
     page.write_text(page.read_text(encoding="utf-8").replace("0.", "1."), encoding="utf-8")
@@ -153,7 +146,7 @@ def test_another_classifier_and_another_page_are_refused(folder: Path, tmp_path:
     assert code == 1 and "page: record.html differs" in said and "classifier: weights or labels differ" in said
 
 
-def test_a_signature_covers_all_of_the_record(tmp_path: Path, model: Path) -> None:
+def test_a_signature_covers_all_of_the_record(tmp_path, model):
     private, public = keys(tmp_path, "mine")
     _, others = keys(tmp_path, "others")
     code, said = run("record", TEXT, "--classifier", model, "--key", private, "--out", tmp_path / "record.html")
@@ -172,7 +165,7 @@ def test_a_signature_covers_all_of_the_record(tmp_path: Path, model: Path) -> No
     assert code == 1 and "signature: there is none" in said
 
 
-def test_a_record_without_the_text_names_no_word(tmp_path: Path, model: Path) -> None:
+def test_a_record_without_the_text_names_no_word(tmp_path, model):
     out = tmp_path / "record.html"
     assert run("record", TEXT, "--classifier", model, "--hash-only", "--out", out)[0] == 0
     kept = out.read_text(encoding="utf-8") + (tmp_path / "record.json").read_text(encoding="utf-8")
@@ -183,7 +176,7 @@ def test_a_record_without_the_text_names_no_word(tmp_path: Path, model: Path) ->
     saying.command_complaint("verify", str(out), "--classifier", str(model), words=("--text", "SHA-256"))
 
 
-def test_the_best_method_of_a_comparison_is_taken(tmp_path: Path, model: Path) -> None:
+def test_the_best_method_of_a_comparison_is_taken(tmp_path, model):
     comparison = explearn.compare(model, tiny.TEXTS, "random,occlusion,gae", out=tmp_path / "report.html")
     ranked = {name: comparison.methods[name]["aopc_comprehensiveness"] for name in ("occlusion", "gae")}
     record = explearn.record(model, TEXT, comparison=tmp_path / "report.json", device="cpu")
@@ -197,7 +190,7 @@ def test_the_best_method_of_a_comparison_is_taken(tmp_path: Path, model: Path) -
     saying.complaint(lambda: explearn.record(model, TEXT, comparison=model / "config.json"), "no findings")
 
 
-def test_words_are_exchanged_by_the_checkpoints_own_masked_word_head(tmp_path: Path, model: Path) -> None:
+def test_words_are_exchanged_by_the_checkpoints_own_masked_word_head(tmp_path, model):
     saying.complaint(lambda: explearn.record(model, TEXT, exchange="masked", device="cpu"), "masked-word head")
     words = tiny.tokenizer("bert")
     config = transformers.AutoConfig.from_pretrained(model)
@@ -214,8 +207,8 @@ def test_words_are_exchanged_by_the_checkpoints_own_masked_word_head(tmp_path: P
     assert verify(tmp_path, tmp_path)[0] == 0
 
 
-def test_a_list_of_words_to_exchange(tmp_path: Path) -> None:
-    def rude(texts: list[str]) -> list[list[float]]:
+def test_a_list_of_words_to_exchange(tmp_path):
+    def rude(texts):
         return [[0.1, 0.9] if "kind" not in text else [0.8, 0.2] for text in texts]
 
     classifier = explearn.FunctionPredictor(rude, ["polite", "rude"], name="rules")
@@ -224,7 +217,7 @@ def test_a_list_of_words_to_exchange(tmp_path: Path) -> None:
     saying.complaint(lambda: explearn.record(classifier, "Mean", exchange={"mean": ["kind"]}, hash_only=True), "text")
 
 
-def test_what_is_wrong_is_said_in_a_sentence(folder: Path, model: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_in_a_sentence(folder, model, tmp_path):
     (tmp_path / "key.pem").write_text("no key", encoding="utf-8")
     given = ("record", TEXT, "--classifier", str(model), "--out", str(tmp_path / "other.html"))
     if pytest.importorskip("cryptography"):
@@ -240,13 +233,13 @@ def test_what_is_wrong_is_said_in_a_sentence(folder: Path, model: Path, tmp_path
     saying.command_complaint("verify", str(folder / "record.json"), words=("text",))
 
 
-def test_the_schema_is_of_the_record(folder: Path) -> None:
+def test_the_schema_is_of_the_record(folder):
     code, said = run("record", "--schema")
     schema = json.loads(said)
     assert code == 0 and set(read(folder)) == set(schema["properties"])
 
 
-def test_the_page_of_explain_is_verified_too(model: Path, tmp_path: Path) -> None:
+def test_the_page_of_explain_is_verified_too(model, tmp_path):
     page = tmp_path / "page.html"
     code, said = run("explain", TEXT, "--classifier", model, "--out", page)
     assert code == 0, said

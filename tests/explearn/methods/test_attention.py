@@ -5,11 +5,10 @@ import networkx
 import numpy as np
 import pytest
 import tiny
-import torch
 
 import explearn
 from explearn import UnsupportedError
-from explearn.methods.attention.explainers import flows, rollout_row
+from explearn.methods.attention.explainers import flows
 
 TOLERANCES = {"float64": 1e-9, "float32": 1e-5}
 """Of the reference's scores, as its notes suggest."""
@@ -32,20 +31,8 @@ def test_attributions_carry_the_reference_s_scores():
     np.testing.assert_array_equal(attribution.scores, attribution.token_scores)
 
 
-def test_rollout_of_two_layers_by_hand():
-    """Three tokens. With A1 and A2 below, B = (A + I) / 2 and row 0 of B2 B1:
-
-    B2[0] = (1/2 (1/2 + 1), 1/4, 0) = (3/4, 1/4, 0)
-    B1 = ((1/2, 1/2, 0), (0, 1, 0), (1/4, 1/4, 1/2))
-    (3/4) (1/2, 1/2, 0) + (1/4) (0, 1, 0) = (3/8, 5/8, 0)
-    """
-    first = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]])
-    second = torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])
-    assert rollout_row([first, second], torch.eye(3)[:1]).tolist() == [[0.375, 0.625, 0.0]]
-
-
-def random_attention(layers, tokens, seed=0):
-    logits = 2 * np.random.default_rng(seed).normal(size=(layers, tokens, tokens))
+def random_attention(layers, tokens):
+    logits = 2 * np.random.default_rng(0).normal(size=(layers, tokens, tokens))
     return np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
 
 
@@ -58,16 +45,6 @@ def networkx_flows(attention, sinks):
 
 
 class TestAttentionFlow:
-    def test_three_layers_by_hand(self):
-        """Two tokens, rows CLS and x. B3 = (3/4 1/4; 0 1), B2 = (1/2 1/2; 0 1), B1 = (1/2 1/2; 1/4 3/4).
-
-        CLS at the top sends 3/4 to CLS and 1/4 to x; of the 3/4, 1/2 and 1/4 go on to CLS and x, or 1/4 and 1/2. To
-        reach input x: 1/2 through CLS's last pipe, 3/4 through x's; x can be given 1/2 + 1/4 = 3/4, CLS then 1/4: 1.
-        To reach input CLS: at most 1/2 from CLS and 1/4 from x, and both arrive: 3/4.
-        """
-        layers = [[[0, 1], [0.5, 0.5]], [[0, 1], [0, 1]], [[0.5, 0.5], [0, 1]]]
-        assert flows(np.array(layers), [0, 1]).tolist() == [0.75, 1.0]
-
     @pytest.mark.parametrize(("layers", "tokens"), [(3, 6), (12, 5)])
     def test_equals_networkx(self, layers, tokens):
         attention = random_attention(layers, tokens)

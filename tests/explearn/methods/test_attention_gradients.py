@@ -12,7 +12,7 @@ import tiny
 import torch
 
 import explearn
-from explearn.methods.relevance.gae import gae_row, specialised
+from explearn.methods.relevance.gae import specialised
 
 
 @pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS], ids=["predicted", "other_class"])
@@ -29,25 +29,7 @@ def test_scores_equal_the_original_code_s(precision, file, together):
     golden.assert_reproduces(explainer, "attention_gradcam", tolerance, precision, file, together)
 
 
-def test_gae_of_two_layers_by_hand():
-    """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
-
-    E_1 = mean((0 2; 0 0), (0 0; 4 0)) = (0 1; 2 0), E_2 = mean((0 2; 0 0), 0) = (0 1; 0 0)
-    row 0 of (I + E_2)(I + E_1) = (1 1)(1 1; 2 1) = (3, 2)
-    """
-    attention = torch.full((1, 2, 2, 2), 0.5)
-    first = torch.tensor([[[[0.0, 4.0], [-2.0, 0.0]], [[0.0, -8.0], [8.0, 0.0]]]])
-    second = torch.tensor([[[[0.0, 4.0], [0.0, 0.0]], [[0.0, -8.0], [0.0, -4.0]]]])
-    row = gae_row([attention] * 2, [first, second], torch.tensor([[1.0, 0.0]]))
-    assert row.tolist() == [[3.0, 2.0]]
-
-
 class TestMaskedGAE:
-    def test_with_all_heads_it_is_gae(self):
-        of = tiny.double("bert", 3)
-        masked = tiny.score("mgae", of, tiny.TEXTS, share=1)
-        torch.testing.assert_close(masked.scores, tiny.score("gae", of, tiny.TEXTS).scores, rtol=0, atol=0)
-
     def test_roles_of_heads_made_for_them(self):
         """Ten tokens, [CLS] first, [SEP] last. Even attention puts 1/10 on the next token and 2/10 on special ones, so
         half of the rest is reached at 0.55 and 0.6.

@@ -1,6 +1,7 @@
 """DecompX against the original code's scores, all three methods against loops that spell their formulas out."""
 
 import functools
+from itertools import product
 
 import golden
 import numpy as np
@@ -64,8 +65,9 @@ class Loops:
             output = of.model(**batch.model_inputs(), output_hidden_states=True)
         self.states = [state[0] for state in output.hidden_states]
         self.tokens = range(len(self.states[0]))
-        layers = range(len(self.anatomy.blocks))
-        self.wholes = [[self.whole(layer, i) for i in self.tokens] for layer in layers]
+        self.wholes = []
+        for layer in range(len(self.anatomy.blocks)):
+            self.wholes.append([self.whole(layer, i) for i in self.tokens])
 
     @staticmethod
     def head_output(block, head, vector, value_bias):
@@ -107,11 +109,12 @@ class Loops:
         return float((vector * vector).sum().sqrt())
 
     def rolled_out(self, contribution, shares=True):
-        product = np.eye(len(self.tokens))
+        rolled = np.eye(len(self.tokens))
         for layer in range(len(self.anatomy.blocks)):
-            actual = np.array([[contribution(layer, i, j) for j in self.tokens] for i in self.tokens])
-            product = (actual / actual.sum(1, keepdims=True) if shares else actual) @ product
-        return product[0]
+            actual = np.array([contribution(layer, i, j) for i, j in product(self.tokens, repeat=2)])
+            actual = actual.reshape(len(self.tokens), -1)
+            rolled = (actual / actual.sum(1, keepdims=True) if shares else actual) @ rolled
+        return rolled[0]
 
 
 @functools.cache

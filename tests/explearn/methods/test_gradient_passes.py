@@ -27,26 +27,6 @@ class TestPasses:
         for rows, tokens in passes(of, lambda: explained(name, of, TEXTS, **options)):
             assert rows * tokens <= max(budget, 2 * tokens)
 
-    @pytest.mark.parametrize(
-        ("name", "options", "rows"),
-        [
-            ("gradient", {}, 1),
-            ("input_x_gradient", {}, 1),
-            ("integrated_gradients", {"steps": 50}, 50 + 2),
-            ("gradient_shap", {"samples": 25}, 25 + 2),
-        ],
-    )
-    def test_a_text_costs_its_steps_and_the_ends_of_its_path(self, name, options, rows):
-        of = tiny.make_classifier(max_tokens=200)
-        actual = passes(of, lambda: explained(name, of, TEXTS, **options))
-        assert sum(count for count, _ in actual) == rows * len(TEXTS)
-
-    def test_sequential_ig_costs_its_steps_and_a_start_for_each_word(self):
-        of = tiny.make_classifier(max_tokens=200)
-        actual = passes(of, lambda: explained("sequential_ig", of, TEXTS, steps=10))
-        words = sum(len(encoding.words) for encoding in of.encode(TEXTS))
-        assert sum(count for count, _ in actual) == (10 + 1) * words + len(TEXTS)
-
 
 class TestGradientShap:
     def test_a_seed_belongs_to_a_text_and_its_segments(self):

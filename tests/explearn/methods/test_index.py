@@ -1,6 +1,5 @@
 """What scripts/make_index.py writes from the methods' classes."""
 
-import importlib.util
 import json
 import shutil
 import sys
@@ -10,18 +9,12 @@ import pytest
 NAMES = ("INDEX", "TABLE", "ROSTER", "ROSTERS")
 
 
-@pytest.fixture(scope="module")
-def script(repository):
-    spec = importlib.util.spec_from_file_location("make_index", repository / "scripts" / "make_index.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def make(script, tmp_path, monkeypatch):
+def make(repository, tmp_path, monkeypatch):
     """Run the script on copies of its files; where those are."""
+    monkeypatch.syspath_prepend(repository / "scripts")
+    import make_index as script
+
     copies = {name: tmp_path / getattr(script, name).name for name in NAMES}
     for name, path in copies.items():
         shutil.copy(getattr(script, name), path)

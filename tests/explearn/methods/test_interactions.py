@@ -25,9 +25,8 @@ OF = explearn.FunctionPredictor(answers, ["neg", "pos"])
 OF_PAIRS = explearn.FunctionPredictor(lambda pairs: answers([" ".join(pair) for pair in pairs]), ["neg", "pos"])
 
 
-def explained(text, unit="word"):
-    attribution = explearn.explain(OF, text, "occlusion", "pos", unit=unit)
-    return attribution
+def explained(text):
+    return explearn.explain(OF, text, "occlusion", "pos")
 
 
 def test_products_of_two_words_are_theirs_and_of_three_are_shared():

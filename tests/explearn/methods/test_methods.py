@@ -12,7 +12,6 @@ import explearn
 from explearn import Example, ExplearnError, ModelError, ParamsError
 from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
-from explearn.text.alignment import aggregate
 
 COSTLY = ("alti", "globenc", "decompx", "deep_lift", "solvex", *tiny.QUICK)
 
@@ -127,16 +126,6 @@ class TestTheCheckItself:
     def test_a_method_that_is_trained_comes_as_an_instance(self):
         with pytest.raises(ModelError, match="this marker is not trained"):
             check_explainer(explainer_class("marker"))
-
-
-class TestWordScores:
-    WORD_IDS = (-1, 0, 0, 2, -1, 2, -1)
-    SCORES = np.array([9, 1, 4, -3, 9, -1, 9], dtype=np.float32)
-
-    def test_the_largest_or_the_sum_of_a_word_s_pieces_whatever_padding_has(self):
-        padded = np.append(self.SCORES, np.full(5, np.nan))
-        np.testing.assert_array_equal(aggregate(padded, self.WORD_IDS, 4, "max"), [4, np.nan, -1, np.nan])
-        np.testing.assert_array_equal(aggregate(padded, self.WORD_IDS, 4, "sum"), [5, np.nan, -4, np.nan])
 
 
 def test_targets_are_numbers_of_python_numpy_or_torch():

@@ -1,7 +1,5 @@
 """Heads of a user's own on an encoder that is known: explained right, or refused by name."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
@@ -48,7 +46,7 @@ def of(model):
 
 
 def changed(change):
-    model: Any = tiny.model("bert", 3)
+    model = tiny.model("bert", 3)
     change(model)
     return of(model)
 

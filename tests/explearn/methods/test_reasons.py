@@ -1,18 +1,15 @@
 """A language model's own reasons: as methods, and whether they can be trusted."""
 
-from __future__ import annotations
-
+import cli_cases
 import numpy as np
 import pytest
 import reason_cases
 import yaml
 from chat_server import ChatServer
 from reason_cases import PROMPT, InProcess, answer, reviews, verdict
-from typer.testing import CliRunner
 
 import explearn
 from explearn import LLMClassifier
-from explearn.cli.app import app
 from explearn.core.errors import UnsupportedError
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.reasons import judge_reasons, judge_trust
@@ -131,9 +128,9 @@ def test_reasons_are_judged_by_whole_sentences_too(tmp_path):
 def test_the_command_says_when_texts_are_too_few(server, tmp_path):
     (tmp_path / "prompt.yaml").write_text(yaml.safe_dump(PROMPT))
     (tmp_path / "texts.txt").write_text("\n".join(reviews(2, seed=1)))
-    arguments = ["--llm", str(tmp_path / "prompt.yaml"), "--texts", str(tmp_path / "texts.txt")]
-    arguments += ["--method", "llm_rationale", "--out", str(tmp_path / "page.html")]
-    result = CliRunner().invoke(app, ["compare", *arguments])
+    arguments = ["--llm", tmp_path / "prompt.yaml", "--texts", tmp_path / "texts.txt"]
+    arguments += ["--method", "llm_rationale", "--out", tmp_path / "page.html"]
+    result = cli_cases.run("compare", *arguments)
     assert result.exit_code == 0, result.output
     assert "It is undecided whether the model's own reasons can be trusted on these texts" in result.output
     assert "2 texts are too few" in result.output

@@ -12,13 +12,7 @@ from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import batch_signals, compute_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 
-EXAMPLES = [
-    *(Example(f"text-{n}", tuple(text.split()), "yes", "test", "t") for n, text in enumerate(tiny.TEXTS)),
-    *(
-        Example(f"pair-{n}", tuple(one.split()), "yes", "test", "t", tuple(two.split()))
-        for n, (one, two) in enumerate(tiny.PAIRS)
-    ),
-]
+EXAMPLES = tiny.examples()
 
 
 def with_biases(kind, **compute):

@@ -20,10 +20,8 @@ def worth(of, text, target, metric, removal, top):
     """As the definitions have it, by the classifier itself."""
     (encoding,) = of.encode([text])
     rest = sorted(set(range(len(encoding.words))) - set(top))
-    if removal == "delete":
-        without, alone = encoding.delete(top), encoding.keep(top)
-    else:
-        without, alone = encoding.mask(top, of.mask_token_id), encoding.mask(rest, of.mask_token_id)
+    without = tiny.without(of, encoding, top, removal)
+    alone = tiny.without(of, encoding, rest, removal)
     whole, without_top, top_alone = of.predict_proba([encoding, without, alone])[:, target]
     comprehensiveness, sufficiency = whole - without_top, whole - top_alone
     values = {"comprehensiveness": comprehensiveness, "sufficiency": -sufficiency}
@@ -74,14 +72,6 @@ def test_scores_are_ranks(kind):
         n = len(order)
         assert np.argsort(-actual.scores).tolist() == order
         assert sorted(actual.scores.tolist()) == pytest.approx([k / n for k in range(1, n + 1)])
-
-
-def test_orders_of_one_set_share_its_evaluation():
-    """A beam that keeps every order needs no more than every set of words: alone and left out, 2^n of them."""
-    of = tiny.classifier("bert")
-    with count_passes(of.model) as passes:
-        explearn.get_explainer("solvex", beam=24).explain(of, ["the quick brown fox"] * 2)
-    assert passes.forward == 2**4
 
 
 def test_a_text_too_long_is_refused_before_any_search():

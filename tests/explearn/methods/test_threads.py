@@ -75,7 +75,8 @@ def test_two_threads_explain_as_one_does(name):
 
     def explain():
         mine = make(name)
-        actual.extend([one.scores for one in mine.explain(of, TEXTS)] for _ in range(3))
+        for _ in range(3):
+            actual.append([one.scores for one in mine.explain(of, TEXTS)])
 
     threads = [threading.Thread(target=explain) for _ in range(2)]
     for thread in threads:

@@ -31,7 +31,7 @@ BY_ANSWERS = {"random", "occlusion", "lime", "shap", "kernel_shap", "solvex", "h
 
 _BLOCKS = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
 _TWO_SIDES = {
-    **{f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")},
+    **dict.fromkeys(("encoder_layers", "encoder_attention_heads", "decoder_layers", "decoder_attention_heads"), 2),
     **{"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "scale_embedding": True},
 }
 _LIMIT = {"max_position_embeddings": tiny.POSITIONS}
@@ -107,9 +107,9 @@ def scores(of, name, texts, targets):
     return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
 
-def assert_close(actual, expected, within=1e-4):
+def assert_close(actual, expected):
     expected = np.asarray(expected)
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=within * max(0.1, float(np.abs(expected).max())))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4 * max(0.1, float(np.abs(expected).max())))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,14 +8,19 @@ from explearn.evaluation import rank_agreement
 
 RNG = np.random.default_rng(0)
 LENGTHS = (4, 7, 3)
-SCORES = {m: [RNG.integers(-2, 3, size=n).astype(float) for n in LENGTHS] for m in ("a", "b", "c")}
+
+
+def draw():
+    return [RNG.integers(-2, 3, size=n).astype(float) for n in LENGTHS]
+
+
+SCORES = {"a": draw(), "b": draw(), "c": draw()}
 
 
 def test_rank_agreement_is_the_mean_of_scipys_rho():
-    scores = {m: [np.append(t, [9, -9]) for t in texts] for m, texts in SCORES.items()}
-    actual = rank_agreement(scores)
-    for i, first in enumerate(scores.values()):
-        for j, second in enumerate(scores.values()):
+    actual = rank_agreement(SCORES)
+    for i, first in enumerate(SCORES.values()):
+        for j, second in enumerate(SCORES.values()):
             expected = np.mean([spearmanr(a, b).statistic for a, b in zip(first, second, strict=True)])
             assert actual[i, j] == pytest.approx(expected)
 

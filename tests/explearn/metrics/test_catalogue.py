@@ -1,5 +1,7 @@
 """A metric is declared once, and everything else that knows it follows from its entry."""
 
+from itertools import chain
+
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import metrics_of
@@ -13,7 +15,7 @@ def test_every_metric_that_methods_are_compared_by_has_a_source_and_a_direction(
 
 
 def test_every_measured_metric_has_one_column_in_the_tables():
-    columns = [metric.name for groups in BOARDS.values() for group in groups for metric in metrics_of(group)]
+    columns = [metric.name for metric in chain(*map(metrics_of, chain(*BOARDS.values())))]
     measured = {name for name, metric in CATALOGUE.items() if not metric.derived and metric.group != "other"}
     assert set(columns) == measured and len(columns) == len(set(columns))
 

@@ -66,7 +66,7 @@ EVALUATED = [metric for metric in CATALOGUE.values() if metric.compared and metr
 METHODS = {
     "top": attributions(),
     "turned": attributions({i: s[::-1] for i, s in SCORES.items()}),
-    "threshold": attributions({i: [-x for x in s] for i, s in SCORES.items()}),
+    "threshold": attributions({i: np.negative(s) for i, s in SCORES.items()}),
 }
 
 

@@ -17,7 +17,7 @@ class Shout(explearn.FunctionPredictor):
 
 
 def share(texts):
-    loud = [np.mean([word.isupper() for word in text.split()] or [0.5]) for text in texts]
+    loud = [np.mean(list(map(str.isupper, text.split())) or [0.5]) for text in texts]
     return np.column_stack([np.subtract(1, loud), loud])
 
 
@@ -58,16 +58,16 @@ def test_a_mosaic_joins_two_texts_of_the_class_explained_with_two_of_another():
 
 
 def test_texts_that_are_too_long_pairs_or_answered_wrongly_are_left_out():
-    of = {label: [text for text in TEXTS if text.label == label] for label in ("no", "yes")}
-    texts = [*of["no"], *of["yes"][:2]]
+    no, yes = TEXTS[::2], TEXTS[1::2]
+    texts = [*no, *yes[:2]]
     # 15 words, four of them do not fit into 46 sub-tokens.
     long = Example("long", tuple(["fox"] * 15), "", "test", "t")
     pair = Example("pair", ("fox",), "", "test", "t", ("dog",))
     wrong = Example("wrong", ("fox", "the", "morning"), "other", "test", "t")
     for mosaic in make_mosaics(CLASSIFIER, [*texts, long, pair, wrong], count=20).examples:
         assert len(mosaic.words) == 12
-    assert make_mosaics(CLASSIFIER, [*of["no"], of["yes"][0]]).examples == []
-    assert make_mosaics(CLASSIFIER, [*of["no"], of["yes"][0]]).chance is None
+    assert make_mosaics(CLASSIFIER, [*no, yes[0]]).examples == []
+    assert make_mosaics(CLASSIFIER, [*no, yes[0]]).chance is None
 
 
 def test_the_class_is_the_one_that_is_explained():

@@ -47,7 +47,7 @@ def test_a_metric_called_alone_gives_what_evaluate_gives():
     methods = {}
     for name in ("random", "occlusion"):
         methods[name] = explearn.get_explainer(name).explain(classifier, tiny.TEXTS)
-    masks = [[number == 0 for number, _ in enumerate(text.words)] for text in methods["random"]]
+    masks = [[True, *[False] * (len(text.words) - 1)] for text in methods["random"]]
     evaluation = explearn.evaluate(classifier, methods, masks)
     for name in ("f1_topk", "auroc", "comprehensiveness", "infidelity", "stability_lexical", "consistency"):
         metric = explearn.get_metric(name)

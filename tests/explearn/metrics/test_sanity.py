@@ -7,17 +7,13 @@ import torch
 from captum.metrics import sensitivity_max
 from scipy.stats import spearmanr
 
-from explearn import DataError, Example, UnsupportedError
+from explearn import DataError, UnsupportedError
 from explearn.methods.attention.explainers import RawAttention
 from explearn.methods.chance.random import Random
 from explearn.metrics import sanity as s
 from explearn.metrics.params import SanityParams
 
-EXAMPLES = [
-    Example(id=str(i), words=tuple(text.split()), label="no", split="test", task="t")
-    for i, text in enumerate(tiny.TEXTS)
-    if len(text.split()) > 2
-]
+EXAMPLES = [example for example in tiny.examples() if len(example.words) > 2 and not example.pair]
 
 
 def named(explainer, name):
@@ -27,7 +23,7 @@ def named(explainer, name):
 
 def test_rank_correlations_are_scipys():
     rng = np.random.default_rng(0)
-    first, second = ([rng.integers(0, 4, size=n) for n in (5, 9, 4)] for _ in range(2))
+    first, second = (np.split(rng.integers(0, 4, size=18), [5, 14]) for _ in range(2))
     expected = [spearmanr(a, b).statistic for a, b in zip(first, second, strict=True)]
     assert s.rank_correlations(first, second) == pytest.approx(expected)
     assert np.isnan(s.rank_correlations([[1, 1]], [[1, 2]])).all()

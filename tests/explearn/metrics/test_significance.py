@@ -54,10 +54,10 @@ def test_intervals_end_at_the_range_of_the_metric():
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
-    """On 20 texts; the benchmark draws 1,000 times, here of 150 draws at .93 at least 135 hold with a chance of .94."""
+    """On 20 texts; the benchmark draws 1,000 times, here of 60 draws at .93 at least 51 hold with a chance of .99."""
     benchmark = run_path(str(Path(__file__).parents[3] / "benchmarks" / "interval_coverage.py"))
-    for name, share in benchmark["coverage"](20, 150).items():
-        assert share >= 0.9, name
+    for name, share in benchmark["coverage"](20, 60).items():
+        assert share >= 0.85, name
 
 
 def test_areas_of_resamples_are_scikit_learns():
@@ -76,8 +76,8 @@ def test_areas_of_resamples_are_scikit_learns():
             assert np.isnan(area) and np.isnan(precision)
 
 
-def table(texts=40, seed=1):
-    rng = np.random.default_rng(seed)
+def table(texts=40):
+    rng = np.random.default_rng(1)
     base = rng.normal(size=texts)
     return {m: base + shift + 0.3 * rng.normal(size=texts) for m, shift in (("good", 0.5), ("fair", 0.45), ("bad", 0))}
 

@@ -10,15 +10,15 @@ from explearn.metrics.simulatability import simulatability, to_simplex
 QUICK = SimulatabilityParams(repeats=2, dimensions=16)
 
 
-def world(texts=60, words=16, dimensions=24):
+def world(texts=60):
     """One word of each text, of a few for each class, says its class; the others are drawn from many."""
     rng = np.random.default_rng(0)
-    vocabulary = rng.normal(size=(200, dimensions))
+    vocabulary = rng.normal(size=(200, 24))
     embeddings = []
     classes = []
     telling = []
     for number in range(texts):
-        ids = rng.integers(10, 200, size=words - number % 3)
+        ids = rng.integers(10, 200, size=16 - number % 3)
         place = rng.integers(len(ids))
         label = number % 2
         ids[place] = 5 * label + rng.integers(5)

@@ -29,11 +29,7 @@ HEADS = {"bert": ["classifier"], "llama": ["score"]}
 @pytest.fixture(params=("bert", "llama"))
 def encoder(request, tmp_path):
     """A model without a trained head, and its tokenizer."""
-    kind = request.param
-    encoder = tiny.model(kind, 3).base_model
-    encoder.save_pretrained(tmp_path / "base")
-    tiny.tokenizer(kind).save_pretrained(tmp_path / "base")
-    return kind, tmp_path / "base"
+    return request.param, tiny.save_encoder(tmp_path / "base", request.param, classes=3)
 
 
 def adapted(kind, adapter, base, **options):

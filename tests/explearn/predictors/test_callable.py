@@ -1,8 +1,7 @@
 """Explaining and judging a function from texts to probabilities."""
 
 import re
-from itertools import permutations
-from math import factorial
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -85,7 +84,7 @@ class TestExplaining:
         without = [" ".join([*words[:i], *([mask] if mask else []), *words[i + 1 :]]) for i in range(len(words))]
         expected = [probability(TEXT) - probability(text) for text in without]
         np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
-        assert sorted(text for call in function.calls for text in call) == sorted([TEXT, *without])
+        assert sorted(chain(*function.calls)) == sorted([TEXT, *without])
 
     @pytest.mark.parametrize("name", OPTIONS)
     def test_a_function_that_takes_no_empty_text(self, name):
@@ -100,21 +99,10 @@ class TestExplaining:
         if name in ("lime", "shap", "kernel_shap", "solvex"):
             complaint(lambda: explain(name, of(function), [TEXT], ["pos"]), "name a text for it, empty='...'")
 
-    def test_kernel_shap_of_all_sets_is_the_shapley_values(self):
-        (attribution,) = explain("kernel_shap", of(), ["good film bad"], ["pos"])
-        words = ["good", "film", "bad"]
-        values = np.zeros(3)
-        for order in permutations(range(3)):
-            for place, word in enumerate(order):
-                before, after = sorted(order[:place]), sorted(order[: place + 1])
-                values[word] += probability(" ".join(words[i] for i in after))
-                values[word] -= probability(" ".join(words[i] for i in before))
-        np.testing.assert_allclose(attribution.scores, values / factorial(3), atol=1e-6)
-
     def test_each_different_text_is_asked_about_once_and_in_batches(self):
         function = Counting()
         explain("lime", of(function, batch_size=7), [TEXT, TEXT], ["pos", "pos"])
-        texts = [text for call in function.calls for text in call]
+        texts = list(chain(*function.calls))
         assert len(texts) == len(set(texts)) <= 2**5
         assert max(map(len, function.calls)) <= 7
 
@@ -127,7 +115,7 @@ class TestExplaining:
         method = explearn.get_explainer("occlusion")
         (attribution,) = method.explain(classifier, ["a good, film"], ["pos"], unit=re.compile("good|,"))
         assert attribution.words == ("good", ",")
-        assert {text for call in function.calls for text in call} == {"a good, film", *asked}
+        assert set(chain(*function.calls)) == {"a good, film", *asked}
 
     def test_a_scikit_learn_pipeline(self):
         from sklearn.feature_extraction.text import CountVectorizer
@@ -197,7 +185,6 @@ class TestBadInput:
             (np.ma.array([0.5, 0.5], mask=[True, False]), r"gave \[nan, 0.5\] for .* expected probabilities, which"),
             ([0.5 + 0.1j, 0.5], r"gave list \(.*\) for 1 texts; expected an array of numbers of shape \(1, 2\)"),
             ([0.9, 0.9], r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1"),
-            (["x", "y"], r"gave list \(.*\) for 1 texts; expected an array of numbers of shape \(1, 2\)"),
         ],
         ids=str,
     )

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import saying
 import tiny
 import torch
 import transformers
@@ -30,10 +31,7 @@ TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 
 
 def complaint(path):
-    with pytest.raises(ModelError) as caught:
-        load_classifier(path, device="cpu")
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return saying.complaint(lambda: load_classifier(path, device="cpu"))
 
 
 class TestPrediction:
@@ -95,7 +93,6 @@ class TestTexts:
             ("bert", 514, 512, 512),
             ("roberta", 512, 512, 510),  # RoBERTa's positions start at the padding index + 1
             ("bert", 514, int(1e30), 514),  # the tokenizer names no limit
-            ("bert", 514, -1, 514),
             ("bert", 514, "many", 514),
             ("deberta-v2", -1, int(1e30), 512),  # nor does the model
         ],
@@ -133,9 +130,7 @@ class TestFromPretrained:
         assert "nobody/nothing: no such folder, and not to be had from the hub (" in complaint("nobody/nothing")
 
     def test_an_encoder_without_a_trained_head_and_weights_of_another_shape(self, tmp_path):
-        tiny.model("bert").bert.save_pretrained(tmp_path / "encoder")
-        tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
-        message = complaint(tmp_path / "encoder")
+        message = complaint(tiny.save_encoder(tmp_path / "encoder"))
         assert "weights are missing or of the wrong shape for classifier.bias, classifier.weight" in message
         weights = tiny.save(tmp_path / "other") / "model.safetensors"
         tensors = load_file(weights)

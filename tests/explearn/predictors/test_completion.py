@@ -43,15 +43,6 @@ PROMPT = {
 TEXT = "unbelievably slow delivery and a dog"
 
 
-def language_model(kind, **config):
-    """A tiny generative model with random weights."""
-    settings = tiny.model(kind, max_position_embeddings=POSITIONS, **config).config
-    settings.architectures = None
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        return transformers.AutoModelForCausalLM.from_config(settings).eval()
-
-
 def tokenizer(kind):
     return tiny.tokenizer(kind, POSITIONS)
 
@@ -62,7 +53,7 @@ def read_back(of, ids):
 
 
 def save(folder, kind, prompt=PROMPT, **config):
-    language_model(kind, **config).save_pretrained(folder)
+    tiny.language_model(kind, max_position_embeddings=POSITIONS, **config).save_pretrained(folder)
     tokenizer(kind).save_pretrained(folder)
     if prompt is not None:
         (folder / COMPLETION_FILE).write_text(json.dumps(prompt), encoding="utf-8")
@@ -93,7 +84,8 @@ def written_out(kind, text):
     read = tokenizer(kind)
     ids = read(prompt)["input_ids"]
     with torch.inference_mode():
-        logits = language_model(kind)(input_ids=torch.tensor([ids])).logits[0, -1]
+        model = tiny.language_model(kind, max_position_embeddings=POSITIONS)
+        logits = model(input_ids=torch.tensor([ids])).logits[0, -1]
     words = [read(prompt + word)["input_ids"][len(ids)] for word in (" slow", " quick")]
     return ids, logits[words].double().numpy()
 
@@ -276,14 +268,14 @@ def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     of = prompted("gpt2")
     some = [*tiny.TEXTS, *tiny.CORPUS[:5]]
     data = list(zip(some, of.predict(some), strict=True))
-    gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(some, start=1)}
-    task = ListedTask(of, data, data[:6], gold=gold)
+    marks = [np.arange(len(text.split())) % 2 == 0 for text in some]
+    task = ListedTask(of, data, data[:6], gold=marks)
     tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     trained = [
         Marker(protocol="in_domain", epochs=1).learn(task),
         Reader(epochs=1, samples=4, width=16).learn(task),
-        PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task),
+        PAML(backbone=tiny.save_encoder(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task),
     ]
     ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task)
     ivra.save_pretrained(tmp_path / "ivra")

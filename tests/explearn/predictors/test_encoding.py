@@ -1,6 +1,7 @@
 """Encodings without some words, and batches of encodings."""
 
 import copy
+from itertools import chain
 
 import pytest
 import tiny
@@ -72,7 +73,7 @@ class TestBatches:
     @given(st.lists(st.integers(0, 300), max_size=40), st.integers(1, 1000))
     def test_each_index_comes_once_the_longest_first_and_within_the_budget(self, lengths, budget):
         batches = list(budget_batches(lengths, budget))
-        order = [index for batch in batches for index in batch]
+        order = list(chain(*batches))
         assert sorted(order) == list(range(len(lengths)))
         assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
         for batch in batches:

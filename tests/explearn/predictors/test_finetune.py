@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
@@ -25,8 +26,7 @@ def examples(texts):
     """Texts with "fox" are of one class, the others of the other."""
     return [
         Example(f"{split}-{i}", tuple(text.split()), LABELS["fox" in text], split, "t")
-        for split in ("train", "validation")
-        for i, text in enumerate(texts)
+        for split, (i, text) in product(("train", "validation"), enumerate(texts))
     ]
 
 
@@ -181,7 +181,7 @@ class TestRandomRemoval:
 
 class TestFromScratch:
     def test_a_decoder_is_trained_and_saved_as_any_classifier(self, tmp_path):
-        texts = [f"{a} {b}" for a in ("the fox", "a dog") for b in ("sleeps", "is slow", "runs", "was quick", "sells")]
+        texts = [*map(" ".join, product(("the fox", "a dog"), ("sleeps", "is slow", "runs", "was quick", "sells")))]
         params = FinetuneParams(epochs=12, learning_rate=1e-2, max_length=24, scratch=SIZES)
         history = finetune(tmp_path / "c", examples(texts * 4), LABELS, "scratch", params, COMPUTE, seed=1)
         assert history[-1].accuracy == 1.0

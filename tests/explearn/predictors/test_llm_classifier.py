@@ -1,27 +1,24 @@
 """A prompt to a language model as a classifier, against a real server on loopback."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging
 import math
 import os
 import signal
+from itertools import product
 
+import cli_cases
 import numpy as np
 import openai._base_client
 import pytest
 import tiny
 import torch
-import transformers
 import yaml
 from chat_server import ChatServer, Reply
-from typer.testing import CliRunner
 
 import explearn
 from explearn import LLMClassifier
-from explearn.cli.app import app
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.methods.registry import known_infos
 from explearn.predictors.llm.budget import BudgetError
@@ -55,10 +52,10 @@ def goodness(text):
     return 1 / (1 + math.exp(3 * text.count("bad") - 2 * text.count("good")))
 
 
-def place(likely, taken=None):
-    """What a server says of a position: token -> probability, and the token that it took."""
+def place(likely):
+    """What a server says of a position: token -> probability, of which it took the first."""
     top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
-    return {**next(token for token in top if taken in (None, token["token"])), "top_logprobs": top}
+    return {**top[0], "top_logprobs": top}
 
 
 def with_logprobs(*positions):
@@ -179,11 +176,7 @@ def test_label_words_must_be_told_apart(answers):
 @pytest.fixture
 def decoder(tmp_path):
     """A tiny decoder that prefers 7 and 9, as one that follows instructions does: its folder, and its completions."""
-    settings = tiny.model("gpt2").config
-    settings.architectures = None
-    settings.tie_word_embeddings = False
-    torch.manual_seed(7)
-    model = transformers.AutoModelForCausalLM.from_config(settings).eval()
+    model = tiny.language_model(seed=7, tie_word_embeddings=False)
     tokenizer = tiny.tokenizer("gpt2", 64)
     words = tokenizer.convert_tokens_to_ids(["7", "9"])
     with torch.no_grad():
@@ -326,7 +319,7 @@ def prompt_file(tmp_path):
 
 
 def run(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
+    result = cli_cases.run(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -374,7 +367,7 @@ def test_a_record_is_made_and_verified_by_a_prompt(serve, prompt_file, tmp_path,
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "table.txt"
-    texts = [f"{first} film is {end}" for first in range(20) for end in ("good", "bad")]
+    texts = [f"{first} film is {end}" for first, end in product(range(20), ("good", "bad"))]
     path.write_text("\n".join(texts), encoding="utf-8")
     return path
 
@@ -390,9 +383,9 @@ def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplo
     assert explearn.diff(classifier, classifier, texts).share == 0
     other = tmp_path / "other.yaml"
     other.write_text(yaml.safe_dump({**PROMPT, "label_words": {"negative": "good", "positive": "bad"}}))
-    arguments = ["diff", "--llm", str(prompt_file), "--texts", str(table), "--fail-above", "0", "--against-llm"]
+    arguments = ["diff", "--llm", prompt_file, "--texts", table, "--fail-above", "0", "--against-llm"]
     run(*arguments, prompt_file)
-    assert CliRunner().invoke(app, [*arguments, str(other)]).exit_code == 1
+    assert cli_cases.run(*arguments, other).exit_code == 1
 
 
 def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
@@ -411,5 +404,5 @@ def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
 
 
 def test_a_prompt_and_a_classifier_at_once_are_refused(prompt_file):
-    result = CliRunner().invoke(app, ["explain", "--llm", str(prompt_file), "--classifier", "x", TEXT])
+    result = cli_cases.run("explain", "--llm", prompt_file, "--classifier", "x", TEXT)
     assert result.exit_code == 2 and "expected one of them" in result.output

@@ -1,17 +1,13 @@
 """The client against a real server on loopback, faults included."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any
 from unittest.mock import patch
 
 import openai._base_client
 import pytest
-from chat_server import ChatServer, Reply, Request, answer_json
+from chat_server import ChatServer, Reply, answer_json
 
 from explearn.predictors.llm.budget import BudgetError, Meter, Price, Spent
 from explearn.predictors.llm.endpoint import Endpoint, EndpointError
@@ -27,23 +23,23 @@ pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch):
+def short_waits(monkeypatch):
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
 
 
 def ask(
-    answer: Callable[[Request], Reply],
-    times: int = 1,
+    answer,
+    times=1,
     *,
-    key: str = KEY,
-    timeout: float = 60.0,
-    attempts: int = 6,
-    **budget: Any,
-) -> tuple[list[ChatAnswer | Exception], ChatServer, Meter]:
+    key=KEY,
+    timeout=60.0,
+    attempts=6,
+    **budget,
+):
     """Ask `times` times at once; return the results, the server and the meter."""
     meter = Meter(**budget)
 
-    async def ask_all(endpoint: Endpoint) -> list[ChatAnswer | Exception]:
+    async def ask_all(endpoint):
         async with ChatClient(endpoint, meter) as client:
             requests = [client.complete("m", MESSAGES, SCHEMA, max_tokens=50, temperature=0.0) for _ in range(times)]
             return list(await asyncio.gather(*requests, return_exceptions=True))
@@ -54,12 +50,12 @@ def ask(
         return asyncio.run(ask_all(endpoint)), server, meter
 
 
-def replies(*sequence: Reply) -> Callable[[Request], Reply]:
+def replies(*sequence):
     """Give these replies one after the other, the last for all that come later."""
     return lambda request: sequence[min(request.number, len(sequence) - 1)]
 
 
-def only(results: Sequence[ChatAnswer | Exception]) -> ChatAnswer:
+def only(results):
     (result,) = results
     if isinstance(result, Exception):
         raise result
@@ -138,7 +134,7 @@ class TestRequestFormats:
         ],
     )
     def test_the_first_that_is_accepted_holds(self, takes, refusal, request_format):
-        def answer(request: Request) -> Reply:
+        def answer(request):
             return Reply(GOOD) if takes(request.body) else Reply(status=400, error=refusal)
 
         results, server, _ = ask(answer, 5)
@@ -150,7 +146,7 @@ class TestRequestFormats:
         assert {"response_format", "temperature", "max_tokens"} & set(accepted[-1]) <= set(expected)
 
     def test_a_refusal_after_an_acceptance_is_about_the_text(self):
-        def answer(request: Request) -> Reply:
+        def answer(request):
             return Reply(GOOD) if request.number == 0 else Reply(status=400, error="too long", delay=0.3)
 
         results, server, _ = ask(answer, 2)
@@ -194,7 +190,7 @@ def test_nobody_at_the_address_ends_the_run_at_once():
 
 class TestBudget:
     @pytest.fixture
-    def worst(self) -> int:
+    def worst(self):
         """Tokens that a request may take, of which 50 are written."""
         _, _, meter = ask(lambda _: Reply(GOOD, usage=None))
         assert meter.spent.output_tokens == 50

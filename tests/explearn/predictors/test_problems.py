@@ -193,7 +193,6 @@ SIGMOID = "torch.nn.modules.activation.Sigmoid"
         (3, {"sentence_transformers": {"activation_fn": SIGMOID}}, Problem.MULTI_LABEL),
         (3, {"function_to_apply": "sigmoid"}, Problem.MULTI_LABEL),
         (3, {"function_to_apply": "none"}, Problem.REGRESSION),
-        (1, {"function_to_apply": "none"}, Problem.REGRESSION),
         (3, {"function_to_apply": "sigmoid", "problem_type": "single_label_classification"}, Problem.SINGLE_LABEL),
         (1, {}, Problem.BINARY),
     ],

@@ -42,7 +42,7 @@ def task(kind):
     of = tiny.classifier(kind)
     texts = ["the fox sleeps", "a warm dog", "slow delivery", "no refund", "the sea shore", "a funny castle"]
     pairs = [(text, of.predict([text])[0]) for text in texts]
-    gold = {f"train-{number}": (True, *[False] * (len(text.split()) - 1)) for number, text in enumerate(texts, start=1)}
+    gold = [(True, *[False] * (len(text.split()) - 1)) for text in texts]
     others = [ListedTask(of, pairs, pairs, gold=gold, name=name) for name in ("one", "two")]
     return ListedTask(of, pairs, pairs, gold=gold, others=others)
 

@@ -1,5 +1,7 @@
 """A model that classifies tokens: its classes, which word is explained, methods, metrics and pages."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import tiny
@@ -166,7 +168,7 @@ def test_a_table_names_the_word_of_each_text(tmp_path):
 
 def test_learned_methods_train_on_words_but_for_aml():
     view = tiny.make_tagger().at(1)
-    texts = [f"{first} {second} sleeps" for first in ("the", "a", "our") for second in ("dog", "fox", "guide")]
+    texts = [f"{first} {second} sleeps" for first, second in product(("the", "a", "our"), ("dog", "fox", "guide"))]
     trained = explearn.train("reader", view, texts)
     (attribution,) = trained.explain(view, texts[:1])
     assert attribution.token == 1 and np.isfinite(attribution.scores).all()

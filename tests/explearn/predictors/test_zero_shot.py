@@ -116,9 +116,7 @@ def test_saved_and_loaded_it_is_the_same_classifier(nli, tmp_path):
 
 
 def test_a_generative_model_takes_labels_in_the_same_way(tmp_path):
-    settings = tiny.model("gpt2", max_position_embeddings=160).config
-    settings.architectures = None
-    transformers.AutoModelForCausalLM.from_config(settings).eval().save_pretrained(tmp_path)
+    tiny.language_model(max_position_embeddings=160).save_pretrained(tmp_path)
     tiny.tokenizer("gpt2", 160).save_pretrained(tmp_path)
     labels = {"labels": ["slow", "quick"], "hypothesis": "it was {}!"}
     by_labels = load_classifier(tmp_path, device="cpu", **labels)
@@ -174,7 +172,7 @@ def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli):
         Example(f"e{i}", tuple(a.split()), "entailment", "train", "nli", tuple(b.split()))
         for i, (a, b) in enumerate(tiny.PAIRS)
     ]
-    gold = {e.id: [j % 2 == 0 for j in range(len(e.all_words))] for e in examples}
+    gold = {e.id: np.arange(len(e.all_words)) % 2 == 0 for e in examples}
     marker = Marker(protocol="in_domain", epochs=1).fit(pairs, examples, gold)
     (attribution,) = marker.explain(load_classifier(nli, **GIVEN), ["a warm funny sequel"])
     assert np.isfinite(attribution.scores).all() and attribution.target in LABELS

@@ -1,5 +1,7 @@
 """Caveats are those that the numbers support, and those that may change the verdict come first."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from task_reports import check, comparison, metrics, run, similarity, task
@@ -11,9 +13,11 @@ from explearn.report.verdict import unranked_metrics
 
 
 def said(*tasks, **changes):
-    names = dict.fromkeys(name for of in tasks for name in (*of.methods, *of.sanity.get("methods", {})))
+    names = {}
     for of in tasks:
-        names |= dict.fromkeys(name for test in of.comparisons.values() for name in test.methods)
+        names |= dict.fromkeys([*of.methods, *of.sanity.get("methods", {})])
+    for of in tasks:
+        names |= dict.fromkeys(chain(*(test.methods for test in of.comparisons.values())))
     facts = run(*names, **{"trained": [n for n in names if n == "marker"], **changes})
     return " ".join(c.text.replace("\x02", "").replace("\x03", "") for c in find_caveats(facts, tasks))
 

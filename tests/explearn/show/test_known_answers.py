@@ -1,5 +1,7 @@
 """The table of known answers."""
 
+from operator import attrgetter
+
 import numpy as np
 from task_reports import metrics, run, task
 
@@ -26,10 +28,16 @@ def planted():
     return task("order", figures, by_text={"text_f1_topk": {**right, "random": right["random"] * 0}})
 
 
+def by_method(board, part):
+    """Method -> a part of each of its cells."""
+    rows = zip(board.methods, board.rows, strict=True)
+    return {method: list(map(attrgetter(part), row[1:])) for method, row in rows}
+
+
 def test_mosaics_of_all_tasks_are_put_together_and_planted_words_have_a_column():
     board, note = known_answers(RUN, [mosaics("films"), mosaics("meals")], [planted()])
     assert [column.title for column in board.columns] == ["Method", "Mosaics ↑", "Planted: order ↑"]
-    rows = {method: [cell.text for cell in row[1:]] for method, row in zip(board.methods, board.rows, strict=True)}
+    rows = by_method(board, "text")
     # Its marks were the planted words.
     assert rows == {
         "marker_in_domain": ["0.500", "–"],
@@ -42,7 +50,7 @@ def test_mosaics_of_all_tasks_are_put_together_and_planted_words_have_a_column()
 
 def test_a_method_with_its_own_classifier_is_not_the_best_in_mosaics_but_can_be_in_planted_words():
     board, _ = known_answers(RUN, [mosaics("films")], [planted()])
-    marks = {method: [cell.mark for cell in row[1:]] for method, row in zip(board.methods, board.rows, strict=True)}
+    marks = by_method(board, "mark")
     assert marks["rollout"][0] == "best" and marks["ivra"][0] == ""
     assert {marks["rollout"][1], marks["ivra"][1]} <= {"best", "tied"} and marks["random"][1] == ""
 

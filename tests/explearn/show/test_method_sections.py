@@ -17,14 +17,14 @@ def tables(blocks):
 
 
 class TestAML:
-    def trained(self, trials=0):
+    def trained(self):
         """Of log-odds the smallest is best: epoch 1."""
         return {
             "metric": "log_odds",
             "weights": {"prediction": 1.0, "size": 0.25},
             "epochs": [{"metric": value} for value in (-0.5, -1.5, -1.0)],
             "best_epoch": 1,
-            "trials": trials,
+            "trials": 0,
         }
 
     def test_training_names_the_weights_and_the_epoch_that_was_kept(self):
@@ -60,11 +60,11 @@ def test_the_accuracy_of_a_method_s_own_classifier_stands_under_the_table():
 class TestConsensus:
     FEATURES = ("gae_z", "gae_rank", "gae_share", "mean_rank", "length")
 
-    def notes(self, first, intervals=True, features=FEATURES, signals=("gae",)):
+    def notes(self, first):
         """Coefficients that rise by 0.1 from `first`, each with an interval of 0.5 to either side."""
-        coefficients = {name: first + 0.1 * number for number, name in enumerate(features)}
-        ends = {name: [value - 0.5, value + 0.5] for name, value in coefficients.items()} if intervals else {}
-        return {"coefficients": coefficients, "intervals": ends, "signals": list(signals)}
+        coefficients = {name: first + 0.1 * number for number, name in enumerate(self.FEATURES)}
+        ends = {name: [value - 0.5, value + 0.5] for name, value in coefficients.items()}
+        return {"coefficients": coefficients, "intervals": ends, "signals": ["gae"]}
 
     def test_weights_are_means_over_the_tasks(self):
         weight = feature_weights([self.notes(1.0), self.notes(2.0)])["gae_rank"]

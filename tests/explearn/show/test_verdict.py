@@ -27,19 +27,16 @@ WEAK = {"test": {"accuracy": 0.52, "majority_rate": 0.5}}
 SPEEDS = {"lime": 0.02, "random": 0.9, "cam": 0.8, "marker": 0.95, "marker_in_domain": 0.95, "consensus": 0.4}
 
 
-def judged(f1, aopc=None, name="films", tests=(), **changes):
+def judged(f1, aopc=None, name="films", **changes):
     """A task with these figures, on 40 texts around each, and a time for each method."""
     aopc = aopc or {method: 0.1 for method in f1}
     methods = {m: metrics(f1[m], aopc_comprehensiveness=aopc[m], relative_throughput=SPEEDS.get(m, 0.5)) for m in f1}
-    by_text = {
-        CATALOGUE[metric].by_text: {
-            m: None if value is None else np.clip(value + np.roll(NOISE, 7 * i), -1, 1)
-            for i, (m, value) in enumerate(values.items())
-        }
-        for metric, values in ((MARKS, f1), (MODEL, aopc))
-    }
-    comparisons = {MARKS: comparison(MARKS, f1, tests)} if None not in f1.values() else {}
-    return task(name, methods, by_text=by_text, **{"comparisons": comparisons, **changes})
+    by_text = {CATALOGUE[MARKS].by_text: around(f1), CATALOGUE[MODEL].by_text: around(aopc)}
+    return task(name, methods, by_text=by_text, comparisons={MARKS: comparison(MARKS, f1)}, **changes)
+
+
+def around(figures):
+    return {m: np.clip(value + np.roll(NOISE, 7 * i), -1, 1) for i, (m, value) in enumerate(figures.items())}
 
 
 def facts(of, **changes):

@@ -29,9 +29,6 @@ class TestWords:
         text = gap.join(["", *words, ""])
         assert [text[a:b] for a, b in Segment.of(text).spans] == words == text.split()
 
-    def test_a_text_without_words(self):
-        assert Segment.of(" \t\n").spans == ()
-
 
 class TestAlign:
     @pytest.mark.parametrize(
@@ -113,12 +110,6 @@ class TestTokenizers:
         expected = [w for w in alone[0].word_ids if w != NO_WORD]
         expected += [w + len(first) for w in alone[1].word_ids if w != NO_WORD]
         assert [w for w in encoding.word_ids if w != NO_WORD] == expected
-
-    def test_special_tokens_belong_to_no_word(self, kind):
-        for actual in (encode(kind, "quick fox"), encode(kind, "quick fox", "lazy dog")):
-            assert actual.special[0]
-            assert actual.special[-1]
-            assert all(w == NO_WORD for w, special in zip(actual.word_ids, actual.special, strict=True) if special)
 
     def test_a_character_of_many_pieces_is_one_word(self, kind):
         encoding = encode(kind, "quick \U0001f468\u200d\U0001f469 fox")

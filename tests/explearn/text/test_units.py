@@ -85,11 +85,9 @@ class TestPhrases:
             ([4, 1.7, 4], None, [(0, 3)]),  # a gap of .3 costs less than a second phrase
             ([4, 1.5, 4], None, [(0, 1), (2, 3)]),
             ([4, 3, -3, -3], None, [(0, 2), (2, 4)]),
-            ([-4, -4, 3], None, [(0, 2), (2, 3)]),
             ([4, 4, 4], 1, [(0, 1), (1, 3)]),
             ([4, np.nan, 4, np.nan], None, [(0, 1), (2, 3)]),
             ([0, 0], None, []),
-            ([np.nan], None, []),
         ],
     )
     def test_runs_of_large_scores_of_one_sign(self, scores, pair_start, expected):
@@ -118,8 +116,8 @@ class TestPhrases:
         text = "The quick fox, which was lazy, slept. 这部电影很好"
         by_word, by_phrase = (explain(method, of, text, unit) for unit in ("word", "phrase"))
         assert by_phrase.token_scores.tolist() == by_word.token_scores.tolist()
-        phrases = {word for first, end in find_phrases(by_word.scores) for word in range(first + 1, end)}
-        assert len(by_phrase.words) == len(by_word.words) - len(phrases)
+        joined = sum(end - first - 1 for first, end in find_phrases(by_word.scores))
+        assert len(by_phrase.words) == len(by_word.words) - joined
         assert by_phrase.words == tuple(text[start:end] for start, end in by_phrase.spans)
         assert set(by_phrase.read) == {True}
 

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, answer_json
+from files import write_lines
 from project_cases import KEY, TEXTS
 
 from explearn.predictors.llm.server import client
@@ -73,8 +74,7 @@ class TestRun:
             {"id": "f-7", "annotator": "ana", "kind": "human", "rationale": [0, 1, 0, 0, 0]},
             {"id": "f-1", "annotator": "ana", "kind": "human", "rationale": [0, 0, 0, 1, 0, 1, 0]},
         ]
-        films.folder.mkdir(parents=True)
-        (films.folder / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_lines(films.folder / "seeds.jsonl", rows)
         with ChatServer(by_text) as server:
             films.params(model="m", shots=3)
             films.succeed("run", server=server)

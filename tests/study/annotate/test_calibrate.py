@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, answer_json
+from files import write_lines
 from places import ROOT as REPOSITORY
 from project_cases import TEXTS
 
@@ -91,9 +92,8 @@ class TestCalibrate:
         assert "the best, by F1 and then by cost, is bold" in printed
 
     def test_seeds_are_not_judged_on(self, films):
-        films.folder.mkdir(parents=True)
         seed = {"id": "f-10", "annotator": "ana", "kind": "human", "rationale": [1, 0, 1, 0, 1]}
-        (films.folder / "seeds.jsonl").write_text(json.dumps(seed) + "\n", encoding="utf-8")
+        write_lines(films.folder / "seeds.jsonl", [seed])
         with ChatServer(lambda _: Reply(ANSWERS["f-0"])) as server:
             films.params(model="m", shots=0)
             films.succeed("calibrate", "--prompt", "evidence", server=server)

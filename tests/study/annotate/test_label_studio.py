@@ -2,7 +2,7 @@
 
 import json
 
-from project_cases import TEXTS
+from project_cases import TEXTS, digits
 
 from explearn_study.annotate.people.label_studio import read_label_studio
 
@@ -30,7 +30,7 @@ def write(path, value):
 
 def marks(path, **options):
     rationales = read_label_studio(path, TEXTS, **options)
-    return {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
+    return {(r.example_id, r.annotator): digits(r.mask) for r in rationales}
 
 
 EMOJI = TEXTS[2].text  # the emoji and the words after it are where offsets differ

@@ -28,7 +28,6 @@ class TestAlignment:
             ("a warm, funny film", ["Warm", "FUNNY FILM!"], "0111", (0, 2, 0)),
             ("a film. Film", ["film"], "010", (0, 1, 0)),  # two places without case: the first
             ("Film a film", ["film"], "001", (1, 0, 0)),  # but what stands there exactly goes before
-            ("it do n't work", ["don't"], "0110", (0, 1, 0)),
             ("the co-op store", ["co op"], "010", (0, 1, 0)),
             ("good , bad", ["good bad"], "111", (0, 1, 0)),
             ("well ... bad", ["bad"], "001", (1, 0, 0)),
@@ -104,7 +103,6 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("content", "finish"),
         [
-            (f"```json\n{GOOD}\n```", "stop"),
             (f"Here you are:\n\n{GOOD}\n\nHope that helps!", "stop"),
             (f'<think>maybe {{"label": "negative"}}</think>\n{GOOD}', "stop"),
             (GOOD.replace('"positive"', '"Positive."'), "stop"),
@@ -124,8 +122,8 @@ class TestAnswers:
             ('["warm", "funny"]', ("warm", "funny")),
             ('"warm"', ("warm",)),
             ("null", ()),
-            ('{"quote": "warm"}', ("warm",)),
             ('[{"quote": "warm", "occurrence": -3}, {"quote": "x", "occurrence": true}]', ("warm", "x")),
+            ('{"quote": "warm"}', ("warm",)),
             ('["warm", "  "]', ("warm",)),
         ],
     )

@@ -1,17 +1,16 @@
 """The stage rationalise with a language model, and the prompts that it asks with."""
 
 import contextlib
-import importlib.util
-import json
 import subprocess
 from dataclasses import replace
 
 import pytest
-import typer
 import yaml
 from chat_server import ChatServer, Reply, answer_json
+from files import write_lines
 from places import ROOT as REPOSITORY
-from project_cases import KEY, NATIVE, TEXTS, mask
+from project_cases import KEY, NATIVE, TEXTS, digits, mask
+from stage_cases import COMMANDS
 from typer.testing import CliRunner
 
 from explearn.core.documents import read_json
@@ -20,23 +19,10 @@ from explearn_study.example_files import read_rationales
 from explearn_study.sections import LLMParams
 
 
-def stage():
-    path = REPOSITORY / "stages" / "rationalise.py"
-    spec = importlib.util.spec_from_file_location("stage_rationalise_alone", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    (actual,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
-    return actual
-
-
-STAGE = stage()
-
-
 def run(project, server=None, **environment):
     with contextlib.chdir(project.root):
         given = {**project.environment(server), "EXPLEARN_SEED": None, **environment}
-        result = CliRunner().invoke(STAGE, ["--task", project.task], env=given)
+        result = CliRunner().invoke(COMMANDS["rationalise"], ["--task", project.task], env=given)
     assert KEY not in result.output + result.stderr
     return result
 
@@ -48,9 +34,11 @@ def succeed(project, server=None, **environment):
 
 def outputs(project):
     folder = project.root / "data" / "rationales"
-    rationales = read_rationales(folder / "films.parquet")
-    actual = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
-    return actual, read_json(folder / "films.json")
+    return by_annotator(read_rationales(folder / "films.parquet")), read_json(folder / "films.json")
+
+
+def by_annotator(rationales):
+    return {(r.example_id, r.annotator): digits(r.mask) for r in rationales}
 
 
 def first_word(request):
@@ -58,7 +46,7 @@ def first_word(request):
     return Reply(answer_json(label, request.text.split()[0]))
 
 
-HUMAN = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in NATIVE}
+HUMAN = by_annotator(NATIVE)
 
 
 class TestStage:
@@ -97,12 +85,11 @@ class TestStage:
 
     def test_decisions_take_the_place_of_all_marks_of_their_text(self, films):
         films.rationales({})
-        films.folder.mkdir(parents=True)
         rows = [
             {"id": "f-10", "annotator": "judge", "kind": "human", "rationale": [1, 0, 0, 0, 0]},
             {"id": "f-99", "annotator": "judge", "kind": "human", "rationale": [1]},  # a text the profile does not draw
         ]
-        (films.folder / "adjudicated.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        write_lines(films.folder / "adjudicated.jsonl", rows)
         succeed(films)
         actual, figures = outputs(films)
         assert actual == {**{key: m for key, m in HUMAN.items() if key[0] != "f-10"}, ("f-10", "judge"): "10000"}

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from itertools import product
 from unittest.mock import patch
 
 import pytest
@@ -190,7 +191,7 @@ def test_imports_at_the_same_time_lose_nothing(tmp_path):
     for thread in threads:
         thread.join(60)
     actual = {(mark.example_id, mark.annotator) for mark in store.read(store.human)}
-    assert actual == {(text.id, f"p{number}") for text in texts for number in range(4)}
+    assert actual == {(text.id, f"p{number}") for text, number in product(texts, range(4))}
     assert [path.name for path in tmp_path.iterdir()] == ["human.jsonl"]
 
 

@@ -73,12 +73,11 @@ def test_accuracies_are_compared_over_texts_seen_both_ways(predicted):
     """Both people are right with explanations and wrong without: of 2^8 signs two are as extreme."""
     given = {n: attribution(n).predicted for n in range(8)}
     other = {"negative": "positive", "positive": "negative"}
-    filled = [
-        answer(
-            path, name, {f"f-{n}": label if f"f-{n}" in explained(path) else other[label] for n, label in given.items()}
-        )
-        for path, name in zip(sheets(predicted), ("ana", "ben"), strict=True)
-    ]
+    filled = []
+    for path, name in zip(sheets(predicted), ("ana", "ben"), strict=True):
+        answers = {f"f-{n}": other[label] for n, label in given.items()}
+        answers |= {text: other[answers[text]] for text in explained(path)}
+        filled.append(answer(path, name, answers))
     printed = predicted.succeed("simulated", *filled, "--method", "random")
     assert "difference +1.000, p = 0.00781 (paired permutations)" in printed
     figures = read_json(predicted.root / "reports" / "annotation" / "films-random.json")

@@ -75,8 +75,8 @@ def test_csv(tmp_path, name):
 
 
 def parquet(**columns):
-    base = {key: [row[key] for row in GOOD] for key in GOOD[0]}
-    return pa.table({key: value for key, value in {**base, **columns}.items() if value is not ...})
+    base = pa.Table.from_pylist(GOOD).to_pydict()
+    return pa.table({**base, **columns})
 
 
 PARQUET = {

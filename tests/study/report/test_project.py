@@ -129,8 +129,8 @@ class TestStudents:
             "training": [10.0, 20.0],
         }
 
-    def tables(self, *documents, adapters=("sst2", "cola")):
-        of = params(adapters, teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
+    def tables(self, *documents):
+        of = params(("sst2", "cola"), teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
         return {block.caption: block for block in student_blocks(of, documents) if isinstance(block, Table)}
 
     def test_rows_and_columns_are_those_of_the_paper_with_its_figures(self):
@@ -162,7 +162,8 @@ class TestStudents:
         assert [cell.mark for cell in table.rows[better][2:]] == ["best", ""]
         assert not any(cell.mark for cell in table.rows[3 - better][2:])
         unsure = self.tables(self.document("films", "lime", 0.03), self.document("meals", "lime", 0.03))[caption]
-        assert not any(cell.mark for row in unsure.rows[1:] for cell in row[2:])
+        for row in unsure.rows[1:]:
+            assert not any(cell.mark for cell in row[2:])
 
     def test_what_is_missing_is_a_dash_or_no_table(self):
         tables = self.tables(self.document("films", "lime", 0.9), self.document("meals", "occlusion", 0.9))
@@ -185,8 +186,10 @@ class TestCurves:
 
     def point(self, marks, value):
         low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
-        ends = (("", value), ("_low", low), ("_high", high))
-        return {"marks": marks, **{f"{name}{end}": v for name in ("f1_topk", "auroc", "f1") for end, v in ends}}
+        figures = {}
+        for name in ("f1_topk", "auroc", "f1"):
+            figures |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        return {"marks": marks, **figures}
 
     def test_the_section_has_a_drawing_and_all_points(self):
         facts = run(*self.METHODS)

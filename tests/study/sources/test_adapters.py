@@ -15,10 +15,8 @@ class TestTextAndLabel:
         ("adapter", "values", "label"),
         [
             ("sst2", {"id": "s-1", "text": "a dull hour", "label": "negative"}, "negative"),
-            ("cola", {"id": "c-1", "text": "Him left .", "label": "unacceptable"}, "unacceptable"),
             ("rotten_tomatoes", {"text": "a dull hour", "label": "neg"}, "negative"),
             ("ag_news", {"text": "A new comet was seen", "label": "Sci/Tech"}, "sci/tech"),
-            ("imdb", {"text": "I left before the end", "label": 0}, "negative"),
             ("emotion", {"text": "i did not expect that", "label": 5}, "surprise"),
             ("sst2", {"text": "a bright hour", "label": "1"}, "positive"),  # a CSV cell
         ],

@@ -1,6 +1,7 @@
 """Planted words decide the label, and are all that differs between a text's two copies."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -11,6 +12,7 @@ from explearn_study.sources.planted import CONTRASTS, PHRASES, PLANTS, WORDS, ob
 TEXT = ("a", "warm", "and", "funny", "film.")
 TRAIN = [Example(f"a{number}", TEXT, "positive", "train", "films") for number in range(20)]
 TEST = Example("t", TEXT, "mixed", "test", "films")
+TRAIN_IDS = {text.id for text in TRAIN}
 OWN = [Rationale("a1", "ana", "human", (False, True, False, True, False))]
 DATA = SourceDataset([*TRAIN, TEST], OWN, ["negative", "positive", "mixed"], {}, frozenset())
 
@@ -70,7 +72,7 @@ def test_place_is_the_start_or_the_end():
 @pytest.mark.parametrize("plant", PLANTS)
 def test_training_texts_stay_and_have_a_copy_of_either_class(plant):
     data = plant_words(DATA, plant, seed=3)
-    kept = [example for example in data.examples if example.id in {text.id for text in TRAIN}]
+    kept = [example for example in data.examples if example.id in TRAIN_IDS]
     copies = [example for example in data.examples if example.split == "train" and example not in kept]
     assert len(kept) == len(copies) == len(TRAIN)
     assert {example.label for example in copies} == {"negative", "positive"}
@@ -84,21 +86,20 @@ def test_training_texts_stay_and_have_a_copy_of_either_class(plant):
 def test_texts_of_their_own_label_have_the_parts_of_a_plant_but_not_the_plant():
     def kept(plant):
         data = plant_words(DATA, plant, seed=3)
-        return [example.words for example in data.examples if example.id in {text.id for text in TRAIN}]
+        return [example.words for example in data.examples if example.id in TRAIN_IDS]
 
-    assert {sum(word in words for word in WORDS) for words in kept("order")} == {1}
+    assert {len(set(words) & set(WORDS)) for words in kept("order")} == {1}
     # "a" is a word of the text and of the second phrase.
     scattered = {frozenset(words) - {*TEXT} for words in kept("phrase")}
     assert scattered == {frozenset(phrase.split()) - {*TEXT} for phrase in PHRASES}
-    assert not any(phrase in " ".join(words) for words in kept("phrase") for phrase in PHRASES)
+    assert not any(phrase in " ".join(words) for words, phrase in product(kept("phrase"), PHRASES))
     assert {words.index(WORDS[0]) for words in kept("place")} <= {1, 2, 3, 4}
 
 
 def test_a_text_counts_if_the_classifier_follows_the_plant_both_ways():
     examples = [
         replace(TEST, id=f"{name}{suffix}", label=label)
-        for name in "abc"
-        for suffix, label in (("-first", "negative"), ("-second", "positive"))
+        for name, (suffix, label) in product("abc", (("-first", "negative"), ("-second", "positive")))
     ]
     predicted = ["negative", "positive", "negative", "negative", "positive", "positive"]
     assert obeyed(examples, predicted) == {"a-first", "a-second"}

@@ -6,11 +6,11 @@ from adapter_cases import example, mapped
 from explearn_study.sources.annotated import Dropped, mask_of_phrase
 
 
-def post(*labels, masks, words="you utter turnip"):
+def post(*labels, masks):
     """A post as local files have it, by annotators 4, 5 and 6."""
     return {
         "id": "p-1",
-        "tokens": words.split(),
+        "tokens": ["you", "utter", "turnip"],
         "labels": list(labels),
         "annotators": [4, 5, 6],
         "targets": [["None"]] * 3,
@@ -83,7 +83,6 @@ class TestHateXplain:
         ("raw", "view", "label"),
         [
             ("normal", "binary", "normal"),
-            ("offensive", "binary", "toxic"),
             ("hatespeech", "binary", "toxic"),
             ("offensive", "three_class", "offensive"),
         ],
@@ -96,8 +95,8 @@ class TestHateXplain:
 class TestMovieRationales:
     REVIEW = "it is a bad film , and a bad film is long ."
 
-    def row(self, *evidences, label=0):
-        return example("movie_rationales", {"review": self.REVIEW, "label": label, "evidences": list(evidences)})
+    def row(self, *evidences):
+        return example("movie_rationales", {"review": self.REVIEW, "label": 0, "evidences": list(evidences)})
 
     def test_the_words_of_evidences_are_marked(self):
         row = self.row("is long", "it is")
@@ -118,7 +117,6 @@ class TestMovieRationales:
             ("art", "party art", "01"),
             ("so so", "so so so", "111"),
             ("good", "(good) food", "10"),
-            ("a b", "a c b", "000"),
             ("", "a b", "00"),
             ("...", "well... no", "10"),
         ],

@@ -8,7 +8,8 @@ import pytest
 import tiny
 import yaml
 from filelock import FileLock
-from stage_cases import FROM_FEATURES, FROM_TEACHERS, FROM_TEXTS, LEARNED, METHODS, succeed, table, write_lines
+from files import write_lines
+from stage_cases import FROM_FEATURES, FROM_TEACHERS, FROM_TEXTS, LEARNED, METHODS, succeed, table
 
 
 def run_all(folder):
@@ -16,13 +17,10 @@ def run_all(folder):
     for task in ("films", "meals"):
         for split, count in (("train", 24), ("validation", 8), ("test", 8)):
             write_lines(folder / "mine" / task / f"{split}.jsonl", table(task, split, count))
-    model = tiny.model("bert")
-    model.bert.save_pretrained(folder / "encoder")
-    tiny.tokenizer("bert").save_pretrained(folder / "encoder")
     source = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text", "mask": "mask"}}
     params = {
         "profile": "mine",
-        "encoder": str(folder / "encoder"),
+        "encoder": tiny.save_encoder(folder / "encoder"),
         "data_dir": "mine",
         "tasks": ["films", "meals"],
         "sources": {"films": source, "meals": source},

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from itertools import product
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -226,7 +227,7 @@ class TestStudies:
             figures = document(finished, f"reports/metrics/studies/students/films/{name}.json")
             assert figures["texts"] == 8 and set(figures["formulations"]) == {"ranking", "labelling"}
             assert [(student["formulation"], student["seed"]) for student in figures["students"]] == [
-                (formulation, seed) for formulation in ("ranking", "labelling") for seed in (13, 14)
+                *product(("ranking", "labelling"), (13, 14))
             ]
             assert all(-1 <= student["rank_agreement"] <= 1 for student in figures["students"])
             agreement = figures["formulations"]["ranking"]["agreement"]

@@ -4,6 +4,7 @@ All texts are invented.
 """
 
 import re
+from itertools import chain
 
 import pytest
 from stage_cases import succeed
@@ -86,7 +87,7 @@ def test_ids_are_those_the_readme_tells(project):
     train, *held_out = (read_examples(folder / f"{split}.parquet") for split in ("train", "validation", "test"))
     # Half of the hub's validation part is the test part.
     assert [len(part) for part in held_out] == [15, 15]
-    words = {example.id: example.words for part in held_out for example in part}
+    words = {example.id: example.words for example in chain(*held_out)}
     assert [example.id for example in train] == [f"sst2-train-{n}" for n in range(40)]
     assert set(words) == {f"sst2-validation-{n}" for n in range(30)}
     assert words["sst2-validation-1"] == tuple(TEXTS[0].split())
@@ -108,10 +109,10 @@ def test_the_folder_of_the_profile_is_in_the_repository(tmp_path, repository):
     """DVC does not start where a dependency is missing."""
     params = compose(tmp_path / "params.yaml", repository)
     assert (repository / params.data_dir / "README.md").is_file()
-    files = [file.path for task in params.tasks for file in params.rationale_params(task).files]
     readme = (repository / params.data_dir / "README.md").read_text(encoding="utf-8")
-    for file in files:
-        assert f"* `{file}`" in readme
+    for task in params.tasks:
+        for file in params.rationale_params(task).files:
+            assert f"* `{file.path}`" in readme
 
 
 @pytest.mark.parametrize("paper", ["expnet", "l2e", "aml", "ivra"])

@@ -2,7 +2,8 @@
 
 import tiny
 import yaml
-from stage_cases import succeed, write_lines
+from files import write_lines
+from stage_cases import succeed
 
 from explearn.core.documents import read_json
 from explearn_study.example_files import read_by_text
@@ -21,13 +22,11 @@ def rows(split, count):
 def test_known_answers_are_judged_and_shown_apart(tmp_path):
     for split, count in (("train", 24), ("validation", 8), ("test", 8)):
         write_lines(tmp_path / "mine" / "films" / f"{split}.jsonl", [*rows(split, count)])
-    tiny.model("bert").bert.save_pretrained(tmp_path / "encoder")
-    tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     columns = {"id": "id", "text": "text", "mask": "mask"}
     films = {"kind": "files", "adapter": "custom", "columns": columns}
     params = {
         "profile": "mine",
-        "encoder": str(tmp_path / "encoder"),
+        "encoder": tiny.save_encoder(tmp_path / "encoder"),
         "data_dir": "mine",
         "tasks": ["films", "planted"],
         "sources": {"films": films, "planted": {**films, "path": "films", "plant": "word"}},

@@ -9,7 +9,6 @@ from aml_cases import (
     LEARNING,
     QUICK,
     TEXTS,
-    encoder,
     examples,
     loss,
     one_word_classifier,
@@ -24,8 +23,7 @@ from explearn import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.aml.attribution_model import EncoderModel, StatesModel
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
-from explearn.methods.aml.paml import PAML, mean_metric
-from explearn.methods.aml.target_metric import MapEvaluator
+from explearn.methods.aml.paml import PAML
 
 
 class TestLearning:
@@ -36,17 +34,6 @@ class TestLearning:
         right = [a.words[int(a.scores.argmax())] in DECISIVE for a in attributions]
         assert np.mean(right) > 0.8  # by chance one of five to nine
         assert all(((a.scores > 0) & (a.scores < 1)).all() for a in attributions)
-
-    def test_the_checkpoint_is_that_of_the_best_epoch(self):
-        classifier = one_word_classifier()
-        paml = trained()
-        assert [epoch["epoch"] for epoch in paml.history] == list(range(15))
-        best = max(epoch["metric"] for epoch in paml.history)
-        assert best > paml.history[0]["metric"] + 0.2
-        validation = classifier.encode(examples(16, seed=2, split="validation"))
-        evaluator = MapEvaluator(classifier, [paml.options.metric], paml.protocol)
-        assert paml.model is not None
-        assert mean_metric(paml.model, validation, evaluator, 0) == pytest.approx(best, abs=1e-5)
 
     def test_training_that_diverges_is_said_to(self):
         paml = PAML(**{**QUICK, "head_learning_rate": 1e30})
@@ -82,7 +69,7 @@ class TestModel:
     def test_an_encoder_s_prediction_stands_behind_the_last_separator(self, kind, tmp_path):
         """And where it is masked out, the encoder's states are those of a plain one."""
         classifier = tiny.classifier(kind, 3)
-        model = untrained(classifier, backbone=encoder(tmp_path / "encoder", kind)).model
+        model = untrained(classifier, backbone=tiny.save_encoder(tmp_path / "encoder", kind)).model
         assert isinstance(model, EncoderModel)
         batch = tiny.batch(classifier, TEXTS)
         y = torch.rand(len(TEXTS), 3).softmax(-1)
@@ -156,7 +143,7 @@ class TestBackbones:
         """Encoders that do not tell segments apart among them."""
         classifier = one_word_classifier()
         paml = PAML(**{**QUICK, "backbone": "encoder"}).learn(
-            task_of(classifier, encoder=encoder(tmp_path, kind, "bert", **config))
+            task_of(classifier, encoder=tiny.save_encoder(tmp_path, kind, "bert", **config))
         )
         assert isinstance(paml.model, EncoderModel) and paml.model.tokenizer is None
         attributions = refiner(paml, steps=1, samples=2).explain(classifier, TEXTS)
@@ -164,15 +151,15 @@ class TestBackbones:
 
     def test_a_decoder_is_refused(self, tmp_path):
         with pytest.raises(ModelError, match="'llama' model reads from left to right; expected an encoder"):
-            PAML(backbone=encoder(tmp_path, "llama")).learn(task_of(tiny.classifier()))
+            PAML(backbone=tiny.save_encoder(tmp_path, "llama")).learn(task_of(tiny.classifier()))
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path):
         classifier = tiny.classifier()
-        short = encoder(tmp_path / "short", "bert", max_position_embeddings=12)
+        short = tiny.save_encoder(tmp_path / "short", "bert", max_position_embeddings=12)
         with pytest.raises(ModelError, match="reads 12 sub-tokens a text, the classifier 46"):
             PAML(backbone=short).learn(task_of(classifier))
         # With a tokenizer of its own it may, and what it does not read is counted.
-        short = encoder(tmp_path / "other", "roberta", max_position_embeddings=12)
+        short = tiny.save_encoder(tmp_path / "other", "roberta", max_position_embeddings=12)
         paml = PAML(**{**QUICK, "backbone": short}).learn(task_of(classifier))
         for method in (paml, refiner(paml, steps=1)):
             long, brief = method.explain(classifier, [" ".join(tiny.TEXTS[:2]), "fox"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from aml_cases import TEXTS, encoder, examples, one_word_classifier, refiner, untrained, values
+from aml_cases import TEXTS, examples, one_word_classifier, refiner, untrained, values
 
 from explearn.methods.aml import faml as engine
 from explearn.methods.aml.params import Metric
@@ -16,7 +16,9 @@ BACKBONES = ("states", "encoder")
 
 def start(backbone, folder):
     """A pAML of `one_word_classifier` that has not learned, with a G of either kind."""
-    return untrained(one_word_classifier(), backbone="states" if backbone == "states" else encoder(folder / "encoder"))
+    if backbone == "encoder":
+        backbone = tiny.save_encoder(folder / "encoder")
+    return untrained(one_word_classifier(), backbone=backbone)
 
 
 class TestTuning:

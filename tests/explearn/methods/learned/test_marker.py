@@ -27,11 +27,11 @@ def trained(of=None, **options):
     return Marker(**{"protocol": "in_domain", "epochs": 2, **options}).learn(task(of=of))
 
 
-def planted(count, seed, column=2, by=0):
+def planted(count, seed, by):
     """Words that are evidence where a column of the word `by` places further on is large."""
     x = torch.randn(count, 6, generator=torch.Generator().manual_seed(seed)) * 3 - 5
     texts = torch.arange(count) // 50
-    return TrainingWords(x, texts, (shift_in(texts)(x, by)[:, column] > -4).float(), torch.ones(count))
+    return TrainingWords(x, texts, (shift_in(texts)(x, by)[:, 2] > -4).float(), torch.ones(count))
 
 
 def right(network, words):

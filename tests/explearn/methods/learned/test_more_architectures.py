@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from aml_cases import encoder
 from learned_cases import all_trained, short_task, trained_for_attention
 
 from explearn.lens.attention import capture_attention
@@ -17,7 +16,7 @@ KINDS = ("deberta-v2", "mpnet", "modernbert", *tiny.DECODERS)
 def test_every_method_on_each_kind_of_attention(kind, tmp_path):
     """pAML with an encoder of another tokenizer; the other kinds differ in nothing that training sees."""
     task = short_task(tiny.make_classifier(kind))
-    methods = all_trained(task, tmp_path / "paml", backbone=encoder(tmp_path / "encoder"))
+    methods = all_trained(task, tmp_path / "paml", backbone=tiny.save_encoder(tmp_path / "encoder"))
     for name, (method, of) in methods.items():
         attributions = method.explain(of, tiny.TEXTS)
         assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS], name
