@@ -198,7 +198,7 @@ class TransformerPredictor(Predictor):
 
         Tokenizer, device, precision and batch size are kept.
         """
-        changed: Any = with_both_classes(model, self.name or "the classifier")
+        changed: Any = model
         if self.spread is None:
             changed = changed.to(self.device)
         return self._copy(changed.eval().requires_grad_(False))

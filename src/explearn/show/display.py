@@ -63,22 +63,26 @@ def shows_signs(signed: bool, scores: ArrayLike) -> bool:
     return signed or bool((np.asarray(scores) < 0).any())
 
 
+_FOR = " ".join(map(str, FOR))
+_AGAINST = " ".join(map(str, AGAINST))
+
+_WORDS = f"""\
+SCOPE .for{{background:rgb({_FOR} / calc(var(--s)*{OPACITY}))}}
+SCOPE .against{{background:rgb({_AGAINST} / calc(var(--s)*{OPACITY}))}}
+SCOPE .for.signed::before{{content:"+"}}
+SCOPE .against.signed::before{{content:"\\2212"}}
+SCOPE .unread{{opacity:.65;text-decoration:line-through}}
+SCOPE .token{{outline:2px solid currentColor}}
+SCOPE [data-score]{{position:relative}}
+SCOPE [data-score]:is(:hover,:focus)::after{{content:attr(data-score);position:absolute;left:0;bottom:100%;\
+z-index:3;padding:0 .35rem;border-radius:.25rem;background:#1b1f27;color:#fff;outline:1px solid #808080;\
+font:.8rem/1.5 system-ui,sans-serif;white-space:nowrap;pointer-events:none}}
+"""
+
+
 def css(scope: str) -> str:
     """Return CSS rules for words below a selector: classes for, against, signed, unread; strength as --s, 0 to 1."""
-    tint = "background:rgb({} {} {} / calc(var(--s)*" + f"{OPACITY}))"
-    rules = {
-        ".for": tint.format(*FOR),
-        ".against": tint.format(*AGAINST),
-        ".for.signed::before": 'content:"+"',
-        ".against.signed::before": 'content:"\\2212"',
-        ".unread": "opacity:.65;text-decoration:line-through",
-        ".token": "outline:2px solid currentColor",
-        "[data-score]": "position:relative",
-        "[data-score]:is(:hover,:focus)::after": "content:attr(data-score);position:absolute;left:0;bottom:100%;"
-        "z-index:3;padding:0 .35rem;border-radius:.25rem;background:#1b1f27;color:#fff;outline:1px solid #808080;"
-        "font:.8rem/1.5 system-ui,sans-serif;white-space:nowrap;pointer-events:none",
-    }
-    return "".join(f"{scope} {selector}{{{rule}}}\n" for selector, rule in rules.items())
+    return _WORDS.replace("SCOPE", scope)
 
 
 def hexadecimal(colour: Colour) -> str:
@@ -279,19 +283,19 @@ def _terminal_style(word: ShownWord) -> str:
 LOOK = resources.files("explearn.show").joinpath("look.css").read_text(encoding="utf-8")
 """CSS that all pages begin with: colours (light and dark), type, controls and the focus ring."""
 
-STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
-.explearn p{margin:.15rem 0}
-.explearn .words{line-height:1.9;overflow-wrap:anywhere}
-.explearn .words span{padding:.1rem .15rem;border-radius:.2rem;unicode-bidi:isolate}
-.explearn .row{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.35rem 0;border-top:1px solid #80808060}
-.explearn .row>:first-child{flex:0 0 11rem;overflow-wrap:anywhere}
-.explearn .row>:last-child{flex:1 1 18rem;min-width:0}
-.explearn small{opacity:.8}
-""" + (
-    css(".explearn .words")
-    + f".explearn .words .for{{box-shadow:inset 0 calc(var(--s)*-.2em) rgb({' '.join(map(str, FOR))})}}\n"
-    + f".explearn .words .against{{box-shadow:inset 0 calc(var(--s)*.2em) rgb({' '.join(map(str, AGAINST))})}}\n"
-)
+STYLE = f"""\
+.explearn{{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}}
+.explearn p{{margin:.15rem 0}}
+.explearn .words{{line-height:1.9;overflow-wrap:anywhere}}
+.explearn .words span{{padding:.1rem .15rem;border-radius:.2rem;unicode-bidi:isolate}}
+.explearn .row{{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.35rem 0;border-top:1px solid #80808060}}
+.explearn .row>:first-child{{flex:0 0 11rem;overflow-wrap:anywhere}}
+.explearn .row>:last-child{{flex:1 1 18rem;min-width:0}}
+.explearn small{{opacity:.8}}
+{css(".explearn .words")}\
+.explearn .words .for{{box-shadow:inset 0 calc(var(--s)*-.2em) rgb({_FOR})}}
+.explearn .words .against{{box-shadow:inset 0 calc(var(--s)*.2em) rgb({_AGAINST})}}
+"""
 """CSS of `words_html` and `rows`, for elements of class `explearn`."""
 
 _LEGEND = (

@@ -81,9 +81,7 @@ class CustomRows:
         if not isinstance(value, str):
             raise row.error(column, value, "a text with [[marks]]")
         with row.located(column):
-            text, mask = parse_marked(value)
-        row.check_words(text.words, column)
-        return text, mask
+            return parse_marked(value)
 
     def _mask(self, row: RawRow, n_words: int) -> tuple[bool, ...] | None:
         name = self.names.mask or self.names.spans
