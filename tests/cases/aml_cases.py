@@ -9,8 +9,9 @@ import torch
 from explearn import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, initial_model
-from explearn.methods.aml.target_metric import MapEvaluator, protocol_of
+from explearn.methods.aml.target_metric import MapEvaluator
 from explearn.methods.listed_task import ListedTask
+from explearn.metrics.params import EvaluateParams
 
 LEARNING = {
     "backbone": "states",
@@ -110,7 +111,7 @@ def task_of(classifier, texts=8, validation=4, **more):
 
 def values(classifier, attributions, metric):
     """What a metric says of some attributions, one a text."""
-    evaluator = MapEvaluator(classifier, [metric], protocol_of("default"))
+    evaluator = MapEvaluator(classifier, [metric], EvaluateParams())
     maps = []
     for attribution in attributions:
         (encoding,) = classifier.encode([" ".join(attribution.words)])

@@ -9,7 +9,7 @@ import numpy as np
 
 from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
-from explearn.methods.perturbation.method import PerturbedText, check_mask_token, outputs, stand_in
+from explearn.methods.perturbation.method import AskedText, PerturbedText, check_mask_token, stand_in
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal, Text
@@ -78,8 +78,8 @@ def interactions(
     sets = np.arange(2**count)[:, None] >> np.arange(count) & 1
     kept = np.ones((len(sets), len(perturbed)), dtype=bool)
     kept[:, players] = sets == 1
-    logits = CachedPredictions(classifier, classifier.predict_logits)(perturbed.perturbed(kept, removal))
-    values = outputs(classifier, logits, "probability")[:, classifier.label_index(attribution.target)]
+    ask = CachedPredictions(classifier, classifier.predict_logits)
+    values = AskedText(perturbed, classifier, ask, classifier.label_index(attribution.target), removal).values(kept)
     pairs = []
     for i, j in combinations(range(count), 2):
         without = np.flatnonzero((sets[:, i] == 0) & (sets[:, j] == 0))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +19,7 @@ from numpy.typing import ArrayLike
 from explearn.core.arrays import Array
 from explearn.metrics.params import EvaluateParams
 from explearn.text.alignment import NO_WORD
-
-if TYPE_CHECKING:
-    # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.encoding import Encoding
+from explearn.text.encoding import Encoding
 
 EPSILON = float(np.finfo(np.float64).eps)
 """Probabilities are raised to this before their logarithm is taken, 2.2e-16, so that log-odds stay finite."""

@@ -47,13 +47,6 @@ TIE = 1e-6
 # ---- what of G changes for a text ------------------------------------------------------------------------------------
 
 
-def full_tuning(model: EncoderModel) -> EncoderModel:
-    """Return a copy of G to tune for one text: all but the prediction's embeddings, as in the paper."""
-    tuned = copy.deepcopy(model).requires_grad_(True).eval()
-    tuned.prediction.requires_grad_(False)
-    return tuned
-
-
 class LowRankChange(nn.Module):
     """Each text's addition to the output of a linear layer: x down up + bias, or x up + bias without a rank.
 
@@ -288,7 +281,9 @@ def refine(
         tuned = LowRankTuning(start.model, len(encodings), options.seed)
     else:
         assert isinstance(start.model, EncoderModel)
-        tuned = full_tuning(start.model)
+        # As in the paper, all but the prediction's embeddings change.
+        tuned = copy.deepcopy(start.model).requires_grad_(True).eval()
+        tuned.prediction.requires_grad_(False)
     optimizer = torch.optim.AdamW(
         [parameter for parameter in tuned.parameters() if parameter.requires_grad],
         lr=options.learning_rate,

@@ -27,7 +27,7 @@ from explearn.methods.aml.attribution_model import (
 )
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weighted
 from explearn.methods.aml.params import ENCODER, STATES, PAMLParams
-from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, protocol_of
+from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator
 from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import (
     About,
@@ -292,8 +292,8 @@ class PAML(BoundExplainer, BatchExplainer):
 
     @property
     def protocol(self) -> EvaluateParams:
-        """The protocol by which the metric of interest is taken."""
-        return protocol_of(self.options.protocol)
+        """How the metric of interest is taken: words are deleted, by the shares of AML, A.5, which are the default."""
+        return EvaluateParams(protocol=self.options.protocol)
 
     # ---- training ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import product
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +34,6 @@ from explearn.text.alignment import aggregate
 RIDGE = 1.0
 """Penalty on the squared weights of `MapEvaluator.unit_effects`, in squared probabilities."""
 
-PERCENTS = (1, 5, 10, 20, 50)
-"""Shares of the words that an AOPC is over, in percent (AML, A.5)."""
-
-HEADLINE_PERCENT = 20
-"""Share of the words that a single value is for, in percent (AML, A.5)."""
-
 CHANGES = {
     "comprehensiveness": ("without",),
     "sufficiency": ("only",),
@@ -58,13 +51,6 @@ Map = Array32
 Values = Array
 Part = tuple[str, int]
 """One of the changes of a text, and the share of its top in percent."""
-
-
-def protocol_of(protocol: Literal["default", "aml"]) -> EvaluateParams:
-    """Return how the metrics of interest are taken, from pAML's option `protocol`: the words of a top are deleted."""
-    return EvaluateParams(
-        protocol=protocol, removal="delete", percents=list(PERCENTS), headline_percent=HEADLINE_PERCENT
-    )
 
 
 def gain_of(change: str, p: float, whole: float) -> float:
@@ -161,7 +147,6 @@ class MapEvaluator:
         self.protocol = protocol
         self.signs = np.array([1.0 if BY_NAME[name].larger_is_better else -1.0 for name in metrics])
         self._parts = {metric: parts_of(metric, protocol) for metric in metrics}
-        self._first_parts = self._parts[metrics[0]]
         self._predictions = CachedPredictions(classifier)
 
     def text(self, encoding: Encoding, target: int) -> EvaluatedText:
@@ -171,7 +156,7 @@ class MapEvaluator:
             encoding: the text.
             target: index of the class explained.
         """
-        return EvaluatedText(encoding, target, self.protocol, self._first_parts)
+        return EvaluatedText(encoding, target, self.protocol, self._parts[self.metrics[0]])
 
     def measure(self, maps: Sequence[tuple[EvaluatedText, Map]]) -> Values:
         """Return each map's metrics, (maps, metrics), and note in the texts which inputs they needed."""

@@ -6,7 +6,7 @@ Source: Cohen-Wang, Chuang, Madry (2025), "Learning to Attribute with Attention"
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,11 +20,8 @@ from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchS
 from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
 from explearn.methods.perturbation.answers import ask, word_sums
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
-
-if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
-
 
 LEAST_TEXTS = 5
 """Fewest training texts."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import string
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -18,9 +18,6 @@ from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.methods.base.learned import LearnedExplainer, TaskData, TrainedState
 from explearn.predictors.predictor import Predictor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FREQUENT = 0.05
 """Share of the training texts from which a word of theirs is a stop word."""

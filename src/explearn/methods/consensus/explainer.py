@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 
@@ -18,9 +18,7 @@ from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, m
 from explearn.methods.consensus.params import ConsensusParams, Signal
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names
-
-if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.transformer import TransformerPredictor
 
 SHIPPED = Path(__file__).parent / "weights"
 """Weights that come with the package: in with_words, and, without the features of the word itself, in signals_alone.

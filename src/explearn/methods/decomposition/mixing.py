@@ -160,21 +160,13 @@ class ALTI(LayerMixing):
     )
 
     def contributions(self, block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
-        parts = transformed_vectors(block, trace, vectors, weights)
+        # T_i(x_j), (b, sources, r, d). Their sum over all j lacks only the biases of y_i.
+        parts = weights @ linear_norm(block.attention_norm, vectors)
+        parts = parts.div_(deviation(block.attention_norm, trace.attention_sum[:, None, : weights.shape[2]]))
         whole = trace.middle[:, None, : weights.shape[2]]
         size = torch.linalg.vector_norm(whole, ord=1, dim=-1)
         distance = torch.linalg.vector_norm(parts.sub_(whole), ord=1, dim=-1)
         return torch.clamp(size - distance, min=0)
-
-
-def transformed_vectors(block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
-    """Return T_i(x_j), shape (b, sources, r, d); arguments as in `LayerMixing.contributions`.
-
-    Their sum over all j lacks only the biases of y_i: gamma * (b_O - mean(b_O)) / s_i + beta, s_i being the layer
-    norm's deviation.
-    """
-    parts = weights @ linear_norm(block.attention_norm, vectors)
-    return parts.div_(deviation(block.attention_norm, trace.attention_sum[:, None, : weights.shape[2]]))
 
 
 class GlobEnc(LayerMixing):

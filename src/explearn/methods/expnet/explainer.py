@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -24,9 +24,7 @@ from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
-
-if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.transformer import TransformerPredictor
 
 HIDDEN = 16
 """Units of the hidden layer (section 3.3)."""

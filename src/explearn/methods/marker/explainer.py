@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -37,10 +37,8 @@ from explearn.methods.marker.network import (
 )
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
-
-if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
 
 TEXT_OFFSET = 2**32
 """Offset that keeps the words of different texts of a batch apart."""

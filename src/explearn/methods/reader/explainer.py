@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -46,10 +46,8 @@ from explearn.methods.reader.repair import passes_of, repaired
 from explearn.predictors.batching import run_batches
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.labelled import ONE_CLASS, Problem
+from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
-
-if TYPE_CHECKING:
-    from explearn.predictors.predictor import Predictor
 
 logger = logging.getLogger(__name__)
 
