@@ -75,7 +75,10 @@ class TestOptionsOfAPipeline:
         model.config.function_to_apply = "sigmoid"
         pipeline = transformers.pipeline("text-classification", model, tokenizer=tokenizer, device="cpu")
         (expected,) = cast("Any", pipeline([self.TEXT]))
-        assert explearn.explain(pipeline, self.TEXT, "gradient").probability == pytest.approx(expected["score"], abs=1e-5)
+        attribution = explearn.explain(pipeline, self.TEXT, "gradient")
+        assert attribution.probability == pytest.approx(expected["score"], abs=1e-5)
+            expected["score"], abs=1e-5
+        )
 
     def test_outputs_as_they_are(self, folder):
         expected, (attribution,) = self.both(folder, function_to_apply="none")

@@ -10,7 +10,6 @@ import tiny
 from cli_cases import run
 
 import explearn
-from explearn.auditing.elements import Element
 from explearn.auditing.tested import Effects, corrected_tests, judged
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
 

@@ -270,8 +270,6 @@ def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     data = list(zip(some, of.predict(some), strict=True))
     marks = [np.arange(len(text.split())) % 2 == 0 for text in some]
     task = ListedTask(of, data, data[:6], gold=marks)
-    tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
-    tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     trained = [
         Marker(protocol="in_domain", epochs=1).learn(task),
         Reader(epochs=1, samples=4, width=16).learn(task),
