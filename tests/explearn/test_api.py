@@ -77,8 +77,6 @@ class TestOptionsOfAPipeline:
         (expected,) = cast("Any", pipeline([self.TEXT]))
         attribution = explearn.explain(pipeline, self.TEXT, "gradient")
         assert attribution.probability == pytest.approx(expected["score"], abs=1e-5)
-            expected["score"], abs=1e-5
-        )
 
     def test_outputs_as_they_are(self, folder):
         expected, (attribution,) = self.both(folder, function_to_apply="none")
