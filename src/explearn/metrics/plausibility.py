@@ -224,12 +224,6 @@ def iou_f1(counts: Counts, resamples: Counts) -> Array:
     return ratio(2 * precision * recall, precision + recall, undefined=0.0)
 
 
-def auroc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
-    """Return the probability that a marked word of a text scores above an unmarked one; NaN without one of both."""
-    areas, _ = resampled_areas([scores], [marked], np.ones((1, 1), dtype=np.int64))
-    return float(areas[0])
-
-
 def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
     """Return the area under a text's precision-recall curve by the trapezoid rule, as in ERASER; NaN without a mark."""
     # scikit-learn takes a second to load; importing this module should not.
@@ -273,12 +267,15 @@ def plausibility(
     hits, too_many, missed = own_rule.T
     agreement = pooled_agreement(own_rule)
     f1 = f1_of_texts(own_rule)
+    auroc = np.zeros(0)
+    if attributions:
+        auroc, _ = resampled_areas(scores, gold, np.eye(len(scores), dtype=np.int64))
     auprc = np.array([auprc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)])
     by_text = {
         "f1": f1,
         "f1_topk": f1_of_texts(top_k),
         "iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]),
-        "auroc": np.array([auroc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)]),
+        "auroc": auroc,
         "auprc": auprc,
     }
     measured = {

@@ -23,7 +23,7 @@ from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.metrics.arrays import ratio
 from explearn.metrics.base import Measure, Metric
-from explearn.metrics.context import Explanations
+from explearn.metrics.context import Explanations, example_of, numbered
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
 from explearn.predictors.cached import CachedPredictions
@@ -109,7 +109,7 @@ def judge_reasons(
     from explearn.predictors.llm.reasons import Simulation
 
     if encodings is None:
-        encodings = classifier.encode([_as_text(text) for text in attributions])
+        encodings = classifier.encode([example_of(text) for text in numbered(attributions)])
     pool = predictions or CachedPredictions(classifier)
     rng = np.random.default_rng(seed)
     rows: list[int] = []
@@ -136,12 +136,6 @@ def judge_reasons(
     predicted = np.array(simulator(simulations), dtype=object).reshape(texts, 2, 2)
     right = (predicted == answers[:, :, None]).mean(1)
     return ReasonResult(p_answer[:, 2] - p_answer[:, 1], right[:, 0], right[:, 1])
-
-
-def _as_text(text: Attribution) -> str | tuple[str, str]:
-    if text.pair_start is None:
-        return " ".join(text.words)
-    return " ".join(text.words[: text.pair_start]), " ".join(text.words[text.pair_start :])
 
 
 def _text_without(encoding: Encoding, left_out: Collection[int]) -> str:
