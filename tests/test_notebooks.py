@@ -18,12 +18,12 @@ import functools
 from explearn.cli.demo import classifier
 from explearn.metrics import base
 base.FEWEST_TEXTS = 6
-MOST = {"train": 480, "test": 6}
+MOST = {"train": 320, "test": 6}
 classifier._EPOCHS = 1
 classifier.headlines = lambda split, read=classifier.headlines, most=MOST: [part[: most[split]] for part in read(split)]
 classifier.demo_classifier = functools.cache(classifier.demo_classifier)
 """
-"""Both notebooks train the same demo classifier: here once, for one epoch. Few texts have intervals, too."""
+"""Both notebooks train the same demo classifier: here once, briefly. Few texts have intervals, too."""
 
 
 @pytest.mark.parametrize("name", ["compare.ipynb", "explain.ipynb"])
