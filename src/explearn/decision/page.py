@@ -76,8 +76,10 @@ def _about_elements(record: DecisionRecord, target: str) -> Iterator[str]:
 
 
 def _answered(record: DecisionRecord, answer: Answer, target: str) -> str:
-    """Return the probability of the class, and the other answer if it has turned."""
+    """Return the probability of the class, that it rises, and the other answer if it has turned."""
     text = _p(answer, target)
+    if text > _p(record.answer, target):
+        text += ", which is higher: here the test does not bear out the method"
     if answer.label != target and record.classifier.problem != "multi_label":
         text += f", and the answer is {answer.label}"
     return text

@@ -85,6 +85,11 @@ def test_only_words_that_count_for_the_answer_are_named():
     record = explearn.record(of, "a good film", "occlusion")
     assert [element.word for element in record.elements] == ["good"]
     assert record.without_elements is not None and record.without_elements.label == "b"
+    said = " ".join(sentences(record))
+    assert "Without “good” the probability of a is 0.300, and the answer is b." in said
+    unsure = record.answer.model_copy(update={"probabilities": {"a": 0.2, "b": 0.8}})
+    said = " ".join(sentences(record.model_copy(update={"answer": unsure})))
+    assert "is 0.300, which is higher: here the test does not bear out the method, and the answer is b." in said
     record = explearn.record(of, "a film", "occlusion")
     assert record.elements == [] and record.without_elements is None
     assert "gives no word a score above 0" in " ".join(sentences(record))
