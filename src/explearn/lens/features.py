@@ -126,6 +126,7 @@ def compute_features(
     examples: Sequence[Example],
     layers: Layers,
     hidden: bool,
+    description: str | None = None,
 ) -> list[ExampleFeatures]:
     """Compute the features of examples, in their order.
 
@@ -134,6 +135,7 @@ def compute_features(
         examples: the examples.
         layers: layers whose attention is taken.
         hidden: whether to compute the last layer's hidden states.
+        description: title of a progress bar. None: there is no bar.
     """
     encodings = classifier.encode(examples)
 
@@ -155,4 +157,4 @@ def compute_features(
                 hidden=None if states is None else states[row, positions],
             )
 
-    return run_batches([len(e) for e in encodings], classifier, compute)
+    return run_batches([len(e) for e in encodings], classifier, compute, description=description)
