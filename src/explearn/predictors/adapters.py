@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from explearn.predictors.quantised import has_quantised
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
+
+_SAVED_ONCE = re.compile("vblora_vector_bank|modules_to_save")
+"""In names of weights that peft has in several places, or saves twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Adapters:
             warnings.simplefilter("ignore", FutureWarning)
             adapted: Any = peft.PeftModel.from_pretrained(model, str(self.folder), is_trainable=False)
             fit = adapted.load_adapter(str(self.folder), adapted.active_adapter)  # again, since only this tells
-        if unfit := [*fit.missing_keys, *fit.unexpected_keys]:
+        if unfit := [key for key in (*fit.missing_keys, *fit.unexpected_keys) if not _SAVED_ONCE.search(key)]:
             raise ModelError(f"{self.folder}: its adapters do not fit their base model; it lacks, or they, {unfit[0]}")
         if has_quantised(model):
             return adapted.get_base_model()

@@ -348,7 +348,8 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
     activation = getattr(classifier, "activation_fn", None)
     if activation is not None:
         model = sharing_copy(model)
-        model.config.sentence_transformers = {"activation_fn": f".{type(activation).__name__}"}
+        saved_as = f"{type(activation).__module__}.{type(activation).__name__}"
+        model.config.sentence_transformers = {"activation_fn": saved_as}
     name = str(getattr(model, "name_or_path", "")) or "the model"
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
     kind = PREDICTORS.get(head_of([type(model).__name__]), TransformerPredictor)

@@ -19,6 +19,7 @@ peft = pytest.importorskip("peft")
 
 KINDS = {
     "lora": lambda **o: peft.LoraConfig(r=2, **o),
+    "biases": lambda **o: peft.LoraConfig(r=2, bias="all", **o),
     "dora": lambda **o: peft.LoraConfig(r=2, use_dora=True, **o),
     "ia3": lambda **o: peft.IA3Config(feedforward_modules=[], **o),
 }
