@@ -32,8 +32,8 @@ from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
-from explearn_study.example_files import write_by_text, write_pairs
 from explearn_study.explaining import make_method
+from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.sources.planted import obeyed
 from explearn_study.workspace import Workspace

@@ -5,7 +5,7 @@ import numpy as np
 from explearn import Evaluation
 from explearn.core.parquet import read_table
 from explearn.metrics.significance import paired_tests
-from explearn_study.example_files import PAIR_SCHEMA, read_by_text, write_by_text, write_pairs
+from explearn_study.metric_files import PAIR_SCHEMA, read_by_text, write_by_text, write_pairs
 
 RNG = np.random.default_rng(0)
 METHODS = ("one", "two", "three")

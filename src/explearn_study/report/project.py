@@ -25,7 +25,7 @@ from explearn.report.examples import draw_examples
 from explearn.report.manifest import CODE, part, versions, write_manifest
 from explearn.report.task_sections import known_answers
 from explearn.report.verdict import find_verdict
-from explearn_study.example_files import read_by_text
+from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.pages import write_report

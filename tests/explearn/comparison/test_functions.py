@@ -71,5 +71,7 @@ def test_work_goes_on_while_the_function_answers_the_same(comparison, work):
 
 
 def test_a_bare_function_is_told_where_it_goes(tmp_path):
-    with pytest.raises(ParamsError, match=r"a function goes in an explearn\.FunctionPredictor"):
+    with pytest.raises(
+        ParamsError, match=r"a function, or any other model as one, goes in an explearn\.FunctionPredictor"
+    ):
         explearn.compare(long_texts, list(TEXTS), out=tmp_path / "r.html")

@@ -16,7 +16,7 @@ from explearn.core.documents import read_json
 from explearn.evaluation import compare_methods
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import read_run
-from explearn_study.example_files import read_by_text
+from explearn_study.metric_files import read_by_text
 
 pytestmark = pytest.mark.slow
 SIZES = {"train": 24, "validation": 8, "test": 8}

@@ -6,7 +6,7 @@ from files import write_lines
 from stage_cases import succeed
 
 from explearn.core.documents import read_json
-from explearn_study.example_files import read_by_text
+from explearn_study.metric_files import read_by_text
 
 NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")
 

@@ -153,12 +153,15 @@ def text_signals(
         )
 
 
-def compute_signals(classifier: Predictor, examples: Sequence[Example]) -> list[WordSignals]:
+def compute_signals(
+    classifier: Predictor, examples: Sequence[Example], description: str | None = None
+) -> list[WordSignals]:
     """Return all signals of some texts for their predicted classes.
 
     Args:
         classifier: the classifier.
         examples: the texts.
+        description: text of a progress bar. None: no bar.
 
     Raises:
         UnsupportedError: as `available_signals`.
@@ -173,7 +176,7 @@ def compute_signals(classifier: Predictor, examples: Sequence[Example]) -> list[
             scored = batch_signals(transformer, batch, None)
         return text_signals(transformer, batch.encodings, *scored)
 
-    return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES)
+    return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES, description)
 
 
 def signals_of(task: TaskData, split: str) -> Iterable[WordSignals]:
