@@ -25,7 +25,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.escape import is_unicode
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import parquet_writer
-from explearn.core.validation import Shape, check
+from explearn.core.validation import PositiveInt, Shape, check
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
 from explearn.core.writing import write_json
 from explearn.text.encoding import TEXT, Text
@@ -296,6 +296,13 @@ class Part(FileFacts):
     rows: int
 
 
+class _UsedSettings(Shape):
+    """Settings that a resumed run uses; the others are only compared."""
+
+    threads: PositiveInt = 1
+    max_tokens: PositiveInt = 1
+
+
 class JobManifest(Shape):
     """Settings of a job, and its finished parts by number.
 
@@ -348,6 +355,7 @@ def read_manifest(folder: Path) -> JobManifest | None:
         return None
     hint = "; the manifest is damaged: use another folder, or remove this one"
     manifest: JobManifest = check(JobManifest, read_json(path), DataError, f"{path}, ", hint)
+    check(_UsedSettings, manifest.settings, DataError, f"{path}, settings, ", hint)
     return manifest
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -151,13 +152,18 @@ def _finish(job: Job, manifest: JobManifest, executor: LocalExecutor) -> None:
     success = job.folder / SUCCESS
     if missing:
         success.unlink(missing_ok=True)
-        done = sum(part.texts for part in manifest.parts.values())
-        with tqdm(total=manifest.texts, initial=done, desc="explain", unit="text", disable=None) as bar:
+        before = sum(part.texts for part in manifest.parts.values())
+        done = before
+        start = time.perf_counter()
+        with tqdm(total=manifest.texts, initial=before, desc="explain", unit="text", disable=None) as bar:
             for number, part in executor.parts(missing, manifest.texts, bar.update):
                 manifest.parts[number] = part
                 manifest.write(job.folder)
                 done += part.texts
                 if bar.disable:
-                    print(f"{part.file}: {done:,} of {manifest.texts:,} texts", file=sys.stderr, flush=True)
+                    rate = (done - before) / (time.perf_counter() - start)
+                    rest = tqdm.format_interval((manifest.texts - done) / rate)
+                    line = f"{done:,} of {manifest.texts:,} texts, {rate:,.0f} texts/s, {rest} left"
+                    print(f"{part.file}: {line}", file=sys.stderr, flush=True)
     if not success.exists():
         write_text(success, "")
