@@ -28,7 +28,12 @@ FEWEST_VALUES = 8
 
 
 class Pages(NamedTuple):
-    """How a result is told: in sentences, with marks for bold words, and in blocks, from how the page was made."""
+    """The functions that write a result.
+
+    Attributes:
+        sentences: gives the sentences of a result, with marks for bold words.
+        blocks: gives the blocks of its page, from the result and the facts of how the page was made.
+    """
 
     sentences: Callable[[Any], Sequence[str]]
     blocks: Callable[[Any, Mapping[str, str]], Sequence[Block]]
@@ -40,7 +45,7 @@ class Result:
     Attributes:
         row: class of a finding.
         origin: where it comes from.
-        pages: how it is told.
+        pages: the functions that write its sentences and its page.
         page: path of the page; None if none was written.
     """
 
@@ -330,7 +335,7 @@ class Audit(Result):
         unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
         examples: texts with the words of strong findings marked.
         origin: where it comes from.
-        pages: how it is told.
+        pages: the functions that write its sentences and its page.
         page: path of the page; None if none was written.
 
     Example:
@@ -377,7 +382,7 @@ class Diff(Result):
         texts: number of texts.
         method: the method of the attributions.
         origin: where it comes from.
-        pages: how it is told.
+        pages: the functions that write its sentences and its page.
         page: path of the page; None if none was written.
 
     Example:

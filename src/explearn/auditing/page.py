@@ -109,12 +109,10 @@ def _groups(audit: Audit) -> str:
     large = [group for group in audit.groups if not group.small]
     small = len(audit.groups) - len(large)
     differing = Counter(difference.group for difference in audit.differences if difference.differs)
-    found = (
-        f"{several(len(audit.differences), 'comparison')} of what counts in a group and elsewhere found no difference"
-    )
+    compared = several(len(audit.differences), "comparison")
+    found = f"{compared} of what counts in a group and elsewhere found no difference"
     if differing:
-        count = differing.total()
-        found = f"{count} of {several(len(audit.differences), 'comparison')} of what counts in a group differ"
+        found = f"{differing.total()} of {compared} of what counts in a group differ"
     accuracies = {group.group: group.accuracy for group in large if group.accuracy is not None}
     right = ""
     if len(accuracies) > 1:

@@ -25,6 +25,7 @@ from explearn.core.errors import (
     shown,
 )
 from explearn.core.examples import label_problem
+from explearn.core.validation import PositiveInt, check
 from explearn.core.words import Segment, Span, gaps_of
 from explearn.predictors.batching import progress
 from explearn.predictors.encoding import Batch, Encoding, Text
@@ -215,7 +216,7 @@ class FunctionPredictor(Predictor):
     ) -> None:
         if kind not in get_args(KindOfAnswer):
             raise ParamsError(f"kind: got {shown(kind)}; expected one of {', '.join(get_args(KindOfAnswer))}")
-        if mask != "".join(mask.split()):
+        if not isinstance(mask, str) or mask != "".join(mask.split()):
             raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
         check_listed("labels", labels, "names")
         self.labels = [str(label) for label in labels]
@@ -227,8 +228,8 @@ class FunctionPredictor(Predictor):
         self.name = name
         self.mask = mask
         self.empty = empty
-        self.batch_size = batch_size
-        self.max_words = max_words
+        self.batch_size: int = check(PositiveInt, batch_size, ParamsError, "batch_size: ")
+        self.max_words: int = check(PositiveInt, max_words, ParamsError, "max_words: ")
         self.problem = Problem(kind)
         self.device = torch.device("cpu")
         self.dtype = torch.float64

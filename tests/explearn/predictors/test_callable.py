@@ -221,7 +221,10 @@ class TestBadInput:
             ({"labels": ["a", "a"]}, "labels: got the label 'a' twice"),
             ({"labels": {"a", "b"}}, "labels: got set; expected a list of names"),
             ({"mask": "two words"}, "mask: got 'two words'; expected one word"),
+            ({"mask": None}, "mask: got nothing; expected one word"),
             ({"kind": "ranking"}, "kind: got 'ranking'; expected"),
+            ({"batch_size": 0}, "batch_size: got 0; expected"),
+            ({"max_words": 2.5}, "max_words: got 2.5; expected"),
         ],
     )
     def test_of_options_one_sentence(self, options, words):
