@@ -31,6 +31,9 @@ endif
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
+# Each of some seventy stages is a process of its own; without .pyc files each would compile all libraries anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install repro params index check test wheel tutorials faults lint format docs lock bench hooks clean
 
 help: ## list the targets

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -66,7 +67,7 @@ class Piece(NamedTuple):
     behind: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FunctionEncoding(Encoding):
     """The words of a text for a function.
 
@@ -102,7 +103,7 @@ class FunctionEncoding(Encoding):
     def key(self) -> tuple[object, ...]:
         return (self.input,)
 
-    @property
+    @cached_property
     def input(self) -> str | tuple[str, str]:
         """What the function gets: the text, or a pair of texts, without the words that were left out."""
         ids = self.input_ids

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from itertools import compress
 from typing import Any, Literal, Self
 
@@ -134,12 +135,7 @@ class Encoding:
 
     def only(self, kept: Sequence[bool]) -> Self:
         """Keep the positions that are True in `kept`, length n."""
-        selected: dict[str, Any] = {}
-        for name in ("input_ids", "token_type_ids", "special", "word_ids", "characters", *POSITION_MARKS):
-            row = getattr(self, name)
-            if row:
-                selected[name] = tuple(compress(row, kept))
-        return replace(self, **selected)
+        return self.copies(np.array([kept], dtype=bool))[0]
 
     def delete(self, word_indices: Collection[int]) -> Self:
         """Remove the sub-tokens of these words; those behind them move up."""
@@ -169,10 +165,23 @@ class Encoding:
             stays: whether each position stays, (copies, n).
             mask_token_id: replaces the others. None: they are removed.
         """
-        if mask_token_id is None:
-            return [self.only(row) for row in stays.tolist()]
-        rows = np.where(stays, self.input_ids, self.masked_ids(mask_token_id)).tolist()
-        return [replace(self, input_ids=tuple(row)) for row in rows]
+        if mask_token_id is not None:
+            copy = self._copier(("input_ids",))
+            rows = np.where(stays, self.input_ids, self.masked_ids(mask_token_id))
+            return [copy(input_ids=tuple(row)) for row in rows.tolist()]
+        names = ("input_ids", "token_type_ids", "special", "word_ids", "characters", *POSITION_MARKS)
+        columns = {name: getattr(self, name) for name in names if getattr(self, name)}
+        copy = self._copier(columns)
+        copies = []
+        for kept in stays.tolist():
+            selected = {name: tuple(compress(column, kept)) for name, column in columns.items()}
+            copies.append(copy(**selected))
+        return copies
+
+    def _copier(self, changed: Collection[str]) -> Callable[..., Self]:
+        """Return what makes copies with other values of some fields, in half the time of `replace`."""
+        others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in changed}
+        return partial(type(self), **others)
 
 
 def start_of_pair(segments: Sequence[Segment]) -> int | None:
