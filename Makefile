@@ -65,6 +65,8 @@ $(STAMP): pyproject.toml $(LOCK)
 repro: export OMP_NUM_THREADS := $(or $(OMP_NUM_THREADS),1)
 repro: export ATEN_CPU_CAPABILITY := $(or $(ATEN_CPU_CAPABILITY),avx2)
 repro: export ONEDNN_MAX_CPU_ISA := $(or $(ONEDNN_MAX_CPU_ISA),AVX2)
+# shap's loops take nine seconds to compile in each stage, and are as fast without.
+repro: export NUMBA_DISABLE_JIT := 1
 repro: install params.yaml ## run the pipeline, a task on each core; the result is reports/report.md
 	$(if $(ARGS),dvc repro $(ARGS),python scripts/repro.py $(if $(JOBS),--jobs $(JOBS)))
 
