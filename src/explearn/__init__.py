@@ -7,7 +7,7 @@ A predictor is what is explained, an explainer makes attributions of its predict
     classifier = explearn.load_classifier("FOLDER_OR_HUB_NAME")
     attribution = explearn.explain(classifier, "A warm, funny and wholly unnecessary sequel.")
     attribution.print()
-    explearn.evaluate(classifier, [attribution], metrics=["comprehensiveness"]).to_pandas()
+    print(explearn.evaluate(classifier, [attribution], metrics=["comprehensiveness"]))
 """
 
 from __future__ import annotations

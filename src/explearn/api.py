@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from explearn.bundle.loading import Bundle, fetched, load_bundle, trained_explainer
 from explearn.bundle.manifest import is_bundle
-from explearn.core.arguments import is_pair
+from explearn.core.arguments import is_pair, models_left_as_they_came
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, is_folder
@@ -31,11 +30,16 @@ if TYPE_CHECKING:
 
 Method = str | Explainer | Bundle
 
-AT_ONCE = ("attn_lrp", "integrated_gradients", "occlusion")
-"""Methods of the core that need no training, each with less access to the model than the one before: its architecture,
-its word embeddings, only its predictions."""
+AT_ONCE: Sequence[tuple[str, dict[str, Any]]] = (
+    ("attn_lrp", {}),
+    ("integrated_gradients", {}),
+    ("occlusion", {}),
+    ("occlusion", {"removal": "delete"}),
+)
+"""Methods of the core that need no training, with options, each with less access to the model than the one before: its
+architecture, its word embeddings, its mask, only its predictions."""
 
-THRIFTY = "hierarchical"
+THRIFTY: Sequence[tuple[str, dict[str, Any]]] = (("hierarchical", {}),)
 """The method that asks for the same number of predictions however long the text."""
 
 
@@ -45,11 +49,8 @@ def default_explainer(classifier: Predictor) -> Explainer:
     Raises:
         UnsupportedError: none can.
     """
-    names: Sequence[str] = AT_ONCE
-    if classifier.costs_money:
-        names = (THRIFTY,)
-    for name in names:
-        explainer = get_explainer(name)
+    for name, options in THRIFTY if classifier.costs_money else AT_ONCE:
+        explainer = get_explainer(name, **options)
         try:
             explainer.check_explains(classifier)
         except UnsupportedError as error:
@@ -59,6 +60,7 @@ def default_explainer(classifier: Predictor) -> Explainer:
     raise reason
 
 
+@models_left_as_they_came
 def explain(
     classifier: Any,
     texts: Text | Iterable[Text],
@@ -124,11 +126,10 @@ def explain(
     if targets is not None and (single or one_target):
         wanted = [targets] * len(read)
     attributions = Attributions()
-    with _left_as_it_came(classifier):
-        model = _loaded(classifier, device)
-        explainers = [explainer_of(named, model, **options) for named in methods]
-        for explainer in explainers:
-            attributions.extend(explainer.explain(model, read, wanted, windows=windows, unit=unit))
+    model = _loaded(classifier, device)
+    explainers = [explainer_of(named, model, **options) for named in methods]
+    for explainer in explainers:
+        attributions.extend(explainer.explain(model, read, wanted, windows=windows, unit=unit))
     if single and one_target and not several_methods and len(attributions) == 1:
         return attributions[0]
     return Attributions(chain.from_iterable(attributions.texts))
@@ -172,29 +173,6 @@ def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Predictor:
 
 def _compute(device: str | ComputeOptions | None) -> ComputeOptions | None:
     return ComputeOptions(device=device) if isinstance(device, str) else device
-
-
-@contextmanager
-def _left_as_it_came(classifier: Any) -> Iterator[None]:
-    """Restore the mode and the `requires_grad` flags of a model, given with its tokenizer or in a pipeline."""
-    if isinstance(classifier, Predictor):
-        yield
-        return
-    model: Any = getattr(classifier, "model", None)
-    if isinstance(classifier, tuple) and classifier:
-        model = classifier[0]
-    if not hasattr(model, "modules"):
-        yield
-        return
-    modes = [(module, module.training) for module in model.modules()]
-    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-        for parameter, requires_grad in flags:
-            parameter.requires_grad_(requires_grad)
 
 
 def load(

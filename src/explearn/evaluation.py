@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Attribution
 from explearn.core.errors import ParamsError, UnknownNameError
@@ -108,7 +109,7 @@ class EvaluateOptions:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Evaluation:
-    """The metrics of some methods on the same texts; it displays itself as a table.
+    """The metrics of some methods on the same texts; it displays itself as a table, and prints one line a metric.
 
     Attributes:
         figures: method -> metric -> figure, with the bounds of its interval as METRIC_low and METRIC_high; None where
@@ -121,6 +122,7 @@ class Evaluation:
             correction), with the best method and those that are not significantly worse. Methods with their own
             classifier are only compared in metrics that do not depend on the classifier.
         agreement: `rank_agreement` of every two methods, in the order of `figures`, (methods, methods).
+        metrics: the metrics by name, in the order of tables.
 
     Example:
         >>> import explearn
@@ -135,6 +137,19 @@ class Evaluation:
     by_text: dict[str, dict[str, Array]]
     comparisons: dict[str, PairedTests]
     agreement: Array
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: CATALOGUE)
+
+    def __str__(self) -> str:
+        shown = self._table()
+        printed = [[column.title for column in shown.columns]]
+        for row in shown.rows:
+            printed.append([cell if isinstance(cell, str) else cell.text for cell in row])
+        widths = [max(map(len, column)) for column in printed]
+        lines = []
+        for title, *cells in zip(*printed, strict=True):
+            aligned = map(str.rjust, cells, widths[1:])
+            lines.append("  ".join([title.ljust(widths[0]), *aligned]))
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"Evaluation({several(len(self.figures), 'method')} on {several(len(self.example_ids), 'text')})"
@@ -159,7 +174,7 @@ class Evaluation:
             UnknownNameError: there is no such metric.
             ParamsError: no method has it, or it has no better direction.
         """
-        return best_method(self.figures, metric)
+        return best_method(self.figures, metric, self.metrics)
 
     def _repr_html_(self) -> str:
         return table_html(self._table(), repr(self))
@@ -167,7 +182,7 @@ class Evaluation:
     def _table(self) -> Table:
         heads = columns(["Method"])
         rows: list[list[Cell | str]] = [[method] for method in self.figures]
-        for metric in CATALOGUE.values():
+        for metric in self.metrics.values():
             if metric.direction and any(figures.get(metric.name) is not None for figures in self.figures.values()):
                 heads.append(Column(metric.title))
                 tests = self.comparisons.get(metric.name)
@@ -268,9 +283,11 @@ def figures_frame(figures: Mapping[str, Mapping[str, int | float | None]]) -> pd
     return pd.DataFrame.from_dict(dict(figures), orient="index").dropna(axis="columns", how="all")
 
 
-def best_method(figures: Mapping[str, Mapping[str, int | float | None]], metric: str) -> str:
+def best_method(
+    figures: Mapping[str, Mapping[str, int | float | None]], metric: str, metrics: Mapping[str, Metric] = CATALOGUE
+) -> str:
     """Return the method with the best figure of a metric; see `Evaluation.best`."""
-    found = get_metric(metric)
+    found = metrics[metric] if metric in metrics else get_metric(metric)
     values = {}
     for method, of_method in figures.items():
         value = of_method.get(metric)
@@ -281,6 +298,7 @@ def best_method(figures: Mapping[str, Mapping[str, int | float | None]], metric:
     return found.best(values)
 
 
+@models_left_as_they_came
 def evaluate(
     classifier: Any,
     attributions: Mapping[str, Sequence[Attribution] | MethodRun] | Iterable[Attribution],
@@ -347,6 +365,7 @@ def evaluate(
         by_text,
         compare_methods(figures, by_text, options.own, options.params.significance, chosen),
         rank_agreement(scores),
+        CATALOGUE | {metric.name: metric for metric in chosen},
     )
 
 

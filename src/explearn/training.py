@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.examples import Example
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
-from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
+from explearn.methods.base.learned import LearnedExplainer, check_explainer_place
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
 from explearn.predictors.finetune import FinetuneEpoch
@@ -28,6 +29,7 @@ MOST_VALIDATION = 400
 MARKS = "training_rationales"
 
 
+@models_left_as_they_came
 def train(
     method: str,
     classifier: Any,
@@ -100,7 +102,6 @@ def train(
     else:
         train, validation = _split(user_texts.examples, seed)
     explainer.fit(model, train, marks, validation, name=user_texts.name, description=description)
-    explainer.trained_texts = frozenset(text_hashes(user_texts.examples).values())
     if out is not None:
         explainer.save_pretrained(out)
     return explainer

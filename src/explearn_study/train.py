@@ -19,7 +19,7 @@ from explearn.core.seeds import seed_everything
 from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
-from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import members
 from explearn.methods.registry import make_explainer
@@ -125,7 +125,10 @@ def fit_explainer(
     method = make_explainer(entry.info, {"seed": seed, **entry.options})
     assert isinstance(method, LearnedExplainer)
     start = time.process_time()
-    method.learn(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
+    data = WorkspaceTask(workspace, params, task, compute)
+    method.learn(data, description=f"{task}: train {name}")
     seconds = time.process_time() - start
+    seen = [*data.examples("train"), *data.examples("validation")]
+    method.trained_texts = frozenset(text_hashes(seen).values())
     method.save_pretrained(workspace.explainer(task, name))
     write_json(workspace.training_cost(task, name), {"training_seconds": seconds})

@@ -118,7 +118,7 @@ def test_bad_input_is_one_sentence(model, trained, tmp_path):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")
         complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")
     run = pipe(model)
-    complaint(lambda: run("a text", target="maybe"), "unknown label 'maybe'")
+    complaint(lambda: run("a text", target="maybe"), "unknown class 'maybe'")
     complaint(lambda: run(3), "got int; expected a text")
     complaint(lambda: run({"txt": "a"}), "got a text with the fields txt; expected text and text_pair")
     complaint(lambda: run(""), "text")

@@ -27,7 +27,7 @@ def loaded(folder):
 
 
 def test_without_a_method_the_most_faithful_that_works_at_once_explains():
-    assert default_explainer(tiny.classifier()).name == AT_ONCE[0] == "attn_lrp"
+    assert default_explainer(tiny.classifier()).name == AT_ONCE[0][0] == "attn_lrp"
     function = explearn.FunctionPredictor(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
     assert default_explainer(function).name == explearn.explain(function, TEXT, device="cpu").method == "occlusion"
 
@@ -219,7 +219,34 @@ def test_a_model_is_left_as_it_came(folder, form):
         assert [p.requires_grad for p in model.parameters()] == [p is not frozen for p in model.parameters()]
     with pytest.raises(DataError):
         explearn.explain(classifier, [""], "gae")
+    attributions = explearn.explain(classifier, [TEXT], "gae")
+    explearn.evaluate(classifier, attributions, metrics=["sufficiency"])
+    explearn.get_metric("sufficiency")(classifier, attributions)
+    explearn.compare(classifier, [TEXT], "random", out=None)
     assert [module.training for module in model.modules()] == before
+    assert [p.requires_grad for p in model.parameters()] == [p is not frozen for p in model.parameters()]
+
+
+def test_a_predictor_of_one_s_own_needs_no_more_than_six_members():
+    inside = tiny.classifier()
+
+    class Own(explearn.Predictor):
+        name = "own"
+        labels = inside.labels
+        problem = inside.problem
+        fingerprint = "1"
+
+        def encode(self, texts, first=1, whole=False):
+            return inside.encode(texts, first, whole)
+
+        def logits(self, batch):
+            return inside.logits(batch)
+
+    attributions = explearn.explain(Own(), [TEXT])
+    figures = explearn.evaluate(Own(), attributions, metrics=["comprehensiveness", "log_odds"]).figures["occlusion"]
+    of_inside = explearn.evaluate(inside, attributions, metrics=["comprehensiveness"]).figures["occlusion"]
+    assert figures["comprehensiveness"] == pytest.approx(of_inside["comprehensiveness"])
+    assert figures["log_odds"] is not None
 
 
 def test_tables_in_memory_are_read_as_files_are():

@@ -130,3 +130,15 @@ def test_a_classifier_is_fine_tuned_from_a_table(tmp_path):
 def test_what_no_classifier_can_learn_from(labels, given, tmp_path):
     with pytest.raises(DataError, match=f"texts: got {given}; expected 5 texts at least, with 2 labels at least"):
         explearn.finetune("embedded", TEXTS[: len(labels)], tmp_path / "classifier", labels=labels)
+
+
+def test_fit_reads_words_as_explain_does_and_a_comparison_leaves_its_texts_out():
+    classifier = tiny.classifier()
+    texts = ["我喜欢这部电影", "a\n\nb  c"]
+    marks = []
+    for text in texts:
+        marks.append([True] + [False] * (len(explearn.explain(classifier, text, "random").words) - 1))
+    word_list = explearn.get_explainer("word_list").fit(classifier, [(text, "yes") for text in texts], marks)
+    assert explearn.compare(classifier, [*texts, "an unseen text"], word_list, out=None).texts == 1
+    with pytest.raises(DataError, match="has learned from all 2 of them"):
+        explearn.compare(classifier, texts, word_list, out=None)

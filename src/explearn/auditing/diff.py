@@ -16,6 +16,7 @@ from explearn.auditing.page import diff_blocks, diff_sentences
 from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
 from explearn.auditing.texts import AuditText, bare
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
@@ -29,6 +30,7 @@ MOST_SHOWN = 50
 TOP_WORDS = 3
 
 
+@models_left_as_they_came
 def diff(
     classifier: Any,
     against: Any,

@@ -12,11 +12,13 @@ from explearn.auditing.findings import Audit, Findings, Pages
 from explearn.auditing.page import audit_blocks, sentences
 from explearn.auditing.reading import FEWEST, AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested, group_figures
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.manifest import check_page
 
 
+@models_left_as_they_came
 def audit(
     classifier: Any,
     texts: Any,

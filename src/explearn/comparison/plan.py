@@ -78,13 +78,15 @@ class Candidates:
     seed: int
 
     @classmethod
-    def of(cls, methods: str | Sequence[str | Explainer], seed: int) -> Candidates:
+    def of(cls, methods: str | Explainer | Sequence[str | Explainer], seed: int) -> Candidates:
         """Return the methods of rosters, names and explainers.
 
         Raises:
             UnknownNameError: there is no such method.
             ParamsError: a method needs training or is named twice, or there is none.
         """
+        if isinstance(methods, Explainer):
+            methods = [methods]
         names: Any = methods
         given: list[Explainer] = []
         if isinstance(methods, list | tuple):

@@ -15,6 +15,7 @@ from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
@@ -201,10 +202,11 @@ class _Checked(Section):
     scores: list[Path]
 
 
+@models_left_as_they_came
 def compare(
     classifier: Any,
     texts: Any,
-    methods: str | Sequence[str | Explainer] = "light",
+    methods: str | Explainer | Sequence[str | Explainer] = "light",
     *,
     labels: Sequence[str | int] | None = None,
     columns: TextColumns | None = None,
@@ -221,8 +223,8 @@ def compare(
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
         methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
-            a list, which may also hold explainers, including trained ones. Texts that a trained explainer has learned
-            from are left out.
+            a list, which may also hold explainers, including trained ones; or one explainer. Texts that a trained
+            explainer has learned from are left out.
         labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -119,18 +120,13 @@ def match_scores(
         _, record = matched[example.id]
         label, probability = predicted[example.id]
         attributions.append(
-            Attribution(
+            replace(
+                record,
                 example_id=example.id,
                 method=method,
                 target=label,
                 predicted=label,
                 probability=probability,
-                words=record.words,
-                scores=record.scores,
-                tokens=(),
-                token_scores=np.zeros(0, np.float32),
-                aggregation="max",
-                signed=record.signed,
                 unaligned=int(np.isnan(record.scores).sum()),
                 unit=example.unit,
             )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 from explearn.core.errors import ParamsError, kind_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def is_pair(texts: object) -> bool:
@@ -52,3 +57,36 @@ def check_listed(what: str, values: object, of: str = "") -> None:
     single = isinstance(values, bytes | Mapping | set | frozenset) or getattr(values, "ndim", 1) == 0
     if single or not isinstance(values, Iterable):
         raise ParamsError(f"{what}: got {kind_of(values)}; {expected}")
+
+
+def models_left_as_they_came(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function: models among its arguments keep their mode and their `requires_grad` flags."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with ExitStack() as stack:
+            for argument in (*args, *kwargs.values()):
+                stack.enter_context(_left_as_it_came(argument))
+            return function(*args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def _left_as_it_came(argument: Any) -> Iterator[None]:
+    """Restore a model that is given with its tokenizer, or in a pipeline; do nothing for anything else."""
+    model: Any = getattr(argument, "model", None)
+    if isinstance(argument, tuple) and argument:
+        model = argument[0]
+    if not hasattr(model, "modules"):
+        yield
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for parameter, requires_grad in flags:
+            parameter.requires_grad_(requires_grad)

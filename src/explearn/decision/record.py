@@ -16,6 +16,7 @@ from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
 from explearn.comparison.plan import settings_of
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name
@@ -56,6 +57,7 @@ Exchange = Literal["masked"] | Mapping[str, Sequence[str]]
 """Words for the place of a word: by the masked-word head of the classifier's checkpoint, or word -> words."""
 
 
+@models_left_as_they_came
 def record(
     classifier: Any,
     text: Text,

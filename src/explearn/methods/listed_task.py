@@ -11,6 +11,7 @@ import torch
 from explearn.core.arguments import check_listed, is_pair
 from explearn.core.errors import DataError, UnsupportedError, kind_of
 from explearn.core.examples import Example, Split
+from explearn.core.words import Segment, words_of
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.task import LabelledText, Lessons, TaskData
@@ -109,6 +110,7 @@ def _examples(argument: str, texts: Sequence[LabelledText], split: Split, task: 
                 f"{split} text {number}: got {kind_of(text)}; expected a string, a text and its label, or an "
                 "explearn.Example"
             )
-        words, label = text
-        examples.append(Example(f"{split}-{number}", tuple(words.split()), label, split, task))
+        string, label = text
+        words, _, gaps = words_of([Segment.of(string)])
+        examples.append(Example(f"{split}-{number}", words, label, split, task, gaps=gaps))
     return examples

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError
@@ -121,6 +122,9 @@ class Metric:
         term: its name in the glossary (default: the heading).
         explained_with: metric in whose row the glossary also explains it.
 
+    Raises:
+        ParamsError: another direction.
+
     Example:
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
@@ -154,6 +158,8 @@ class Metric:
     explained_with: str = ""
 
     def __post_init__(self) -> None:
+        if self.direction not in (*get_args(Direction), None):
+            raise ParamsError(f"metric {self.name!r}: got direction {self.direction!r}; expected higher, lower or None")
         if self.by_text == NAME:
             object.__setattr__(self, "by_text", self.name if self.measure else "")
 
@@ -218,6 +224,7 @@ class Metric:
             raise DataError(f"metric {self.name!r}: got values of shape {np.shape(result)}; expected {texts}")
         return measurement
 
+    @models_left_as_they_came
     def __call__(
         self,
         classifier: Any,

@@ -27,6 +27,7 @@ from explearn.metrics.protocols import (
     as_sub_tokens,
     by_sub_token,
     log_probability,
+    mask_of,
     only,
     top_count,
     unit_count,
@@ -108,8 +109,9 @@ def faithfulness(
 
     For each share of k percent the top words, by highest signed score and then by position, are removed
     (comprehensiveness) or kept alone (sufficiency), by deletion or by the mask token as `params.removal` says. Log-odds
-    always masks. The class is the attribution's target. The number of words in k percent, the words of the single
-    values and the average of the AOPC depend on `params.protocol` (`explearn.metrics.protocols`). Under `aml` all
+    always masks. Where a predictor has no mask token, masked words are deleted. The class is the attribution's target.
+    The number of words in k percent, the words of the single values and the average of the AOPC depend on
+    `params.protocol` (`explearn.metrics.protocols`). Under `aml` all
     differences are 0 if a share is less than one sub-token; AML's paper deletes words. Under `eraser` the single values
     take `rationales`; ERASER leaves the number of words in a share to the maker of the predictions.
 
@@ -154,7 +156,7 @@ def _request(
         the words for the target masked (`positive`), and those against it (`negative`); and of the top words alone that
         L2E keeps (`kept`).
     """
-    mask = pool.predictor.mask_token_id
+    mask = mask_of(pool.predictor)
     # A word that is itself classified stays in every text.
     order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
     text = encoding

@@ -17,6 +17,7 @@ from explearn.core.attribution import Attribution
 from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Metric, measure_together
 from explearn.metrics.context import Context
+from explearn.metrics.protocols import mask_of
 from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def infidelity(
     for i, encoding in encodings.items():
         rows[i] = [pool.request(encoding)]
         for mask in masks[i]:
-            masked = encoding.mask(np.flatnonzero(mask).tolist(), classifier.mask_token_id)
+            masked = encoding.mask(np.flatnonzero(mask).tolist(), mask_of(classifier))
             rows[i].append(pool.request(masked))
     pool.evaluate("infidelity")
     values: dict[str, Array] = {}

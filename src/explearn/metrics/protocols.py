@@ -12,14 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.arrays import Array
+from explearn.core.errors import ModelError
 from explearn.metrics.params import EvaluateParams
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding
+
+if TYPE_CHECKING:
+    from explearn.predictors.predictor import Predictor
 
 EPSILON = float(np.finfo(np.float64).eps)
 """Probabilities are raised to this before their logarithm is taken, 2.2e-16, so that log-odds stay finite."""
@@ -62,7 +67,15 @@ def unit_count(params: EvaluateParams, units: int, percent: int) -> int:
     return top_count(units, percent)
 
 
-def without(params: EvaluateParams, text: Encoding, top: Collection[int], mask_token_id: int) -> Encoding:
+def mask_of(predictor: Predictor) -> int | None:
+    """Return the id of the mask; None for a predictor without one, in whose texts masked units are left out."""
+    try:
+        return predictor.mask_token_id
+    except ModelError:
+        return None
+
+
+def without(params: EvaluateParams, text: Encoding, top: Collection[int], mask_token_id: int | None) -> Encoding:
     """Return the text without its top units (comprehensiveness)."""
     if params.removal == "delete":
         return text.delete(top)
@@ -70,7 +83,7 @@ def without(params: EvaluateParams, text: Encoding, top: Collection[int], mask_t
 
 
 def only(
-    params: EvaluateParams, text: Encoding, top: Collection[int], rest: Collection[int], mask_token_id: int
+    params: EvaluateParams, text: Encoding, top: Collection[int], rest: Collection[int], mask_token_id: int | None
 ) -> Encoding:
     """Return the text's top units alone (sufficiency); under `aml` the text itself where the top is empty."""
     if by_sub_token(params) and not top:

@@ -185,8 +185,8 @@ class FunctionPredictor(Predictor):
             `regression` (values).
         batch_size: most texts a call.
         max_words: most words of a text; longer texts are refused.
-        name: name for messages. Trained explainers recognise the function by its name and labels, so another version
-            needs another name.
+        name: name for messages. Trained explainers recognise the function by its name, labels and mask, so another
+            version needs another name.
 
     Raises:
         ParamsError: invalid labels or options.
@@ -238,9 +238,9 @@ class FunctionPredictor(Predictor):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the name, the labels, and the kind of answers."""
+        """SHA-256 over the name, the labels, the kind of answers, and what stands for words that are left out."""
         labels = [self.file_labels.get(label, label) for label in self.labels]
-        return hashlib.sha256(repr((self.name, labels, self.problem.value)).encode()).hexdigest()
+        return hashlib.sha256(repr((self.name, labels, self.problem.value, self.mask, self.empty)).encode()).hexdigest()
 
     # ---- texts ---------------------------------------------------------------------------------------------------
 

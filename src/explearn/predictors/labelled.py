@@ -84,7 +84,7 @@ class Labelled:
             if target in self.short_names:
                 return self.short_names[target]
             if target not in self.labels:
-                raise UnknownNameError("label", target, self.labels)
+                raise UnknownNameError("class", target, self.labels)
             return self.labels.index(target)
         refusal = ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
         if isinstance(target, bool) or str(getattr(target, "dtype", "")) == "torch.bool":

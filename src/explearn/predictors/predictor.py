@@ -81,8 +81,8 @@ class Predictor(Labelled, ABC):
         ['yes versus no']
     """
 
-    device: torch.device
-    dtype: torch.dtype
+    device: torch.device = torch.device("cpu")
+    dtype: torch.dtype = torch.float32
     max_tokens: int = 2**16
     same_length: bool = False
     shortest: int = 1
@@ -387,7 +387,8 @@ class Predictor(Labelled, ABC):
         Args:
             output: `probability` or `log_probability` of each class; or a function, differentiable for methods that
                 take gradients, from logits (texts, C) to one value per text, (texts,).
-            name: name of the function in attributions and pages. Empty: its own.
+            name: name of the function in attributions and pages, by which what is kept of it is found again: another
+                function needs another. Empty: its own.
 
         Raises:
             UnsupportedError: probabilities of a regression; a model that is spread over several devices.

@@ -148,8 +148,8 @@ class Encoding:
         pairs = zip(self.special, self.word_ids, strict=True)
         return self.only([special or word in kept for special, word in pairs])
 
-    def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
-        """Replace every sub-token of these words by the mask token; length and positions stay."""
+    def mask(self, word_indices: Collection[int], mask_token_id: int | None) -> Self:
+        """Replace every sub-token of these words by the mask token; length and positions stay. None: remove them."""
         masked = set(word_indices) - {NO_WORD}
         stays = np.array([[word not in masked for word in self.word_ids]])
         return self.copies(stays, mask_token_id)[0]

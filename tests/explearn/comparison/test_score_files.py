@@ -1,12 +1,16 @@
 """Word scores from elsewhere, beside those of our methods."""
 
+from dataclasses import replace
+
 import pytest
 from comparison_cases import TEXTS
+from fakes import attribution
 from files import write_lines
 from rounding import tolerance
 
 import explearn
-from explearn import DataError, ParamsError, load_classifier
+from explearn import DataError, Example, ParamsError, load_classifier
+from explearn.comparison.score_files import match_scores
 
 
 @pytest.fixture
@@ -25,6 +29,14 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_pat
     actual = compare(model, write_lines(tmp_path / "theirs.jsonl", records)).methods
     for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
         assert actual["given_occlusion"][metric] == pytest.approx(actual["occlusion"][metric], abs=tolerance())
+
+
+def test_no_field_of_a_record_is_lost():
+    example = Example("t-1", ("a", "b"), "", "test", "texts")
+    record = replace(attribution("ab", [1.0, 2.0], example_id="t-1"), completeness_error=0.25, spans=((0, 1), (2, 3)))
+    (matched,) = match_scores("given_x", [("row 1", record)], [example], {"t-1": ("yes", 0.75)}, {"t-1": [0, 1]})
+    expected = replace(record, method="given_x", target="yes", predicted="yes", probability=0.75)
+    assert matched.to_dict() == expected.to_dict()
 
 
 @pytest.mark.parametrize(

@@ -138,3 +138,15 @@ def test_attributions_alone_hold_the_text_that_the_model_reads():
     without = explearn.Attribution.from_dict(read.to_dict() | {"gaps": []})
     with pytest.raises(DataError, match="spans do not fit words with a blank between them"):
         explearn.evaluate(classifier, [without], metrics=["comprehensiveness"])
+
+
+def test_a_metric_that_is_not_registered_is_in_the_table_too():
+    def longest_word(explanations):
+        return [max(map(len, text.words)) for text in explanations.attributions]
+
+    longest = explearn.Metric("longest", "Longest word", "letters", "lower", longest_word)
+    evaluation = explearn.evaluate(tiny.classifier(), attributions("random", 1), metrics=[longest])
+    assert evaluation.best("longest") == "random"
+    assert str(evaluation).splitlines()[1].startswith("Longest word")
+    with pytest.raises(ParamsError, match="metric 'longest': got direction 'up'; expected higher, lower or None"):
+        explearn.Metric("longest", "Longest word", "letters", "up", longest_word)

@@ -106,7 +106,7 @@ def test_labels_by_name_and_by_index():
     of = tiny.classifier("bert", 3)
     assert [of.label_index(target) for target in ("fair", 1, "bad", 0)] == [1, 1, 0, 0]
     for target, words in (("goood", "'goood'; did you mean good?"), (3, "'3'; known: 0, 1, 2."), (-1, "index '-1'")):
-        with pytest.raises(UnknownNameError, match=f"unknown label.*{words}"):
+        with pytest.raises(UnknownNameError, match=f"unknown class.*{words}"):
             of.label_index(target)
 
 

@@ -3,6 +3,7 @@
 import tiny
 import torch
 
+import explearn
 from explearn import ComputeOptions, TransformerPredictor, load_classifier
 
 
@@ -40,3 +41,9 @@ def test_configuration_and_tokenizer_count_though_the_weights_are_the_same():
 def test_new_names_of_classes_do_not_count():
     plain = classifier()
     assert plain.renamed({"no": "bad"}).fingerprint == plain.fingerprint
+
+
+def test_of_a_function_its_mask_and_its_empty_text_count():
+    different = [{}, {"mask": "UNK"}, {"empty": "nothing"}, {"name": "another"}]
+    predictors = [explearn.FunctionPredictor(lambda texts: [[1, 0]], ["a", "b"], **options) for options in different]
+    assert len({predictor.fingerprint for predictor in predictors}) == 4

@@ -131,7 +131,7 @@ class LearnedExplainer(Explainer):
     network: Any = None
     """The network that was trained, for methods whose weights are those of one."""
     trained_texts: frozenset[str] = frozenset()
-    """Hashes (`text_hashes`) of the texts that it learned from, if whoever trained it noted them."""
+    """Hashes (`text_hashes`) of the texts that it learned from; comparisons leave these texts out."""
 
     def fit(
         self,
@@ -189,7 +189,12 @@ class LearnedExplainer(Explainer):
             name=name,
             seed=getattr(self.options, "seed", 13),
         )
-        return self.learn(task, description=description)
+        self.learn(task, description=description)
+        hashes: set[str] = set()
+        for learned in (task, *other_tasks):
+            hashes.update(text_hashes(learned.examples()).values())
+        self.trained_texts = frozenset(hashes)
+        return self
 
     @abstractmethod
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
