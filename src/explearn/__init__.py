@@ -160,6 +160,8 @@ def __getattr__(name: str) -> Any:
     for module, names in _LAZY.items():
         if name in names:
             return getattr(importlib.import_module(module), name)
+    if name == "metrics":
+        return importlib.import_module("explearn.metrics")
     if name == "__version__":
         from importlib import metadata
 
