@@ -191,6 +191,9 @@ class DecisionRecord(Shape):
     page_sha256: Sha256 | None = None
     signature: Signature | None = None
 
+    def __repr__(self) -> str:
+        return f"DecisionRecord({self.answer.label!r} by {self.classifier.name!r}, explained by {self.method.name!r})"
+
 
 def is_record(document: object) -> bool:
     """Return whether a JSON document is a record of a decision, of any version."""

@@ -171,7 +171,7 @@ MOST_EXACT = 50
 """Most texts for which Wilcoxon's exact distribution is used, without ties; scipy's own limit."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PairedTests:
     """The comparison of all methods in one metric.
 
@@ -197,6 +197,9 @@ class PairedTests:
     adjusted: Array
     direction: Signs
     significance: float = 0.05
+
+    def __repr__(self) -> str:
+        return f"PairedTests({self.metric!r}, best={self.best}, tied={self.tied})"
 
     @property
     def best(self) -> tuple[str, ...]:
