@@ -1,4 +1,4 @@
-"""Between agreement with people and faithfulness to the model: Reader at several values of `aim`.
+"""Between agreement with marks and faithfulness to the model: Reader at several values of `aim`.
 
     python benchmarks/frontier.py [--root .] [--tasks reviews,topics] [--texts 60] [--lime 100]
         [--aims 0,0.25,0.5,0.75,1] [--baselines gae,attcat,attn_lrp,integrated_gradients,lime]
@@ -9,7 +9,7 @@ features. All texts are test texts with marks that the classifier gets right. Of
 from: consensus learns from the other tasks' marks, marker and reader (`marked: universal`) from that consensus.
 
 Prints, as means over the tasks: AOPC comprehensiveness and sufficiency over 10, 20 and 50 % of the words (deleted),
-F1 with the top K words (K: mean number of words marked in training) and AUROC. `people` are the marks themselves.
+F1 with the top K words (K: mean number of words marked in training) and AUROC. `marks` are the marked words themselves.
 Then how much Reader differs from GAE and AttnLRP in comprehensiveness and sufficiency, means over the tasks
 and of each, with 95 % intervals over the texts, paired (drawn anew within each task, 10,000 draws).
 
@@ -63,7 +63,7 @@ Found = dict[str, dict[str, Any]]
 """Method -> measure -> value; under `by_text`, each of FAITHFUL for each text."""
 
 
-def people(texts: Sequence[Attribution], gold: Mapping[str, Sequence[bool]]) -> list[Attribution]:
+def as_marks(texts: Sequence[Attribution], gold: Mapping[str, Sequence[bool]]) -> list[Attribution]:
     return [replace(one, scores=np.asarray(gold[str(one.example_id)], dtype=np.float32)) for one in texts]
 
 
@@ -94,7 +94,7 @@ def run_task(workspace: Workspace, params: Params, name: str, options: argparse.
     k = rationale_k(float(np.mean([sum(mask) for mask in masks])))
     print(f"{name}: {len(texts)} test texts, K = {k}", flush=True)
     methods = explained(task, texts, options)
-    methods["people"] = people(next(iter(methods.values())), gold)
+    methods["marks"] = as_marks(next(iter(methods.values())), gold)
     encodings = {str(encoding.example_id): encoding for encoding in task.classifier.encode(texts)}
     judged = faithfulness(task.classifier, encodings, methods, EvaluateParams(percents=PERCENTS))
     found: Found = {}
@@ -173,10 +173,10 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
         at = (found[name]["comprehensiveness"], found[name]["f1_top_k"])
         axes.plot(*at, "s", color="grey")
         axes.annotate(name, at, textcoords="offset points", xytext=(5, -10), fontsize=8, color="dimgrey")
-    axes.axvline(found["people"]["comprehensiveness"], color="grey", linestyle=":", linewidth=1)
+    axes.axvline(found["marks"]["comprehensiveness"], color="grey", linestyle=":", linewidth=1)
     axes.annotate(
-        "people's marks",
-        (found["people"]["comprehensiveness"], axes.get_ylim()[0]),
+        "the marks",
+        (found["marks"]["comprehensiveness"], axes.get_ylim()[0]),
         fontsize=8,
         rotation=90,
         textcoords="offset points",
@@ -184,7 +184,7 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
         color="dimgrey",
     )
     axes.set_xlabel("AOPC comprehensiveness (faithful to the model)")
-    axes.set_ylabel("F1 top-K (agrees with people)")
+    axes.set_ylabel("F1 top-K (agrees with the marks)")
     axes.margins(x=0.1, y=0.1)
     axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, frameon=False)
     figure.tight_layout()

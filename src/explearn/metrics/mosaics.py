@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from explearn.core.arrays import Array, Mask
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
-from explearn.metrics.base import Metric
-from explearn.metrics.significance import mean_interval
+from explearn.metrics.base import Measurement, Metric
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
@@ -169,14 +168,14 @@ def shares_of_methods(
 
 
 def mosaic_figures(shares: Array, mosaics: Mosaics, confidence: float = 0.95) -> dict[str, float | None]:
-    """Return the mean share, the bounds of its interval, and what equal scores would have.
+    """Return the mean share, the bounds of its interval (None for few mosaics), and what equal scores would have.
 
     Args:
         shares: as `mosaic_shares` returns them.
         mosaics: the mosaics.
         confidence: level of the interval.
     """
-    low, high = mean_interval(shares, confidence)
+    low, high = Measurement.of_mean(shares).interval(confidence, MOSAICS.lowest, MOSAICS.highest)
     figures = {"mosaics": float(shares.mean()), "mosaics_low": low, "mosaics_high": high}
     return {**figures, "mosaics_chance": mosaics.chance}
 

@@ -473,7 +473,7 @@ RULES = (
     Rule(
         "One training run",
         "{trained}, and the classifiers, were trained once, with seed {seed}. Intervals and tests do not cover the "
-        "effect of another seed (docs/study/reports.md: seeds).",
+        "effect of another seed.",
         _one_training,
     ),
     Rule(

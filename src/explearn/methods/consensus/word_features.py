@@ -32,7 +32,7 @@ words marked; among long ones, tasks differ, and what one task teaches about the
 MEAN_RANK = "mean_rank"
 
 NEIGHBOURS = {"before_1": 1, "after_1": -1, "before_2": 2, "after_2": -2}
-"""Neighbours whose mean rank and mean z-score are features of a word, too, since people mark phrases: how many words
+"""Neighbours whose mean rank and mean z-score are features of a word, too, since marks are phrases: how many words
 before it they stand."""
 
 

@@ -19,7 +19,7 @@ FLOOR = 1e-5
 """Value added to an attention weight before the logarithm, so that a weight of zero counts like a small one."""
 
 CONTEXT = 1
-"""Number of neighbours on each side whose inputs are read with a word's own, since people mark phrases."""
+"""Number of neighbours on each side whose inputs are read with a word's own, since marks are phrases."""
 
 NETWORKS = 3
 """Number of networks trained together from different initial weights; the logit is the mean of theirs."""
@@ -54,7 +54,7 @@ class Regime(NamedTuple):
 
 WITHOUT_MARKS = Regime(0.1, 0.2, 0)
 WITH_MARKS = Regime(0.3, 0.5, 1)
-"""The regime for marked texts: they are few, so more is dropped; people mark phrases, so more context is read."""
+"""The regime for marked texts: they are few, so more is dropped; marks are phrases, so more context is read."""
 
 
 def log_attention(attention: Tensor) -> Tensor:

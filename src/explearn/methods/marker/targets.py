@@ -1,4 +1,4 @@
-"""Marker's training targets: how far each word is evidence, by people's marks or by the consensus of signals."""
+"""Marker's training targets: how far each word is evidence, by marked words or by the consensus of signals."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def curriculum_for(task: TaskData, options: MarkerParams, sources: Sources | Non
     few_shot gives n marked texts, drawn by seed, s = n / (n + CONSENSUS_TEXTS) of the weight, and the consensus on the
     other texts the rest. With as many marks as there are it is in_domain.
 
-    Targets from people are as rare as marks, so the logits need no calibration. Those from the consensus are not: the
+    Targets from marks are as rare as these, so the logits need no calibration. Those from the consensus are not: the
     calibration is the consensus's, and for few_shot the mean of the two with weights s and 1 - s.
 
     Args:
