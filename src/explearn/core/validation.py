@@ -88,6 +88,7 @@ class Seeded(Section):
     """Options of a method that draws at random."""
 
     seed: Seed = 13
+    """Seed of the draws."""
 
 
 class Shape(BaseModel):
