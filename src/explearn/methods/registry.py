@@ -190,8 +190,8 @@ def get_explainer(name: str, **options: Any) -> Explainer:
 
     Example:
         >>> import explearn
-        >>> explearn.get_explainer("lime", samples=100).options.samples
-        100
+        >>> explearn.get_explainer("lime", samples=100)
+        lime(samples=100)
     """
     return make_explainer(get_info(name), options)
 

@@ -127,6 +127,15 @@ class Explainer(ABC):
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method supports."""
 
+    def __repr__(self) -> str:
+        """Return the method's name with the options that differ from its defaults."""
+        own: Mapping[str, Any] = {}
+        if self.name in self.variants:
+            own = self.variants[self.name].options
+        default = self.Options.model_construct(**own)
+        changed = [f"{name}={value!r}" for name, value in self.options if value != getattr(default, name, None)]
+        return f"{self.name}({', '.join(changed)})"
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "about" in cls.__dict__:

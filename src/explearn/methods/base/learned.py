@@ -133,6 +133,13 @@ class LearnedExplainer(Explainer):
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hashes`) of the texts that it learned from, if whoever trained it noted them."""
 
+    def __repr__(self) -> str:
+        try:
+            self._state()
+        except ModelError:
+            return super().__repr__()
+        return f"trained {super().__repr__()}"
+
     def fit(
         self,
         classifier: Any,

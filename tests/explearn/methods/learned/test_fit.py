@@ -69,6 +69,7 @@ class TestEveryMethod:
         of = getattr(explainer, "classifier", None) or tiny.classifier()
         explainer.save_pretrained(tmp_path / name)
         again = explearn.load(tmp_path / name)
+        assert repr(again).startswith(f"trained {again.name}(")
         assert type(again) is type(explainer) and again.options == explainer.options
         for attribute in explainer.kept:
             assert getattr(again, attribute) == getattr(explainer, attribute)
@@ -96,6 +97,7 @@ class TestEveryMethod:
             assert fitted(name, seed=6).content_hash() != trained(name).content_hash()
 
     def test_untrained(self, name, tmp_path):
+        assert repr(make(name)).startswith(f"{name}(")
         for call in (
             lambda: make(name).explain(tiny.classifier(), tiny.TEXTS),
             lambda: make(name).save_pretrained(tmp_path / "it"),
