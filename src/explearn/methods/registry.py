@@ -136,7 +136,7 @@ def get_info(name: str) -> MethodInfo:
         'perturbation'
     """
     if not isinstance(name, str):
-        raise UnknownNameError("explainer", name, list_explainers())
+        raise UnknownNameError("method", name, list_explainers())
     # Packages are searched last, as that takes longest.
     info = _index().get(name)
     return MethodInfo.of_class(explainer_class(name)) if info is None else info
@@ -161,7 +161,7 @@ def explainer_class(name: str) -> type[Explainer]:
         return _registered[name]
     if name in _plug_ins():
         return _load(_plug_ins()[name])
-    raise UnknownNameError("explainer", name, list_explainers())
+    raise UnknownNameError("method", name, list_explainers())
 
 
 def accepted_options(name: str) -> list[str]:

@@ -82,7 +82,7 @@ def test_a_newer_format(bundle):
         ({"files": {"explainer/x.bin": {"bytes": 1, "sha256": "a"}}}, "expected .json, .safetensors and .md"),
         ({"files": {"x.json": {"bytes": "1", "sha256": "a"}}}, "field 'files.x.json.bytes'"),
         ({"classifier": {"fingerprint": "a", "folder": "../m"}}, "field 'classifier.folder'"),
-        ({"method": "consensu"}, "unknown explainer 'consensu'; did you mean consensus?"),
+        ({"method": "consensu"}, "unknown method 'consensu'; did you mean consensus?"),
         ({"options": {"stepz": 1}}, "options: got stepz; the trained explainer"),
     ],
 )

@@ -69,7 +69,7 @@ class TestOwnMethods:
         assert repr(other) == "marker_few_shot(protocol='universal')"
 
     def test_an_unknown_name_or_option(self):
-        with pytest.raises(UnknownNameError, match=r"unknown explainer 'rolout'; did you mean rollout\?"):
+        with pytest.raises(UnknownNameError, match=r"unknown method 'rolout'; did you mean rollout\?"):
             explearn.get_explainer("rolout")
         with pytest.raises(ParamsError, match=r"layers: no such parameter; did you mean layer\?"):
             explearn.get_explainer("raw_attention", layers=1)
