@@ -108,7 +108,7 @@ def test_another_classifier_than_it_was_made_for(model, trained, tmp_path, name)
 
 def test_what_is_no_bundle(tmp_path, model, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    complaint(lambda: explearn.load(tmp_path / "none"), "no such folder; expected a bundle")
+    complaint(lambda: explearn.load(tmp_path / "none"), "none: no such folder; expected that of a trained")
     complaint(lambda: explearn.load(model), "holds no trained explainer")
     complaint(lambda: explearn.load("some/bundle"), "some/bundle: cannot be fetched as a bundle")
 
