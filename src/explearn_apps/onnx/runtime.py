@@ -43,6 +43,13 @@ class OnnxExplainer(Labelled):
         metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
         max_tokens: most padded sub-tokens in a batch.
         aim: which of Reader's two questions the scores answer.
+
+    Example:
+        >>> from explearn_apps.onnx import OnnxExplainer
+        >>> explainer = OnnxExplainer("marker.onnx")  # as `export_onnx` writes it
+        >>> [attribution] = explainer.explain("a lazy fox")
+        >>> attribution.words
+        ('a', 'lazy', 'fox')
     """
 
     def __init__(
