@@ -1,11 +1,12 @@
 """Every public function and class has an example in its docstring, which does what it says."""
 
-import doctest
 import inspect
 
 import pytest
+from doc_examples import check_example
 
 import explearn
+import explearn_apps
 
 
 def is_error(name):
@@ -17,11 +18,8 @@ def is_error(name):
 def test_the_example_of(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("explearn.methods.registry._registered", {})
-    written = inspect.cleandoc(getattr(explearn, name).__doc__ or "")
-    assert ">>>" in written, f"explearn.{name} has no example"
-    example = doctest.DocTestParser().get_doctest(written, {}, name, None, 0)
-    report = []
-    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(
-        example, out=report.append
-    )
-    assert result.failed == 0, "".join(report)
+    check_example(getattr(explearn, name))
+
+
+def test_the_example_of_the_pipeline_of_transformers():
+    check_example(explearn_apps.register_pipeline)

@@ -11,6 +11,7 @@ import onnx_cases
 import pytest
 import tiny
 from cli_cases import run
+from doc_examples import check_example
 from saying import complaint
 
 import explearn
@@ -153,7 +154,7 @@ def test_the_page_and_a_bundle(
     capsys,
     caplog,
 ):
-    """docs/apps/onnx.md as it stands there; the graph is not traced again."""
+    """docs/apps/onnx.md as it stands there, and the docstrings' examples; the graph is not traced again."""
     path, of, explainer = made("bert marker")
     monkeypatch.setattr(writing, "model_proto", lambda *_: _without_metadata(path))
     monkeypatch.chdir(tmp_path)
@@ -169,6 +170,8 @@ def test_the_page_and_a_bundle(
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     exec(code, {})
     assert "funny" in capsys.readouterr().out
+    check_example(export_onnx)
+    check_example(OnnxExplainer)
 
     explearn.export("bundle", explainer="my-marker", classifier="my-classifier", with_classifier=True)
     done = run("export-onnx", "--explainer", "bundle", "--out", "again.onnx")

@@ -111,7 +111,7 @@ def test_bad_input_is_one_sentence(model, trained, tmp_path):
     other = tiny.save(tmp_path / "other", seed=5)
     explearn.export(tmp_path / "b", method="rollout", classifier=model)
     explearn.export(tmp_path / "reader", explainer=trained["reader"])
-    complaint(lambda: pipe(model, explainer="atcat"), "unknown explainer 'atcat'; did you mean")
+    complaint(lambda: pipe(model, explainer="atcat"), "unknown method 'atcat'; did you mean")
     complaint(lambda: pipe(model, stepz=3), "attn_lrp: stepz: no such parameter")
     complaint(lambda: pipe(other, explainer=trained["reader"]), "other")
     for name in ("b", "reader"):

@@ -35,7 +35,7 @@ def test_what_is_no_attribution(taker, given):
 
 @pytest.mark.parametrize("name", [None, 3, "x" * 10_000, HOSTILE], ids=lambda v: ascii(v)[:20])
 def test_names_of_methods(name):
-    complaint(lambda: get_explainer(name), "unknown explainer")
+    complaint(lambda: get_explainer(name), "unknown method")
 
 
 # ---- texts, targets and tasks ----------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class TestMethods:
         assert "mean_h A[l, h, CLS, j]" in result.stdout
         assert "Defaults: layer=-1" in result.stdout
         assert "frozen=False, criteria=['comp'], norm=" in run("methods", "ivra").stdout
-        assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
+        assert "unknown method 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
 
 def test_the_version_is_said_and_help_begins_with_what_a_newcomer_wants():

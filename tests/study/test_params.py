@@ -170,7 +170,7 @@ STUDENTS = {"teachers": ["lime"]}
         ({"tasks": ["../a", "b"], "sources": {"../a": SOURCE, "b": SOURCE}}, "tasks.0: got '../a'; expected"),
         ({"encoder": {"a": "one"}}, "tasks b have no entry under 'encoder' or 'classifiers'"),
         ({"classifiers": {"c": "theirs"}}, "unknown task under 'classifiers' 'c'"),
-        ({"methods": {"lmie": {}}}, "methods.lmie: unknown explainer 'lmie'; did you mean lime"),
+        ({"methods": {"lmie": {}}}, "methods.lmie: unknown method 'lmie'; did you mean lime"),
         ({"methods": {"shap": {"of": "lime"}}}, "methods.shap: variant 'shap': a method has that name"),
         ({"methods": {"lime": {"samples": 3}}}, "methods.lime.samples: no such parameter; expected one of"),
         (with_methods("marker", marker={"options": {"hidden": "many"}}), "methods.marker: options.hidden: got 'many'"),

@@ -112,11 +112,10 @@ def read_manifest(folder: Path) -> BundleManifest:
         ModelError: the folder is not a bundle, or the manifest is invalid or of a newer format.
         DataError: the manifest is not JSON.
     """
+    if not is_folder(folder):
+        raise ModelError(f"{folder}: no such folder; expected that of a trained explainer or a bundle")
     if not is_bundle(folder):
-        problem = "no such folder"
-        if is_folder(folder):
-            problem = f"holds no {MANIFEST}"
-        raise ModelError(f"{folder}: {problem}; expected a bundle that explearn export wrote")
+        raise ModelError(f"{folder}: holds no {MANIFEST}; expected a bundle that explearn export wrote")
     path = folder / MANIFEST
     manifest: BundleManifest = check(BundleManifest, read_json(path), ModelError, f"{path}, ")
     return manifest

@@ -97,7 +97,7 @@ class ComputeOptions:
     def check_one_device(self, what: str) -> None:
         """Raise ParamsError if there is a device_map, for a task that needs one device."""
         if self.device_map is not None:
-            raise ParamsError(f"device-map: {what} runs on one device; expected --device instead")
+            raise ParamsError(f"device-map: {what} runs on one device; set device instead")
 
     def resolve_device(self) -> torch.device:
         """Return the device; raise DeviceError if this machine does not have it."""
@@ -115,10 +115,10 @@ class ComputeOptions:
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
             if int(index or 0) >= count:
                 raise DeviceError(
-                    f"device {name!r}: this machine has {count} usable CUDA devices; use --device cpu or --device auto"
+                    f"device {name!r}: this machine has {count} usable CUDA devices; use device cpu or auto"
                 )
         if kind == "mps" and not torch.backends.mps.is_available():
-            raise DeviceError("device 'mps': this machine has no usable MPS device; use --device cpu")
+            raise DeviceError("device 'mps': this machine has no usable MPS device; use device cpu or auto")
         return torch.device(name)
 
     def resolve_dtype(self, device: torch.device) -> torch.dtype:

@@ -28,7 +28,7 @@ class ExplearnError(Exception):
         ...     explearn.get_explainer("rolout")
         ... except explearn.ExplearnError as error:
         ...     print(error)
-        unknown explainer 'rolout'; did you mean rollout?
+        unknown method 'rolout'; did you mean rollout?
     """
 
     exit_code = 2
@@ -59,7 +59,7 @@ def located(where: str) -> Iterator[None]:
 
 
 class UnknownNameError(ExplearnError):
-    """An unknown name (explainer, task, adapter, ...); the message suggests similar ones."""
+    """An unknown name (method, task, adapter, ...); the message suggests similar ones."""
 
     def __init__(self, kind: str, name: str, names: Iterable[str]) -> None:
         names = sorted(names)

@@ -136,7 +136,7 @@ def get_info(name: str) -> MethodInfo:
         'perturbation'
     """
     if not isinstance(name, str):
-        raise UnknownNameError("explainer", name, list_explainers())
+        raise UnknownNameError("method", name, list_explainers())
     # Packages are searched last, as that takes longest.
     info = _index().get(name)
     return MethodInfo.of_class(explainer_class(name)) if info is None else info
@@ -161,7 +161,7 @@ def explainer_class(name: str) -> type[Explainer]:
         return _registered[name]
     if name in _plug_ins():
         return _load(_plug_ins()[name])
-    raise UnknownNameError("explainer", name, list_explainers())
+    raise UnknownNameError("method", name, list_explainers())
 
 
 def accepted_options(name: str) -> list[str]:
@@ -190,8 +190,8 @@ def get_explainer(name: str, **options: Any) -> Explainer:
 
     Example:
         >>> import explearn
-        >>> explearn.get_explainer("lime", samples=100).options.samples
-        100
+        >>> explearn.get_explainer("lime", samples=100)
+        lime(samples=100)
     """
     return make_explainer(get_info(name), options)
 

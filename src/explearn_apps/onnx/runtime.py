@@ -43,6 +43,13 @@ class OnnxExplainer(Labelled):
         metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
         max_tokens: most padded sub-tokens in a batch.
         aim: which of Reader's two questions the scores answer.
+
+    Example:
+        >>> from explearn_apps.onnx import OnnxExplainer
+        >>> explainer = OnnxExplainer("marker.onnx")  # as `export_onnx` writes it
+        >>> [attribution] = explainer.explain("a lazy fox")
+        >>> attribution.words
+        ('a', 'lazy', 'fox')
     """
 
     def __init__(
@@ -104,15 +111,13 @@ class OnnxExplainer(Labelled):
         self._tokenizer.encode_special_tokens = self.metadata.split_special_tokens
 
     def explain(
-        self, texts: Iterable[Text], targets: Iterable[Target] | None = None, unit: Unit = "word"
+        self, texts: Text | Iterable[Text], targets: Target | Iterable[Target] | None = None, unit: Unit = "word"
     ) -> list[Attribution]:
         """Return one attribution for each text and class to explain, in order, as `Explainer.explain` does.
 
         Args:
-            texts: strings, pairs of strings, or examples.
-            targets: class to explain for each text, by name or index, or a list of several. None: the predicted class;
-                for a multi-label classifier each label that applies, at least the most probable one; for a regression
-                each value.
+            texts: as for `Explainer.explain`.
+            targets: as for `Explainer.explain`.
             unit: what is scored; see `Explainer.explain`.
 
         Raises:
@@ -121,7 +126,7 @@ class OnnxExplainer(Labelled):
         return list(self.iter_explain(texts, targets, unit))
 
     def iter_explain(
-        self, texts: Iterable[Text], targets: Iterable[Target] | None = None, unit: Unit = "word"
+        self, texts: Text | Iterable[Text], targets: Target | Iterable[Target] | None = None, unit: Unit = "word"
     ) -> Iterator[Attribution]:
         """Do as `explain` for a stream of any length: yield attribution after attribution."""
         # Passed as a classifier to functions that use only what is below and in `Labelled`.

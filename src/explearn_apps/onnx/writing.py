@@ -75,6 +75,12 @@ def export_onnx(
         ModelError: the explainer or the classifier cannot be used, or they do not belong together.
         ParamsError: there is no classifier, or it is not on the CPU in float32.
         MissingExtraError: packages of the extra `onnx` are not installed.
+
+    Example:
+        >>> from explearn_apps.onnx import export_onnx
+        >>> path = export_onnx("marker.onnx", explainer="my-marker", classifier="my-classifier")  # two folders
+        >>> path.name
+        'marker.onnx'
     """
     check_installed("onnx", "onnxscript", "onnxruntime", extra="onnx", what="an export to ONNX")
     # Every ONNX file starts with the field of its version.

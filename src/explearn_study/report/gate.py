@@ -85,8 +85,10 @@ def read_metrics(source: str) -> Any:
         DataError: there is no such file, or it is not JSON.
     """
     path = Path(source)
+    if path.is_dir():
+        return read_json(path / METRICS)
     if path.exists():
-        return read_json(path / METRICS if path.is_dir() else path)
+        return read_json(path)
     command = ["git", "show", "--end-of-options", f"{source}:./{METRICS}"]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
@@ -99,12 +101,22 @@ def read_metrics(source: str) -> Any:
 
 
 def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    """Yield path and value of every number and null in a JSON document; booleans, text and lists are skipped."""
+    """Yield path and value of every number and null in a JSON document; booleans, text and lists are skipped.
+
+    A number that is not finite counts as null.
+    """
     if isinstance(document, Mapping):
         for key, value in document.items():
-            yield from figures(value, f"{prefix}.{key}" if prefix else str(key))
-    elif document is None or (isinstance(document, int | float) and not isinstance(document, bool)):
-        yield prefix, None if document is None or not math.isfinite(document) else float(document)
+            yield from figures(value, f"{prefix}{key}.")
+        return
+    path = prefix.removesuffix(".")
+    if document is None:
+        yield path, None
+    elif isinstance(document, int | float) and not isinstance(document, bool):
+        figure: float | None = None
+        if math.isfinite(document):
+            figure = float(document)
+        yield path, figure
 
 
 def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
@@ -181,8 +193,12 @@ def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Figu
     elif new is None and old is not None:
         verdict = "gone"
     elif old is not None and new is not None and old != new:
-        gain = new - old if rule.direction == "higher" else old - new
-        verdict = "better" if gain > 0 else "worse"
+        gain = new - old
+        if rule.direction == "lower":
+            gain = old - new
+        verdict = "worse"
+        if gain > 0:
+            verdict = "better"
         # Rounding errors do not count: in floating point, 0.8 - 0.7 is more than 0.1.
         if abs(gain) <= tolerance + 1e-12 * max(1.0, abs(old)):
             verdict = "within noise"
@@ -200,8 +216,10 @@ def change_table(changes: Sequence[FigureChange]) -> str:
         for value in (change.old, change.new):
             if isinstance(value, str):
                 row.append(printable(value))
+            elif value is None:
+                row.append(Markdown("–"))
             else:
-                row.append(Markdown("–" if value is None else f"{value:.4f}"))
+                row.append(Markdown(f"{value:.4f}"))
         rows.append([*row, *map(Markdown, (difference, f"±{change.tolerance:.4g}", f"**{change.verdict}**"))])
     return table(("Figure", "Before", "After", "Change", "Noise", "Verdict"), rows)
 

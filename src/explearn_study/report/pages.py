@@ -82,7 +82,9 @@ def select(blocks: Sequence[Block]) -> list[Block]:
             part = _columns(block)
         elif isinstance(block, Fold):
             inside = select(block.blocks)
-            part = replace(block, blocks=inside) if inside else None
+            part = None
+            if inside:
+                part = replace(block, blocks=inside)
         if part is not None:
             selected += [*headings, part]
             headings = []
@@ -116,8 +118,10 @@ def emphasise(
         text = escape_markdown(lay_out(words[start:end], joined, start).text)
         if chosen:
             parts.append(f"**{text}**")
+        elif whole:
+            parts.append(text)
         else:
-            parts.append(text if whole else "…")
+            parts.append("…")
         start = end
     return Markdown(" ".join(parts))
 
@@ -156,12 +160,14 @@ def _block(block: Block) -> str:
 
 def _table(block: Table) -> str:
     numeric = [column.numeric for column in block.columns]
-    left = numeric.index(True) if True in numeric else len(numeric)
+    left = [*numeric, True].index(True)
     rows = []
     for row in block.rows:
         rows.append([_cell(cell, notes=len(numeric) <= NARROW) for cell in row])
     text = table([column.title for column in block.columns], rows, left)
-    return f"{inline_markdown(block.caption)}:\n\n{text}" if block.caption else text
+    if not block.caption:
+        return text
+    return f"{inline_markdown(block.caption)}:\n\n{text}"
 
 
 def _example(block: ExampleText) -> str:
@@ -171,7 +177,9 @@ def _example(block: ExampleText) -> str:
         title = Markdown(f"{title} Only marked or chosen words of this long text are shown.")
     rows = []
     for row in block.rows:
-        name = f"{row.name} ({row.note})" if row.note else row.name
+        name = row.name
+        if row.note:
+            name = f"{row.name} ({row.note})"
         rows.append([name, emphasise(block.words, row.chosen, whole, block.joined)])
     return f"{title}\n\n{table(['By', 'Text'], rows, 2)}"
 
@@ -179,7 +187,10 @@ def _example(block: ExampleText) -> str:
 def _cell(cell: Cell | str, notes: bool) -> Markdown:
     if isinstance(cell, str):
         return inline_markdown(cell, starts_line=False)
-    text = inline_markdown(bold(cell.text) if cell.mark == "best" else cell.text, starts_line=False)
+    content = cell.text
+    if cell.mark == "best":
+        content = bold(content)
+    text = inline_markdown(content, starts_line=False)
     if cell.mark == "tied":
         text = Markdown(f"<u>{text}</u>")
     if cell.note and notes:

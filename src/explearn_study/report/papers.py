@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -109,15 +110,19 @@ def _table(table: PaperTable, shared: Sequence[Tasks], machine: bool) -> Table:
         ours: dict[str, float | None] = {}
         for row in table.figures:
             values = [task.methods.get(row, {}).get(table.metric) for task in shared[index]]
-            ours[row] = None if None in values else mean_of_known(values)
+            ours[row] = None
+            if None not in values:
+                ours[row] = mean_of_known(values)
         theirs = {row: figures[index] for row, figures in table.figures.items()}
         for source, by_row in (("paper", theirs), ("ours", ours)):
             columns.append(Column(f"{heading}, {source}", machine=machine))
             choose = max if metric.larger_is_better else min
             best = metric.shown(choose((value for value in by_row.values() if value is not None), default=None))
             for row, value in by_row.items():
-                text = metric.shown(value)
-                rows[row].append(Cell(text, value, "best" if value is not None and text == best else ""))
+                cell = Cell(metric.shown(value), value)
+                if value is not None and cell.text == best:
+                    cell = replace(cell, mark="best")
+                rows[row].append(cell)
     return Table(columns, list(rows.values()), f"{table.title} ({table.paper}, {table.source})")
 
 
@@ -153,7 +158,9 @@ class StudentTable(NamedTuple):
         """Return a figure as it is shown, a dash for None."""
         if value is None:
             return "–"
-        return f"{100 * value if self.percent else value:.{self.digits}f}"
+        if self.percent:
+            value *= 100
+        return f"{value:.{self.digits}f}"
 
     def shown(self, figures: Mapping[str, Any], side: str) -> str:
         """Return the content of a side's cell."""
@@ -165,6 +172,21 @@ class StudentTable(NamedTuple):
                 part += f" ± {self.number(error)}"
             parts.append(part)
         return " / ".join(parts)
+
+    def at_random(self, cells: Sequence[Mapping[str, Any]]) -> str:
+        """Return the content of the random words' cell: means over some cells' teachers."""
+        parts = []
+        for metric in self.metrics:
+            mean = mean_of_known(figures[metric]["random"] for figures in cells)
+            parts.append(self.number(mean))
+        return " / ".join(parts)
+
+    def better_side(self, figures: Mapping[str, Any]) -> str:
+        """Return the side with the better figure of the metric that is tested."""
+        tested = figures[self.metrics[-1]]
+        if (tested["student"] > tested["teacher"]) is self.larger_is_better:
+            return "student"
+        return "teacher"
 
 
 TABLES = (
@@ -237,8 +259,7 @@ def _student_table(
     rows: list[list[Cell | str]] = [["random", ""]]
     for columns_of in shown:
         of_teachers = [cell for key, cell in cells.items() if key[:2] == columns_of]
-        chance = [mean_of_known(cell[metric]["random"] for cell in of_teachers) for metric in spec.metrics]
-        rows[0].append(" / ".join(map(spec.number, chance)))
+        rows[0].append(spec.at_random(of_teachers))
     sides = [side for side in SIDES if side != "both" or tested == "agreement"]
     for teacher in dict.fromkeys(document["teacher"] for document in documents):
         for side in sides:
@@ -248,12 +269,13 @@ def _student_table(
                 if key not in cells:
                     row.append(Cell("–"))
                     continue
-                figures = cells[key]
-                ahead = (figures[tested]["student"] > figures[tested]["teacher"]) is spec.larger_is_better
-                best = key in certain and side == ("student" if ahead else "teacher")
+                cell = Cell(spec.shown(cells[key], side))
+                if key in certain and side == spec.better_side(cells[key]):
+                    cell = replace(cell, mark="best")
                 paper = published().l2e.get(tested, {}).get(formulation, {}).get(adapters.get(task, ""), {})
-                note = f"{paper[teacher][list(SIDES).index(side)]:g}" if teacher in paper else ""
-                row.append(Cell(spec.shown(figures, side), mark="best" if best else "", note=note))
+                if teacher in paper:
+                    cell = replace(cell, note=f"{paper[teacher][list(SIDES).index(side)]:g}")
+                row.append(cell)
             rows.append(row)
     return Table(columns(["Teacher", ""], [", ".join(key) for key in shown]), rows, spec.title)
 
@@ -267,8 +289,14 @@ def _fidelity(documents: Sequence[Document]) -> Table:
             students.setdefault(key, []).append(student)
     rows = []
     for (formulation, task, teacher), seeds in students.items():
-        means = [mean_of_known(student[name] for student in seeds) for name in ALIKE]
-        rows.append([teacher, task, formulation, *("–" if mean is None else f"{mean:.2f}" for mean in means)])
+        row = [teacher, task, formulation]
+        for name in ALIKE:
+            mean = mean_of_known(student[name] for student in seeds)
+            if mean is None:
+                row.append("–")
+            else:
+                row.append(f"{mean:.2f}")
+        rows.append(row)
     titles = ["Spearman's rho of word scores", "Overlap of the top 20 % of words"]
     return Table(columns(["Teacher", "Task", "Formulation"], titles), rows, "Fidelity of students to their teachers")
 

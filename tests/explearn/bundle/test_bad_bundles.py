@@ -82,7 +82,7 @@ def test_a_newer_format(bundle):
         ({"files": {"explainer/x.bin": {"bytes": 1, "sha256": "a"}}}, "expected .json, .safetensors and .md"),
         ({"files": {"x.json": {"bytes": "1", "sha256": "a"}}}, "field 'files.x.json.bytes'"),
         ({"classifier": {"fingerprint": "a", "folder": "../m"}}, "field 'classifier.folder'"),
-        ({"method": "consensu"}, "unknown explainer 'consensu'; did you mean consensus?"),
+        ({"method": "consensu"}, "unknown method 'consensu'; did you mean consensus?"),
         ({"options": {"stepz": 1}}, "options: got stepz; the trained explainer"),
     ],
 )
@@ -108,7 +108,7 @@ def test_another_classifier_than_it_was_made_for(model, trained, tmp_path, name)
 
 def test_what_is_no_bundle(tmp_path, model, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    complaint(lambda: explearn.load(tmp_path / "none"), "no such folder; expected a bundle")
+    complaint(lambda: explearn.load(tmp_path / "none"), "none: no such folder; expected that of a trained")
     complaint(lambda: explearn.load(model), "holds no trained explainer")
     complaint(lambda: explearn.load("some/bundle"), "some/bundle: cannot be fetched as a bundle")
 

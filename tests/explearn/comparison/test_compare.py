@@ -191,7 +191,7 @@ class TestTheCommand:
             ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
             ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
             ({}, ["--method", "ivra"], "'ivra' needs training"),
-            ({}, ["--method", "rollot"], "unknown explainer 'rollot'; did you mean rollout?"),
+            ({}, ["--method", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
             ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
             ({}, ["--label-name", "5=yes"], "label names: got 5; expected classes, of no, yes, or"),

@@ -59,7 +59,7 @@ class TestWhatTheBaseClassDoesForAll:
         for texts, targets, expected in (
             (tiny.TEXTS, [0] * 4, f"targets: fewer {said}"),
             (tiny.TEXTS, [0] * 6, f"targets: more {said}"),
-            ("lazy dog", None, "texts: got one string"),
+            ({"lazy dog"}, None, "texts: got set"),
             (["fox", "dog", "lazy", " "], None, "text 4: field 'text' is empty"),
         ):
             with pytest.raises(ExplearnError, match=re.escape(expected)):
@@ -126,6 +126,20 @@ class TestTheCheckItself:
     def test_a_method_that_is_trained_comes_as_an_instance(self):
         with pytest.raises(ModelError, match="this marker is not trained"):
             check_explainer(explainer_class("marker"))
+
+
+def test_a_single_text_is_a_list_of_one_and_one_target_is_that_of_all():
+    of = tiny.classifier("bert", 3)
+    pair = ("no", "refund")
+    for one in ("lazy dog", pair, Example("single", ("lazy", "dog"), "no", "test", "t")):
+        assert [a.words for a in explain("rollout", of, one)] == [a.words for a in explain("rollout", of, [one])]
+    for texts, targets, expected in (
+        ("lazy dog", 2, ["good"]),
+        (pair, ["bad", "good"], ["bad", "good"]),
+        (["fox", "dog", "sea"], "fair", ["fair"] * 3),
+        (iter(["fox", pair]), np.int64(0), ["bad"] * 2),
+    ):
+        assert [a.target for a in explain("rollout", of, texts, targets)] == expected
 
 
 def test_targets_are_numbers_of_python_numpy_or_torch():

@@ -61,8 +61,15 @@ class TestOwnMethods:
         assert (info.options_class is not None) == bool(type(method).Options.model_fields)
         assert info.summary.endswith(".")
 
+    def test_it_shows_its_name_with_the_options_that_differ_from_its_defaults(self):
+        assert repr(explearn.get_explainer("gae")) == "gae()"
+        assert repr(explearn.get_explainer("lime", samples=64, seed=13)) == "lime(samples=64)"
+        assert repr(explearn.get_explainer("marker_few_shot")) == "marker_few_shot()"
+        other = explearn.get_explainer("marker_few_shot", protocol="universal")
+        assert repr(other) == "marker_few_shot(protocol='universal')"
+
     def test_an_unknown_name_or_option(self):
-        with pytest.raises(UnknownNameError, match=r"unknown explainer 'rolout'; did you mean rollout\?"):
+        with pytest.raises(UnknownNameError, match=r"unknown method 'rolout'; did you mean rollout\?"):
             explearn.get_explainer("rolout")
         with pytest.raises(ParamsError, match=r"layers: no such parameter; did you mean layer\?"):
             explearn.get_explainer("raw_attention", layers=1)

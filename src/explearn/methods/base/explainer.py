@@ -127,6 +127,15 @@ class Explainer(ABC):
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method supports."""
 
+    def __repr__(self) -> str:
+        """Return the method's name with the options that differ from its defaults."""
+        own: Mapping[str, Any] = {}
+        if self.name in self.variants:
+            own = self.variants[self.name].options
+        default = self.Options.model_construct(**own)
+        changed = [f"{name}={value!r}" for name, value in self.options if value != getattr(default, name, None)]
+        return f"{self.name}({', '.join(changed)})"
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "about" in cls.__dict__:
@@ -210,8 +219,8 @@ class Explainer(ABC):
     def explain(
         self,
         classifier: Any,
-        texts: Iterable[Text],
-        targets: Iterable[Target] | None = None,
+        texts: Text | Iterable[Text],
+        targets: Target | Iterable[Target] | None = None,
         description: str | None = None,
         windows: int | None = None,
         unit: Unit = "word",
@@ -223,10 +232,11 @@ class Explainer(ABC):
 
         Args:
             classifier: the classifier; `explearn.load_classifier` loads one.
-            texts: strings, pairs of strings, or examples.
-            targets: class to explain for each text, by name or index, or a list of several. None: the predicted
-                class; for a multi-label classifier each label that applies, at least the most probable one; for a
-                regression each value.
+            texts: strings, pairs of strings, or examples; or a single one.
+            targets: class to explain, by name or index: one for all texts, or a list with an entry (a class, or a list
+                of several) for each text; of a single text a class or a list of several. None: the predicted class;
+                for a multi-label classifier each label that applies, at least the most probable one; for a regression
+                each value.
             description: text of a progress bar. None: no bar.
             windows: read texts that are too long for the classifier through windows, this many sub-tokens apart, and
                 combine their scores (`explearn.predictors.windows`); the mean of the windows' outputs is then
@@ -239,7 +249,7 @@ class Explainer(ABC):
 
         Raises:
             DataError: a text without usable words, or without a unit; the message names its number.
-            ParamsError: not as many targets as texts, a string instead of texts, a stride below 1, an invalid unit.
+            ParamsError: not as many targets as texts, a stride below 1, an invalid unit.
             UnknownNameError: a target that is not a class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
 
@@ -257,8 +267,8 @@ class Explainer(ABC):
     def iter_explain(
         self,
         classifier: Any,
-        texts: Iterable[Text],
-        targets: Iterable[Target] | None = None,
+        texts: Text | Iterable[Text],
+        targets: Target | Iterable[Target] | None = None,
         description: str | None = None,
         windows: int | None = None,
         unit: Unit = "word",

@@ -133,12 +133,19 @@ class LearnedExplainer(Explainer):
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hashes`) of the texts that it learned from; comparisons leave these texts out."""
 
+    def __repr__(self) -> str:
+        try:
+            self._state()
+        except ModelError:
+            return super().__repr__()
+        return f"trained {super().__repr__()}"
+
     def fit(
         self,
         classifier: Any,
         texts: Sequence[LabelledText],
         rationales: Marks | None = None,
-        validation: Sequence[LabelledText] = (),
+        validation: Sequence[LabelledText] | None = None,
         *,
         others: Mapping[str, tuple[Any, Sequence[LabelledText], Marks]] | None = None,
         name: str = "texts",
@@ -152,7 +159,8 @@ class LearnedExplainer(Explainer):
                 need the labels.
             rationales: which words are evidence, for methods that learn from marks: for each text a mask over its
                 words or None, example id -> mask, or a list of `explearn.Rationale`.
-            validation: other texts, for methods that choose their best epoch or their certificate by them.
+            validation: other texts, for methods that choose their best epoch or their certificate by them. None: no
+                text.
             others: other tasks, for methods that learn from their marks: name -> classifier, texts and rationales.
             name: name of the task, for records and messages.
             description: text of a progress bar. None: no bar.
@@ -177,6 +185,8 @@ class LearnedExplainer(Explainer):
             >>> attribution.scores.round(2)
             array([0.67], dtype=float32)
         """
+        if validation is None:
+            validation = ()
         other_tasks = []
         for other, (its_classifier, its_texts, its_rationales) in (others or {}).items():
             other_tasks.append(ListedTask(its_classifier, its_texts, gold=its_rationales, name=other))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from explearn.core.arguments import check_listed, each_text
+from explearn.core.arguments import check_listed, each_text, is_pair
 from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
 from explearn.predictors.labelled import Problem
@@ -42,8 +42,8 @@ class TargetedText(NamedTuple):
 
 def targeted_texts(
     classifier: Predictor,
-    texts: Iterable[Text],
-    targets: Iterable[Target] | None,
+    texts: Any,
+    targets: Any,
     windows: int | None,
     chunk_texts: int,
     unit: Unit = "word",
@@ -52,8 +52,8 @@ def targeted_texts(
 
     Args:
         classifier: the classifier.
-        texts: strings, pairs of strings, or examples.
-        targets: each text's targets. None: `default_targets`.
+        texts: strings, pairs of strings, or examples; or a single one.
+        targets: each text's targets, or one class for all; of a single text its targets. None: `default_targets`.
         windows: stride, in sub-tokens, of the windows through which longer texts are read. None: they are cut.
         chunk_texts: most texts at a time.
         unit: what is scored.
@@ -63,8 +63,15 @@ def targeted_texts(
         ParamsError: not one target per text, or an invalid stride or unit.
         UnknownNameError: a target that is not a class.
     """
+    if isinstance(texts, str | Example) or is_pair(texts):
+        texts = [texts]
+        if targets is not None:
+            targets = [targets]
     wanted: Iterator[Target] | None = None
-    if targets is not None:
+    one_target = isinstance(targets, str | int | np.integer)
+    if one_target:
+        wanted = repeat(targets)
+    elif targets is not None:
         check_listed("targets", targets)
         wanted = iter(targets)
     check_request(classifier, (), windows)
@@ -88,7 +95,7 @@ def targeted_texts(
             targeted.append(TargetedText(windowed, indices, units))
         yield targeted
         first += len(chunk)
-    if wanted is not None and next(wanted, None) is not None:
+    if wanted is not None and not one_target and next(wanted, None) is not None:
         raise ParamsError("targets: more than texts; expected one for each text")
 
 

@@ -47,7 +47,7 @@ def marked_texts(task: TaskData) -> Iterator[tuple[list[str], Sequence[bool]]]:
     """Yield the bare words and the marks of each training text that has some.
 
     Raises:
-        DataError: no word is marked, or every word.
+        DataError: no text has a rationale, no word is marked, or every word.
     """
     count = 0
     marked = 0
@@ -57,10 +57,12 @@ def marked_texts(task: TaskData) -> Iterator[tuple[list[str], Sequence[bool]]]:
             count += len(mask)
             marked += sum(mask)
             yield [bare(word) for word in example.all_words], mask
+    where = f"task {task.name!r}, split {task.rationale_split!r}"
+    if not count:
+        raise DataError(f"{where}: no text has a rationale; this method learns from rationales (marked words)")
     if not 0 < marked < count:
         raise DataError(
-            f"task {task.name!r}, split {task.rationale_split!r}: of {count:,} words of marked texts "
-            f"{marked / max(1, count):.0%} are marked; expected some of them"
+            f"{where}: of {count:,} words of marked texts {marked / count:.0%} are marked; expected some of them"
         )
 
 

@@ -69,6 +69,7 @@ class TestEveryMethod:
         of = getattr(explainer, "classifier", None) or tiny.classifier()
         explainer.save_pretrained(tmp_path / name)
         again = explearn.load(tmp_path / name)
+        assert repr(again).startswith(f"trained {again.name}(")
         assert type(again) is type(explainer) and again.options == explainer.options
         for attribute in explainer.kept:
             assert getattr(again, attribute) == getattr(explainer, attribute)
@@ -96,6 +97,7 @@ class TestEveryMethod:
             assert fitted(name, seed=6).content_hash() != trained(name).content_hash()
 
     def test_untrained(self, name, tmp_path):
+        assert repr(make(name)).startswith(f"{name}(")
         for call in (
             lambda: make(name).explain(tiny.classifier(), tiny.TEXTS),
             lambda: make(name).save_pretrained(tmp_path / "it"),
@@ -156,8 +158,10 @@ def test_a_word_list_scores_words_by_how_often_they_were_marked():
     marks = [[True, False, False], [True, False, False, True], [False] * 5, None]
     (row,) = WordList().fit(of, train, marks).explain(of, ["sea FOX a dog!"])
     np.testing.assert_allclose(row.scores, [1 / 4, 2.25 / 4, 0.25 / 3, 1.25 / 4], rtol=1e-6)
-    with pytest.raises(DataError, match="of 0 words of marked texts 0% are marked"):
-        WordList().fit(of, train)
+    with pytest.raises(DataError, match="no text has a rationale; this method learns from rationales"):
+        WordList().fit(of, train, validation=None)
+    with pytest.raises(DataError, match="of 2 words of marked texts 0% are marked"):
+        WordList().fit(of, ["the tide"], [[False, False]])
 
 
 def test_word_facts_are_length_place_and_stop_words_but_not_which_word_it_is():
