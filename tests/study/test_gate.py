@@ -155,3 +155,5 @@ def test_by_default_the_last_commit_with_the_files_as_they_stand(project):
     for revision in ("nowhere", "--output=x"):
         unknown = gate(project, f"--base={revision}")
         assert unknown.exit_code == 2 and f"reports/metrics.json at {revision}" in unknown.stderr
+    unset = gate(project, "--base", "")
+    assert unset.exit_code == 2 and "--base: got ''" in unset.stderr

@@ -82,8 +82,11 @@ def read_metrics(source: str) -> Any:
     """Read reports/metrics.json from a project folder or a git revision, or a similar file.
 
     Raises:
+        ParamsError: the source is empty.
         DataError: there is no such file, or it is not JSON.
     """
+    if not source:
+        raise ParamsError("--base: got ''; expected a git revision, a file or a project's folder")
     path = Path(source)
     if path.exists():
         return read_json(path / METRICS if path.is_dir() else path)
