@@ -93,5 +93,12 @@ class TestDocuments:
         (tmp_path / "l.jsonl").write_bytes(b'\xef\xbb\xbf{"a": 1}\n\n{"a": 2}')
         assert list(read_jsonl(tmp_path / "l.jsonl")) == [(1, {"a": 1}), (3, {"a": 2})]
 
+    @pytest.mark.parametrize(
+        "text", ['!!int ""', "!!bool x", "!!timestamp x", "!!map [1]", "[" * 3000, ":".join("1" * 200) + ".0"]
+    )
+    def test_yaml_that_has_no_value(self, text):
+        with pytest.raises(ValueError, match="not valid YAML"):
+            parse_yaml(text)
+
     def test_an_alias_stands_for_its_value(self):
         assert parse_yaml("a: &a {b: [1]}\nc: *a\nd: {<<: *a, e: 2}")["d"] == {"b": [1], "e": 2}

@@ -27,6 +27,12 @@ def test_whoever_types_is_told_what_is_waited_for(terminal, said, monkeypatch, c
     assert capsys.readouterr().err == said
 
 
+def test_standard_input_without_a_text_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Given(b"\n \n", False))
+    with pytest.raises(DataError, match="standard input: no text; expected at least one"):
+        _lines()
+
+
 def test_closed_standard_input_has_no_texts(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(DataError, match="standard input is closed"):

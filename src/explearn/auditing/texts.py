@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import ParamsError, first_line
+from explearn.core.errors import ParamsError, first_line, shown
 from explearn.core.examples import Example
 from explearn.text.rewriting import Edits, Rewritten, rewrite
 
@@ -88,7 +88,7 @@ def compiled(patterns: Sequence[str]) -> dict[str, Any]:
     """Return the patterns compiled.
 
     Raises:
-        ParamsError: one is empty, or not a regular expression.
+        ParamsError: one matches the empty text, is not a regular expression, or is nested too deeply.
     """
     import regex
 
@@ -96,8 +96,8 @@ def compiled(patterns: Sequence[str]) -> dict[str, Any]:
     for pattern in patterns:
         try:
             programs[pattern] = regex.compile(pattern)
-        except regex.error as error:
-            raise ParamsError(f"pattern {pattern!r}: not a regular expression ({first_line(error)})") from error
+        except (regex.error, RecursionError) as error:
+            raise ParamsError(f"pattern {shown(pattern)}: not a regular expression ({first_line(error)})") from error
         if programs[pattern].match(""):
             raise ParamsError(f"pattern {pattern!r}: matches the empty text; expected one that needs a character")
     return programs

@@ -262,14 +262,17 @@ def _lines() -> list[str]:
     """Return texts from standard input, one per line that is not blank.
 
     Raises:
-        DataError: it is closed.
+        DataError: it is closed, or holds no text.
     """
     if sys.stdin is None:
         raise DataError("standard input is closed; expected texts, one per line, or on the command line")
     if sys.stdin.isatty():
         print("no text given: type texts, one per line; Ctrl+D ends", file=sys.stderr)
     lines = [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
-    return [line for line in lines if line.strip()]
+    texts = [line for line in lines if line.strip()]
+    if not texts:
+        raise DataError("standard input: no text; expected at least one")
+    return texts
 
 
 def _rows(path: Path, text_column: str, pair_column: str | None) -> list[Any]:

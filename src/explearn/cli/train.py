@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
 from explearn.cli.options import ClassifierToJudge, ColumnsOfTable, LabelledColumns, Options, Table, parse_options
+from explearn.core.errors import ParamsError, shown
 
 
 @command
@@ -36,9 +39,9 @@ def train(
 
     explearn train reader --classifier FOLDER_OR_HUB_NAME --texts my-texts.csv --out my-reader
     """
-    options = parse_options(option)
     from explearn.training import train as run
 
+    options = _options(option, run)
     start = time.perf_counter()
     run(
         method,
@@ -77,15 +80,25 @@ def finetune(
 
     explearn finetune --texts my-texts.csv --labels label --encoder distilbert-base-uncased --out my-classifier
     """
-    options = parse_options(option)
     from explearn.training import finetune as run
 
+    options = _options(option, run)
     history = run(encoder, texts, out, columns=columns, seed=seed, compute=compute, **options)
     for epoch in history:
         print(
             f"epoch {epoch.epoch}: loss {epoch.train_loss:.3f}; on the validation texts, accuracy {epoch.accuracy:.3f}"
         )
     tell(out)
+
+
+def _options(pairs: list[str] | None, run: Callable[..., Any]) -> dict[str, Any]:
+    """Return NAME=VALUE pairs as `parse_options` does; raise ParamsError for a NAME that is an argument of `run`."""
+    options = parse_options(pairs)
+    for name in signature(run).parameters:
+        if name in options:
+            hint = "use --seed" if name == "seed" else "no such option"
+            raise ParamsError(f"--option {name}: got {shown(options[name])}; {hint}")
+    return options
 
 
 @command

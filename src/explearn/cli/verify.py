@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from explearn.cli import options
 from explearn.cli.common import Compute, command
 from explearn.cli.record import chosen_explainer
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 
@@ -57,7 +59,11 @@ def verify(
 
         return load_classifier(name, device="cpu").fingerprint
 
-    document = of if of.is_dir() else of.with_suffix(".json")
+    document = of
+    if not is_folder(of):
+        if of.suffix not in (".html", ".json") or not os.path.exists(of):  # noqa: PTH110 (as in `is_folder`)
+            raise ParamsError(f"got {str(of)!r}; expected a page (.html), its .json or a folder, which must exist")
+        document = of.with_suffix(".json")
     if holds_record(document):
         segments = None
         if text is not None:

@@ -89,4 +89,5 @@ def _left_as_it_came(argument: Any) -> Iterator[None]:
         for module, training in modes:
             module.training = training
         for parameter, requires_grad in flags:
-            parameter.requires_grad_(requires_grad)
+            if parameter.requires_grad != requires_grad:
+                parameter.requires_grad_(requires_grad)

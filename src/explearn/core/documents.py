@@ -185,6 +185,9 @@ def parse_yaml(text: str | bytes) -> Any:
         raise ValueError(f"not valid YAML ({where}{error.problem})") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has
         raise ValueError(f"not valid YAML ({' '.join(str(error).split())})") from error
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:  # PyYAML's own slips
+        problem = "a value that its tag does not allow, too large a number, or too deep a nesting"
+        raise ValueError(f"not valid YAML ({problem})") from error
 
 
 def read_yaml(path: PathLike, hint: str = "") -> Any:

@@ -94,7 +94,7 @@ class Labelled:
         except (TypeError, ValueError):
             raise refusal from None
         if not 0 <= number < len(self.labels):
-            raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))
+            raise UnknownNameError("class index", str(number), map(str, range(len(self.labels))))
         return number
 
     def default_targets(self, probabilities: Array) -> list[int]:

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 
 from explearn.core import validation
 from explearn.core.documents import PathLike, parse_json, read_json, read_yaml
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, located, shown
 from explearn.core.escape import printable
-from explearn.core.validation import NonNegativeFloat, Section
+from explearn.core.validation import NonNegativeFloat, Section, Shape
 from explearn.metrics.base import Direction
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, table
@@ -53,6 +53,11 @@ class Gate(Section):
     rules: Annotated[list[Rule], Field(min_length=1)]
 
 
+class _Metrics(Shape):
+    verdict: dict[str, list[str]] = Field(default_factory=dict)
+    """Metric -> the methods that are best."""
+
+
 @dataclass(frozen=True, slots=True)
 class FigureChange:
     """A figure, or the best methods, before and after, None if missing or undefined, and the verdict on the change."""
@@ -82,8 +87,11 @@ def read_metrics(source: str) -> Any:
     """Read reports/metrics.json from a project folder or a git revision, or a similar file.
 
     Raises:
+        ParamsError: the source is empty.
         DataError: there is no such file, or it is not JSON.
     """
+    if not source:
+        raise ParamsError("--base: got ''; expected a git revision, a file or a project's folder")
     path = Path(source)
     if path.is_dir():
         return read_json(path / METRICS)
@@ -104,6 +112,9 @@ def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | N
     """Yield path and value of every number and null in a JSON document; booleans, text and lists are skipped.
 
     A number that is not finite counts as null.
+
+    Raises:
+        DataError: a number is larger than a float can be.
     """
     if isinstance(document, Mapping):
         for key, value in document.items():
@@ -114,8 +125,11 @@ def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | N
         yield path, None
     elif isinstance(document, int | float) and not isinstance(document, bool):
         figure: float | None = None
-        if math.isfinite(document):
-            figure = float(document)
+        try:
+            if math.isfinite(document):
+                figure = float(document)
+        except OverflowError as error:
+            raise DataError(f"{path}: got {shown(document)}; expected one below 1e308") from error
         yield path, figure
 
 
@@ -135,11 +149,14 @@ def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
         disappears is gone; one that did not exist before is new.
 
     Raises:
-        DataError: a rule matches no figure of either run, or no rule matches a figure of the earlier run.
+        DataError: a rule matches no figure of either run, no rule matches a figure of the earlier run, or a figure or
+            verdict cannot be read.
     """
     same_explainer = _at(old, "headline", "explainer") == _at(new, "headline", "explainer")
-    before = dict(figures(old))
-    after = dict(figures(new))
+    with located(f"{METRICS} of the earlier run, "):
+        before = dict(figures(old))
+    with located(f"{METRICS} of this run, "):
+        after = dict(figures(new))
     changes = []
     for rule in gate.rules:
         names = [name for name in dict.fromkeys([*before, *after]) if fnmatchcase(name, rule.metric)]
@@ -166,8 +183,8 @@ def _at(document: Any, *keys: str) -> Any:
 
 def _verdict_changes(old: object, new: object) -> Iterator[FigureChange]:
     """Yield the changes of the best methods by each figure that both runs have a verdict on."""
-    before = _at(old, "verdict") or {}
-    after = _at(new, "verdict") or {}
+    before = validation.check(_Metrics, old, before=f"{METRICS} of the earlier run, ").verdict
+    after = validation.check(_Metrics, new, before=f"{METRICS} of this run, ").verdict
     for metric in before:
         if metric not in after:
             continue

@@ -207,6 +207,7 @@ TEXTS = sentences(plants=["alpha", ""])
         ({"groups": ["a", "b"]}, "groups: got 2 for 160 texts"),
         ({"method": 3}, "expected a name or an explainer"),
         ({"options": explearn.AuditOptions(patterns=["("])}, "not a regular expression"),
+        ({"options": explearn.AuditOptions(patterns=["(" * 5000 + "a" + ")" * 5000])}, "not a regular expression"),
         ({"options": explearn.AuditOptions(patterns=["x*"])}, "matches the empty text"),
     ],
 )

@@ -252,3 +252,10 @@ def test_the_page_of_explain_is_verified_too(model, tmp_path):
     page.write_text(page.read_text(encoding="utf-8").replace("slow", "fast"), encoding="utf-8")
     code, said = run("verify", page)
     assert code == 1 and "page: page.html differs" in said
+    page.with_suffix(".csv").touch()
+    for name in ("page.csv", "page.nonexistent"):
+        code, said = run("verify", tmp_path / name)
+        assert code == 2 and f"{name}'; expected a page" in said
+    page.unlink()
+    code, said = run("verify", page)
+    assert code == 2 and "which must exist" in said

@@ -388,7 +388,7 @@ class FAML(BatchExplainer):
     _searches: Sequence[MapSearch] = ()
 
     @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+    def from_pretrained(cls, folder: str | os.PathLike[str], /, **options: Any) -> Self:
         """Make the method from the folder of a trained pAML, which it starts from.
 
         Args:

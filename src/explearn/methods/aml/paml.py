@@ -284,7 +284,7 @@ class PAML(BoundExplainer, BatchExplainer):
     weights_file = "aml.safetensors"
     kept: ClassVar = {**BoundExplainer.kept, "history": list[dict[str, Any]]}
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         super().__init__(**options)
         self.model: AttributionModel | None = None
         self.weights = Weights(self.options.prediction_weight, self.options.size_weight, self.options.inverse_weight)

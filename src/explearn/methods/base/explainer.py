@@ -144,7 +144,7 @@ class Explainer(ABC):
             # For `help` and notebooks.
             cls.__signature__ = inspect.signature(cls.Options)  # type: ignore[attr-defined]
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         """Check the options and store them.
 
         Raises:

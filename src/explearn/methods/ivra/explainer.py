@@ -108,7 +108,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     weights_file = "attention.safetensors"
     kept: ClassVar = {**BoundExplainer.kept, "history": list[dict[str, Any]]}
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         super().__init__(**options)
         self.attention: AttentionModule | None = None
         self.classifier: TransformerPredictor | None = None

@@ -74,7 +74,7 @@ class L2E(BoundExplainer, BatchExplainer):
         "history": list[Figures],
     }
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         super().__init__(**options)
         members(self.options.teacher)
         self.signed = False

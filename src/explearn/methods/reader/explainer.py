@@ -131,7 +131,7 @@ class Reader(BoundExplainer, BatchExplainer):
         "losses": list[Number],
     }
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         super().__init__(**options)
         members(self.options.teacher)
         self.network: StateNetwork | None = None
