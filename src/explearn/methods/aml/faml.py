@@ -403,6 +403,11 @@ class FAML(BatchExplainer):
         explainer.start = PAML.from_pretrained(folder)
         return explainer
 
+    def __repr__(self) -> str:
+        if self.start is None:
+            return super().__repr__()
+        return f"{super().__repr__()} from {self.start!r}"
+
     @property
     def metrics(self) -> list[Metric]:
         """The metric of interest, then the others, which are measured for the report."""

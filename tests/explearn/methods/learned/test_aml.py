@@ -171,7 +171,7 @@ class TestFilesOfFAML:
     def test_it_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path):
         trained().save_pretrained(tmp_path)
         faml = explearn.load(tmp_path, "faml", steps=1)
-        assert isinstance(faml, FAML)
+        assert isinstance(faml, FAML) and " from trained paml" in repr(faml)
         assert (faml.options.steps, faml.metrics[0]) == (1, "aopc_difference")
         other = tiny.make_classifier(seed=8)
         with pytest.raises(UnsupportedError, match="trained for another classifier; train one"):
