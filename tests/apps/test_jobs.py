@@ -183,6 +183,13 @@ class TestGoingOn:
         manifest.write_text(json.dumps(content))
         refused(f"{manifest}, settings, field 'threads': got '1'", *job, "--shard-texts", "25")
 
+    def test_a_number_of_texts_that_is_not_the_inputs_is_refused(self, job):
+        manifest = job[2] / "_manifest.json"
+        content = json.loads(manifest.read_text())
+        for texts, got in ((1, "1"), (0, "0"), (-1, "-1"), (10**30, "a huge number")):
+            manifest.write_text(json.dumps({**content, "texts": texts, "parts": {}}))
+            refused(f"{manifest}, field 'texts': got {got}; expected 60", *job, "--shard-texts", "25")
+
     def test_a_folder_may_have_a_name_that_is_not_utf_8(self, job):
         output = job[2].with_name("out\udcff")
         explain(*job[:2], output, "--shard-texts", "25")

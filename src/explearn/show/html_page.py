@@ -10,6 +10,7 @@ from importlib import resources
 
 from markupsafe import Markup, escape
 
+from explearn.core.escape import printable
 from explearn.show.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Picture, Table, walk
 from explearn.show.display import LOOK, css, words_html
 from explearn.show.tables import csv_of, latex_of
@@ -17,7 +18,7 @@ from explearn.show.templates import html_templates
 
 
 def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: str = "Methods") -> str:
-    """Return a page; everything from data is escaped.
+    """Return a page; everything from data is escaped, also its control characters.
 
     Args:
         blocks: content of the page.
@@ -53,7 +54,7 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: 
             methods += block.methods
         if isinstance(block, ExampleText):
             methods += [row.method for row in block.rows if row.method]
-    return environment.get_template("page.html.j2").render(
+    page = environment.get_template("page.html.j2").render(
         title=headings[0].text if headings else "",
         first=first,
         sections=sections,
@@ -66,6 +67,7 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: 
         # The page's Content-Security-Policy allows only the script with this hash.
         script_hash=f"sha256-{_base64(hashlib.sha256(script.encode()).digest())}",
     )
+    return printable(page)
 
 
 def _base64(content: bytes) -> str:

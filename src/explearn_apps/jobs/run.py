@@ -15,9 +15,11 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from explearn.core.documents import file_digest
+from explearn.core.errors import DataError, shown
 from explearn.core.escape import printable
 from explearn.core.writing import locked, write_text
 from explearn_apps.jobs.explaining import (
+    MANIFEST,
     SUCCESS,
     Job,
     JobManifest,
@@ -81,6 +83,7 @@ def run(job: Job, executor: LocalExecutor) -> JobManifest:
 
     Raises:
         ParamsError: the folder has other content, or a job with other settings.
+        DataError: its manifest is damaged.
     """
     with locked(job.folder, what=f"job {job.folder}"):
         stamp = job.input.stamp()
@@ -93,6 +96,12 @@ def run(job: Job, executor: LocalExecutor) -> JobManifest:
             manifest.write(job.folder)
         else:
             manifest.check(job.folder, settings)
+            texts = job.input.count()
+            if manifest.texts != texts:
+                raise DataError(
+                    f"{job.folder / MANIFEST}, field 'texts': got {shown(manifest.texts)}; expected {texts}, as in "
+                    f"{job.input.path}; the manifest is damaged: use another folder, or remove this one"
+                )
             settings |= executor.settings(job, stamp, manifest.settings)
             manifest.check(job.folder, settings)
         _finish(job, manifest, executor)

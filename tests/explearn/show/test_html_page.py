@@ -11,7 +11,9 @@ import pytest
 from html_pages import Page
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
 
+from explearn.report.figures.style import svg
 from explearn.report.page import draw, report_blocks
+from explearn.show.blocks import Heading, Paragraph, Picture, Table, bold, columns
 from explearn.show.html_page import render_html
 
 BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
@@ -45,6 +47,22 @@ def test_hostile_text_is_text(page):
     assert [tag for tag, _ in page.elements].count("script") == 1
     assert HOSTILE in page.text and f"Not checked: cam ({HOSTILE})" in page.text and "film&amp;" in page.text
     assert not page.acts()
+
+
+def test_control_characters_and_turned_text_are_shown_as_escapes():
+    steering = "\x07 \x1b[2J \u202edog"
+    ordinary = "a \u200f\u05e9\u05dc\u05d5\u05dd \U0001f468\u200d\U0001f469"
+    picture = Picture("a.svg", steering, steering, (2, 1), lambda figure: figure.suptitle(steering))
+    blocks = [
+        Heading(steering, level=1),
+        Paragraph(bold(steering) + ordinary),
+        Table(columns(["Word"]), [[steering]], steering, methods=[steering]),
+        picture,
+    ]
+    drawn = svg(picture)
+    page = render_html(blocks, {"a.svg": drawn})
+    assert not {"\x02", "\x07", "\x1b", "\u202e"} & {*page, *drawn}
+    assert r"\u202edog" in drawn and rf"<strong>\x07 \x1b[2J \u202edog</strong>{ordinary}<" in page
 
 
 def test_nothing_is_fetched_and_no_other_script_may_run(page, source):

@@ -16,6 +16,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from explearn.core.escape import printable
 from explearn.methods.info import MethodInfo
 from explearn.show.blocks import Picture
 
@@ -96,14 +97,14 @@ def set_rows(axes: Axes, names: Sequence[str], grid: Literal["x", "y"]) -> None:
 
 
 def svg(picture: Picture) -> str:
-    """Draw a picture on a transparent background. The same numbers give the same text."""
+    """Draw a picture on a transparent background, control characters escaped. The same numbers give the same text."""
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=picture.size, layout="constrained")
         FigureCanvasSVG(figure)
         picture.draw(figure)
         drawing = io.StringIO()
         figure.savefig(drawing, format="svg", metadata={"Date": None}, transparent=True)
-    themed = drawing.getvalue().replace(INK, "currentColor").replace("<svg ", f'<svg style="{_THEME}" ', 1)
+    themed = printable(drawing.getvalue()).replace(INK, "currentColor").replace("<svg ", f'<svg style="{_THEME}" ', 1)
     # matplotlib has escaped the text, and uses single quotes around text with double ones.
     shown = r'<g class="value" tabindex="0" role="img" aria-label=\1\2\1><title>\2</title>'
     return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, themed)
