@@ -192,7 +192,7 @@ def observe(
         chosen: why this method.
         exchange: as for `record`.
         hash_only: as for `record`.
-        ranked: scores by which words are ranked, (words,). None: those of the method now.
+        ranked: scores by which words are ranked, (words,). None, or of another length: those of the method now.
 
     Raises:
         DataError: the text cannot be used.
@@ -210,7 +210,7 @@ def observe(
     if hash_only:
         words = tuple(f"word {number}" for number in range(1, len(words) + 1))
     scores = attribution.scores
-    if ranked is not None:
+    if ranked is not None and len(ranked) == len(words):
         scores = np.array(ranked, dtype=np.float32)
     change = _change(decision, scores, attribution.words, words, exchange)
     elements = []
