@@ -22,7 +22,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.validation import check
-from explearn.core.writing import check_own, is_page, write_json, write_text
+from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, smallest_change
 from explearn.decision.decision import Decision
 from explearn.decision.document import (
@@ -132,6 +132,7 @@ def record(
 
 def check_files(out: Path) -> None:
     """Raise ParamsError if a record's page or JSON would replace something else."""
+    check_output(out)
     document = out.with_suffix(".json")
     if document == out:
         raise ParamsError(f"out: got {out}; expected another name: the record itself has this one")

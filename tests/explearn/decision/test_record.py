@@ -232,6 +232,8 @@ def test_what_is_wrong_is_said_in_a_sentence(folder, model, tmp_path):
     saying.command_complaint("record", "  ", *given[2:], words=("word",))
     saying.command_complaint(*given[:-1], str(tmp_path / "key.pem"), words=("key.pem",))
     assert not (tmp_path / "other.html").exists()
+    for folder_name in (".", "/", ""):
+        saying.command_complaint(*given[:-1], folder_name, words=("is a folder",))
     write(folder, {**read(folder), "record": 9})
     saying.command_complaint("verify", str(folder / "record.json"), words=("version 9",))
     write(folder, {**read(folder), "record": 1, "text": {**read(folder)["text"], "segments": []}})
