@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -147,6 +148,8 @@ def diff_sentences(diff: Diff) -> list[str]:
             f"Among answers that stayed, the reasons changed most for ‘{least.text[:80]}’: once {least.before}, now "
         )
         reasons += f"{least.after}."
+        if math.isclose(least.correlation, 1):
+            reasons = "Among answers that stayed, no reasons changed."
     return [
         f"{answers} ({percent(changed / diff.texts)}) from the old classifier to the new.",
         f"Of {several(len(diff.findings), 'finding')} confirmed for either, {listed(statuses)}; {counts['the same']} "

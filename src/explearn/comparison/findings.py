@@ -104,10 +104,12 @@ def read_findings(path: Path) -> Findings:
     """Read the findings from the JSON next to a comparison's page.
 
     Raises:
-        DataError: the file is another one.
+        DataError: the file is another one, or damaged.
     """
     document = read_json(path)
     if not isinstance(document, dict) or "findings" not in document:
         raise DataError(f"{path}: has no findings; expected the JSON that explearn compare writes next to its page")
     findings: Findings = check(Findings, document["findings"], before=f"{path}, findings, ")
+    if findings.best is not None and findings.best not in findings.methods:
+        raise DataError(f"{path}, findings, field 'best': got {findings.best!r}; expected one of the field 'methods'")
     return findings

@@ -337,6 +337,9 @@ def read_plan(folder: Path | None, request: Mapping[str, Any]) -> Plan | None:
     planned: _Planned = check(_Planned, read_json(path), before=f"{path}, ", after=hint)
     if planned.request != request:
         return None
+    for name in planned.plan.methods:
+        if name not in request["methods"]:
+            raise DataError(f"{path}, field 'plan.methods': got {name!r}; expected methods of the request{hint}")
     return planned.plan
 
 

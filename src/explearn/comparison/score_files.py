@@ -41,6 +41,7 @@ def read_scores(paths: Iterable[Path]) -> tuple[Records, dict[str, MethodInfo]]:
     """
     records: Records = defaultdict(list)
     files: dict[str, Path] = {}
+    names: dict[str, str] = {}
     for path in paths:
         for number, row in read_jsonl(path):
             where = f"{path}, row {number}"
@@ -49,17 +50,30 @@ def read_scores(paths: Iterable[Path]) -> tuple[Records, dict[str, MethodInfo]]:
             values |= {name: value for name, value in row.items() if value is not None}
             with located(f"{where}, "):
                 record = Attribution.from_dict(values)
-            name = PREFIX + re.sub(r"[^a-z0-9_]+", "_", record.method.lower()).strip("_")
-            if files.setdefault(name, path) != path:
-                raise ParamsError(f"{path}: scores of {record.method!r} are in {files[name]} too; expected them once")
-            records[name].append((where, record))
+            method = record.method
+            if files.setdefault(method, path) != path:
+                raise ParamsError(f"{path}: scores of {method!r} are in {files[method]} too; expected them once")
+            if method not in names:
+                names[method] = _new_name(method, records)
+            records[names[method]].append((where, record))
         if path not in files.values():
             raise DataError(f"{path}: no records; expected one for each text")
     infos = {}
-    for name, path in files.items():
-        summary = f"Word scores from {path.name}."
+    for method, name in names.items():
+        summary = f"Word scores of {method} from {files[method].name}."
         infos[name] = MethodInfo(name=name, family="given", cost="not known", target="", summary=summary)
     return dict(records), infos
+
+
+def _new_name(method: str, taken: Collection[str]) -> str:
+    """Return a method's name in a comparison, with a number if another one would have the same."""
+    first = PREFIX + (re.sub(r"[^a-z0-9_]+", "_", method.lower()).strip("_") or "method")
+    name = first
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{first}_{number}"
+    return name
 
 
 def match_scores(

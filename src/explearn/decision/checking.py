@@ -89,10 +89,10 @@ def observed_differences(record: DecisionRecord, model: Predictor, explainer: Ex
     exchange: Any = record.change.exchange
     if exchange == "list":
         exchange = record.change.replacements
-    # Words are ranked by the recorded scores: those of two may be so near that their order changes elsewhere.
-    ranked = record.scores if len(record.scores) == record.text.words else None
     hash_only = record.text.segments is None
-    now = observe(model, text, explainer, record.method.chosen, exchange, hash_only, ranked).model_dump(mode="json")
+    # Words are ranked by the recorded scores: those of two may be so near that their order changes elsewhere.
+    seen = observe(model, text, explainer, record.method.chosen, exchange, hash_only, record.scores)
+    now = seen.model_dump(mode="json")
     then = record.model_dump(mode="json")
     for part in ("text", "method"):
         if now[part] != then[part]:

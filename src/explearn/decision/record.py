@@ -22,7 +22,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.validation import check
-from explearn.core.writing import check_own, is_page, write_json, write_text
+from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, smallest_change
 from explearn.decision.decision import Decision
 from explearn.decision.document import (
@@ -132,6 +132,7 @@ def record(
 
 def check_files(out: Path) -> None:
     """Raise ParamsError if a record's page or JSON would replace something else."""
+    check_output(out)
     document = out.with_suffix(".json")
     if document == out:
         raise ParamsError(f"out: got {out}; expected another name: the record itself has this one")
@@ -192,7 +193,7 @@ def observe(
         chosen: why this method.
         exchange: as for `record`.
         hash_only: as for `record`.
-        ranked: scores by which words are ranked, (words,). None: those of the method now.
+        ranked: scores by which words are ranked, (words,). None, or of another length: those of the method now.
 
     Raises:
         DataError: the text cannot be used.
@@ -210,7 +211,7 @@ def observe(
     if hash_only:
         words = tuple(f"word {number}" for number in range(1, len(words) + 1))
     scores = attribution.scores
-    if ranked is not None:
+    if ranked is not None and len(ranked) == len(words):
         scores = np.array(ranked, dtype=np.float32)
     change = _change(decision, scores, attribution.words, words, exchange)
     elements = []

@@ -250,6 +250,7 @@ def test_differences_of_two_classifiers(tmp_path):
     assert "What changed between two classifiers" in (tmp_path / "diff.html").read_text(encoding="utf-8")
     same = explearn.diff(old, old, texts)
     assert not same.answers and {change.status for change in same.findings} == {"the same"}
+    assert "no reasons changed" in " ".join(same.sentences())
 
 
 def test_a_difference_needs_the_same_classes():

@@ -69,7 +69,7 @@ def test_a_plan_is_that_of_the_same_request(tmp_path):
     assert read_plan(tmp_path, {"methods": {"random": {}}}) is None
 
 
-@pytest.mark.parametrize("change", [{"texts": 0}, {"left_out": [1]}], ids=ascii)
+@pytest.mark.parametrize("change", [{"texts": 0}, {"left_out": [1]}, {"methods": ["other"]}], ids=ascii)
 def test_a_damaged_plan_is_named(tmp_path, change):
     plan = {"request": REQUEST, "plan": {**PLAN.model_dump(), **change}}
     (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")

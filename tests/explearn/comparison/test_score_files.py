@@ -10,7 +10,7 @@ from rounding import tolerance
 
 import explearn
 from explearn import DataError, Example, ParamsError, load_classifier
-from explearn.comparison.score_files import match_scores
+from explearn.comparison.score_files import match_scores, read_scores
 
 
 @pytest.fixture
@@ -70,6 +70,18 @@ def test_other_scores_of_the_same_text_are_told(model, tmp_path, records):
 def test_a_file_without_records(model, tmp_path):
     with pytest.raises(DataError, match="no record"):
         compare(model, write_lines(tmp_path / "none.jsonl", []))
+
+
+def test_names_that_clash_are_numbered(tmp_path, records):
+    methods = ["A+", "A-", "a_2", "方法", "別の", "A+"]
+    rows = [{**records[0], "method": method} for method in methods]
+    found, infos = read_scores(
+        [write_lines(tmp_path / "mix.jsonl", rows[:4]), write_lines(tmp_path / "b.jsonl", rows[4:5])]
+    )
+    assert list(found) == list(infos) == ["given_a", "given_a_2", "given_a_2_2", "given_method", "given_method_2"]
+    assert [of[0][1].method for of in found.values()] == methods[:5] and "A-" in infos["given_a_2"].summary
+    with pytest.raises(ParamsError, match=r"scores of 'A\+' are in .*mix"):
+        read_scores([tmp_path / "mix.jsonl", write_lines(tmp_path / "b.jsonl", rows[5:])])
 
 
 def test_one_method_in_two_files(model, tmp_path, records):

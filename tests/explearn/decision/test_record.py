@@ -121,6 +121,7 @@ def alter(*path, by):
     ("change", "part"),
     [
         (alter("text", "segments", 0, by=lambda text: text.replace("no", "a")), "text"),
+        (alter("text", "segments", 0, by=lambda text: "no refund"), "text"),
         (alter("text", "sha256", 0, by=lambda digest: digest[::-1]), "text"),
         (alter("text", "words", by=lambda count: count + 1), "text"),
         (alter("classifier", "sha256", by=lambda digest: digest[::-1]), "classifier"),
@@ -176,8 +177,9 @@ def test_a_record_without_the_text_names_no_word(tmp_path, model):
     kept = out.read_text(encoding="utf-8") + (tmp_path / "record.json").read_text(encoding="utf-8")
     assert not any(word in kept for word in ("unbelievably", "delivery", "refund", "whatsoever"))
     assert verify(tmp_path, model, "--text", TEXT)[0] == 0
-    code, said = verify(tmp_path, model, "--text", TEXT.replace("slow", "fast"))
-    assert code == 1 and "text: differs" in said
+    for text in (TEXT.replace("slow", "fast"), "no refund"):
+        code, said = verify(tmp_path, model, "--text", text)
+        assert code == 1 and "text: differs" in said
     saying.command_complaint("verify", str(out), "--classifier", str(model), words=("--text", "SHA-256"))
 
 
@@ -193,6 +195,10 @@ def test_the_best_method_of_a_comparison_is_taken(tmp_path, model):
     other = tiny.save(tmp_path / "other", "bert", seed=1)
     saying.complaint(lambda: explearn.record(other, TEXT, comparison=tmp_path / "report.json"), "another classifier")
     saying.complaint(lambda: explearn.record(model, TEXT, comparison=model / "config.json"), "no findings")
+    document = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    del document["findings"]["methods"][record.method.name]
+    (tmp_path / "bad.json").write_text(json.dumps(document), encoding="utf-8")
+    saying.complaint(lambda: explearn.record(model, TEXT, comparison=tmp_path / "bad.json"), "field 'best'")
 
 
 def test_words_are_exchanged_by_the_checkpoints_own_masked_word_head(tmp_path, model):
@@ -230,6 +236,8 @@ def test_what_is_wrong_is_said_in_a_sentence(folder, model, tmp_path):
     saying.command_complaint("record", "  ", *given[2:], words=("word",))
     saying.command_complaint(*given[:-1], str(tmp_path / "key.pem"), words=("key.pem",))
     assert not (tmp_path / "other.html").exists()
+    for folder_name in (".", "/", ""):
+        saying.command_complaint(*given[:-1], folder_name, words=("is a folder",))
     write(folder, {**read(folder), "record": 9})
     saying.command_complaint("verify", str(folder / "record.json"), words=("version 9",))
     write(folder, {**read(folder), "record": 1, "text": {**read(folder)["text"], "segments": []}})
