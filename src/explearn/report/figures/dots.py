@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,6 +24,9 @@ _ROW = 0.2
 _MARGIN = 1.25
 _LABELS = 1.9
 _PANEL = 1.5
+
+_TIME = 38
+"""Points from a panel to the right end of the column of times."""
 
 
 def dot_plot(run: RunFacts, tasks: Tasks, named: Collection[str]) -> Picture | None:
@@ -87,11 +91,13 @@ def _draw(
         if method in named:
             label.set_fontweight("bold")
     times = means(run, TIME.name, tasks)
+    beside: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
     if times:
-        last.set_title("time", fontsize=9, fontweight="bold", loc="right", x=1.36)
+        above = (_TIME, 6)
+        last.annotate("time", (1, 1), above, "axes fraction", fontsize=9, fontweight="bold", **beside)
+    at_row = last.get_yaxis_transform()
     for row, method in enumerate(methods):
         if method in times:
-            last.text(
-                1.36, row, TIME.shown(times[method]), transform=last.get_yaxis_transform(), ha="right", va="center"
-            )
+            shown = TIME.shown(times[method])
+            last.annotate(shown, (1, row), (_TIME, 0), at_row, va="center", **beside)
     draw_legend(figure, run.methods, methods)
