@@ -1,4 +1,6 @@
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -100,6 +102,13 @@ class TestPeakMemory:
         np.ones(100 * 2**20, dtype=np.uint8)
         after = peak()
         assert rest is not None and after is not None and 80 < after - rest < 200
+
+    @pytest.mark.skipif(not compute._RESET.exists(), reason="the system does not let a peak start anew")
+    def test_is_not_that_of_the_process_that_started_this_one(self):
+        np.ones(1000 * 2**20, dtype=np.uint8)
+        code = "import torch; from explearn.core.compute import peak_from_here as p; print(p(torch.device('cpu'))())"
+        started = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+        assert float(started.stdout) < 900
 
     def test_on_a_gpu_is_what_torch_allocated_there(self, monkeypatch):
         allocated = {"peak": 900 * 2**20}

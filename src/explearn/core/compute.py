@@ -212,6 +212,10 @@ def peak_from_here(device: torch.device) -> Callable[[], float | None]:
         _RESET.write_text("5", encoding="ascii")
     except OSError:
         return lambda: None
-    import resource
 
-    return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10  # in KiB on Linux
+    def peak() -> float:
+        # Not ru_maxrss: that is never below the peak of the process that started this one.
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(status.partition("VmHWM:")[2].split()[0]) / 2**10  # in KiB
+
+    return peak
