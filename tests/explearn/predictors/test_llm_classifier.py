@@ -253,7 +253,11 @@ def test_the_budget_is_shown_before_the_first_request(serve, answers, caplog):
     assert seen == [1] and "at most 7 requests" in caplog.text
 
 
-def test_ctrl_c_sends_no_further_request(serve, answers):
+def test_ctrl_c_sends_no_further_request(serve, answers, request):
+    # A process that a shell started in the background ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+
     def interrupting(request):
         if request.number == 0:
             os.kill(os.getpid(), signal.SIGINT)
