@@ -118,18 +118,13 @@ def explain(
     if options and (several_methods or not isinstance(method, str)):
         raise ParamsError(f"{', '.join(options)}: no such argument; a method's options need its name, method='lime'")
     single = isinstance(texts, str | Example) or is_pair(texts)
-    read: Any = [texts] if single else texts
-    if isinstance(read, Iterator):
-        read = list(read)
     one_target = targets is None or isinstance(targets, str | int | np.integer)
-    wanted: Any = targets
-    if targets is not None and (single or one_target):
-        wanted = [targets] * len(read)
+    read: Any = list(texts) if isinstance(texts, Iterator) else texts
     attributions = Attributions()
     model = _loaded(classifier, device)
     explainers = [explainer_of(named, model, **options) for named in methods]
     for explainer in explainers:
-        attributions.extend(explainer.explain(model, read, wanted, windows=windows, unit=unit))
+        attributions.extend(explainer.explain(model, read, targets, windows=windows, unit=unit))
     if single and one_target and not several_methods and len(attributions) == 1:
         return attributions[0]
     return Attributions(chain.from_iterable(attributions.texts))

@@ -287,7 +287,7 @@ def best_method(
     figures: Mapping[str, Mapping[str, int | float | None]], metric: str, metrics: Mapping[str, Metric] = CATALOGUE
 ) -> str:
     """Return the method with the best figure of a metric; see `Evaluation.best`."""
-    found = metrics[metric] if metric in metrics else get_metric(metric)
+    found = metrics.get(metric) or get_metric(metric)
     values = {}
     for method, of_method in figures.items():
         value = of_method.get(metric)

@@ -9,9 +9,10 @@ import tiny
 import transformers
 
 import explearn
-from explearn import DataError, DeviceError, ParamsError, load_classifier
+from explearn import DataError, DeviceError, ModelError, ParamsError, load_classifier
 from explearn.api import AT_ONCE, default_explainer
 from explearn.comparison.texts import TextColumns, given_texts
+from explearn.metrics.params import EvaluateParams
 
 TEXT = "the quick brown fox"
 
@@ -241,7 +242,11 @@ def test_a_predictor_of_one_s_own_needs_no_more_than_six_members():
     figures = explearn.evaluate(Own(), attributions, metrics=["comprehensiveness", "log_odds"]).figures["occlusion"]
     of_inside = explearn.evaluate(inside, attributions, metrics=["comprehensiveness"]).figures["occlusion"]
     assert figures["comprehensiveness"] == pytest.approx(of_inside["comprehensiveness"])
-    assert figures["log_odds"] is not None
+    # It masks words.
+    assert figures["log_odds"] is None
+    masking = explearn.EvaluateOptions(params=EvaluateParams(removal="mask"))
+    with pytest.raises(ModelError, match="has no mask for a unit"):
+        explearn.evaluate(Own(), attributions, metrics=["comprehensiveness"], options=masking)
 
 
 def test_tables_in_memory_are_read_as_files_are():

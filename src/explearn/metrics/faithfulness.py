@@ -109,11 +109,11 @@ def faithfulness(
 
     For each share of k percent the top words, by highest signed score and then by position, are removed
     (comprehensiveness) or kept alone (sufficiency), by deletion or by the mask token as `params.removal` says. Log-odds
-    always masks. Where a predictor has no mask token, masked words are deleted. The class is the attribution's target.
-    The number of words in k percent, the words of the single values and the average of the AOPC depend on
-    `params.protocol` (`explearn.metrics.protocols`). Under `aml` all
-    differences are 0 if a share is less than one sub-token; AML's paper deletes words. Under `eraser` the single values
-    take `rationales`; ERASER leaves the number of words in a share to the maker of the predictions.
+    always masks: it is NaN for a predictor without a mask token. The class is the attribution's target. The number of
+    words in k percent, the words of the single values and the average of the AOPC depend on `params.protocol`
+    (`explearn.metrics.protocols`). Under `aml` all differences are 0 if a share is less than one sub-token; AML's paper
+    deletes words. Under `eraser` the single values take `rationales`; ERASER leaves the number of words in a share to
+    the maker of the predictions.
 
     L2E's metrics always take the top `top_count(n, params.headline_percent)` words; L2E itself takes 30 %.
 
@@ -130,7 +130,7 @@ def faithfulness(
 
     Raises:
         DataError: a score is not finite, or protocol aml did not get one score for each sub-token.
-        ModelError: the classifier gave a probability that is not finite.
+        ModelError: the classifier gave a probability that is not finite, or has no mask token to remove words by.
     """
     pool = predictions or CachedPredictions(classifier)
     rows: dict[str, list[dict[str, int]]] = {}
@@ -154,9 +154,11 @@ def _request(
         The row of the whole text (`full`); of it without the top words, and with only these, for each share (`without
         20`, `only 20`) and for the words of single values (`without`, `only`), which are also masked (`masked`); with
         the words for the target masked (`positive`), and those against it (`negative`); and of the top words alone that
-        L2E keeps (`kept`).
+        L2E keeps (`kept`). Without a mask token those that are masked are missing.
     """
     mask = mask_of(pool.predictor)
+    if params.removal == "mask":
+        mask = pool.predictor.mask_token_id
     # A word that is itself classified stays in every text.
     order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
     text = encoding
@@ -177,9 +179,10 @@ def _request(
     scores = attribution.scores
     positive = [word for word in top if scores[word] > 0 or not attribution.signed]
     negative = [word for word in bottom if scores[word] < 0 and attribution.signed]
-    rows["masked"] = pool.request(text.mask(tops[""], mask))
-    rows["positive"] = pool.request(encoding.mask(positive, mask))
-    rows["negative"] = pool.request(encoding.mask(negative, mask))
+    if mask is not None:
+        rows["masked"] = pool.request(text.mask(tops[""], mask))
+        rows["positive"] = pool.request(encoding.mask(positive, mask))
+        rows["negative"] = pool.request(encoding.mask(negative, mask))
     rows["kept"] = pool.request(only(params, encoding, top, order[len(top) :], mask))
     return rows
 
@@ -218,7 +221,12 @@ class _Answers:
         self.targets = np.ones_like(self.explained) if self.by_label else self.explained
 
     def classes(self, name: str) -> Array:
-        """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier."""
+        """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier.
+
+        NaN if the predictor has no mask to make the input with.
+        """
+        if any(name not in of_text for of_text in self.rows):
+            return np.full_like(self.classes("full"), np.nan)
         p = self.pool.values[np.array([of_text[name] for of_text in self.rows], dtype=np.intp)]
         if not self.by_label:
             return p

@@ -84,7 +84,7 @@ def infidelity(
     for i, encoding in encodings.items():
         rows[i] = [pool.request(encoding)]
         for mask in masks[i]:
-            masked = encoding.mask(np.flatnonzero(mask).tolist(), mask_of(classifier))
+            masked = encoding.mask(np.flatnonzero(mask).tolist(), classifier.mask_token_id)
             rows[i].append(pool.request(masked))
     pool.evaluate("infidelity")
     values: dict[str, Array] = {}
@@ -98,9 +98,9 @@ def infidelity(
 
 
 def _all_methods(context: Context) -> dict[str, Array]:
-    """Measure all methods; none if `params.infidelity_samples` is 0."""
+    """Measure all methods; none if `params.infidelity_samples` is 0, or the classifier has no mask token."""
     samples = context.params.infidelity_samples
-    if not samples:
+    if not samples or mask_of(context.classifier) is None:
         return {}
     attributions = context.attributions
     return infidelity(context.classifier, context.encodings, attributions, samples, context.seed, context.predictions)

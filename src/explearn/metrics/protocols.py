@@ -68,7 +68,7 @@ def unit_count(params: EvaluateParams, units: int, percent: int) -> int:
 
 
 def mask_of(predictor: Predictor) -> int | None:
-    """Return the id of the mask; None for a predictor without one, in whose texts masked units are left out."""
+    """Return the id of the mask; None for a predictor without one, for which metrics that mask are undefined."""
     try:
         return predictor.mask_token_id
     except ModelError:
