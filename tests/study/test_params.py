@@ -41,7 +41,9 @@ def with_methods(*learned, **methods):
 
 def student(name, **options):
     """Change the methods to one that learns from a teacher."""
-    return {**with_methods(**{name: {"options": options}}), "learned": {"from_teachers": [name]}}
+    single = "" if "ensemble:" in options["teacher"] else options["teacher"]
+    taught = {"method": name, "teacher": single}
+    return {**with_methods(**{name: {"options": options}}), "learned": {"from_teachers": [taught]}}
 
 
 def test_every_profile_composes_to_valid_parameters(tmp_path, repository, monkeypatch):
@@ -106,10 +108,10 @@ class TestMethods:
     def test_a_trained_method_is_trained_by_a_stage_that_dvc_has(self, repository):
         """Each list of `learned` is the matrix of a stage, and a method that is in none is refused."""
         stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-        lists = {stage["matrix"]["method"] for stage in stages.values() if "method" in stage.get("matrix", {})}
+        lists = {text for stage in stages.values() for text in stage.get("matrix", {}).values() if "learned." in text}
         assert lists == {f"${{learned.{name}}}" for name in ("from_texts", "from_features", "from_teachers")}
         for name, part in (("ivra", "from_texts"), ("paml", "from_texts"), ("consensus", "from_features")):
-            with pytest.raises(ValueError, match=f"{name!r} is trained; name it under learned.{part}, too"):
+            with pytest.raises(ValueError, match=f"{name!r} is trained; expected {name} under learned.{part}"):
                 Params.model_validate({**LEAST, **with_methods(**{name: {}})})
 
     @pytest.mark.parametrize(("frozen", "own"), [(False, ["ivra"]), (True, [])])
@@ -176,8 +178,9 @@ STUDENTS = {"teachers": ["lime"]}
         (with_methods("marker", marker={"options": {"hidden": "many"}}), "methods.marker: options.hidden: got 'many'"),
         (with_methods("expnte", marker={}), "unknown method under 'learned' 'expnte'"),
         (with_methods("random"), "learned: 'random' needs no training; leave it out there"),
-        (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; name it under learned.from_texts, too"),
+        (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; expected paml under learned.from_texts"),
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
+        (with_methods(l2e={}), "expected {method: 'l2e', teacher: 'attcat'} under learned.from_teachers"),
         (student("l2e", teacher="lime"), "unknown teacher under methods.l2e.options"),
         (student("l2e", teacher="ensemble:lime"), "expected ensemble:NAME,NAME"),
         (student("reader", teacher="lime", marked="universal"), "methods.reader: got a teacher and `marked`"),

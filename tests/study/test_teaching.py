@@ -122,7 +122,7 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path):
             "sources": {TASK: {"kind": "embedded", "adapter": "corpus"}},
             "explainer": "l2e",
             "methods": {"l2e": {"options": {"teacher": teacher}}},
-            "learned": {"from_teachers": ["l2e"]},
+            "learned": {"from_teachers": [{"method": "l2e", "teacher": ""}]},
             "teachers": {"occlusion": {}, "random": {}},
         }
     )
