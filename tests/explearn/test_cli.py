@@ -91,6 +91,11 @@ class TestExplain:
         for options in ((), ("--method", "expnet")):
             (line,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "marker", *options, "lazy dog"))
             assert line["method"] == "expnet" and all(0 < score < 1 for score in line["scores"])
+        page = tmp_path / "page.html"
+        beside = ("--method", "gae", "--method", "rollout", "--json", "--out", page)
+        lines = records(explain(tiny_folder, "--explainer", tmp_path / "marker", *beside, "lazy dog"))
+        assert [a["method"] for a in lines] == ["gae", "rollout", "expnet"]
+        assert all(f"<b>{a['method']}</b>" in page.read_text(encoding="utf-8") for a in lines)
 
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder):
         result = explain(tiny_folder, "lazy dog")

@@ -174,7 +174,7 @@ def test_a_link_in_a_trained_explainer_is_not_followed(trained, tmp_path, kind):
     assert not (tmp_path / "b").exists()
 
 
-def test_a_bundle_takes_no_other_method_and_no_options(bundle, trained, tmp_path):
+def test_a_bundle_holds_no_other_method_and_takes_no_options(bundle, trained, tmp_path):
     explearn.export(tmp_path / "reader", explainer=trained["reader"])
     explain = ("explain", "--device", "cpu", "--explainer")
     command_complaint(
@@ -184,9 +184,6 @@ def test_a_bundle_takes_no_other_method_and_no_options(bundle, trained, tmp_path
         "paml",
         "a",
         words=("got no folder of a trained 'paml'",),
-    )
-    command_complaint(
-        *explain, str(bundle), "--method", "attcat", "a", words=("which holds 'consensus'; expected one of attcat",)
     )
     command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("got seed; the bundle",))
     explearn.export(tmp_path / "r", method="random")
