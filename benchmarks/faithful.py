@@ -39,7 +39,7 @@ from sklearn.pipeline import make_pipeline
 from explearn.core.attribution import Attribution
 from explearn.core.certificate import top_words
 from explearn.core.examples import Example
-from explearn.methods.listed_task import ListedTask
+from explearn.methods.base.task import ListedTask
 from explearn.methods.perturbation.answers import Answered, ask
 from explearn.methods.reader.explainer import Reader
 from explearn.methods.registry import get_explainer, known_infos

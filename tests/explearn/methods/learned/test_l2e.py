@@ -8,7 +8,7 @@ import tiny
 import torch
 
 from explearn import Example
-from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.base.teachers import Lesson, Lessons
 from explearn.methods.base.training import seeded
 from explearn.methods.l2e import student_training as module
 from explearn.methods.l2e.explainer import L2E

@@ -10,11 +10,11 @@ from marker_cases import features, task
 
 from explearn import DataError, ModelError, ParamsError
 from explearn.lens.features import batch_features
+from explearn.methods.base.task import ListedTask
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import signals_of
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker import targets as targets_module
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.marker.network import WITHOUT_MARKS, Regime, TrainingWords, shift_in, train_network

@@ -10,7 +10,7 @@ import torch
 import explearn
 from explearn import Attribution, DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.certificate import Certificate, certify
-from explearn.methods.listed_task import ListedTask
+from explearn.methods.base.task import ListedTask
 from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.explainer import Reader
