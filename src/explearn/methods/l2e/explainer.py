@@ -21,11 +21,13 @@ from explearn.methods.base.learned import BoundExplainer, TaskData, TrainedState
 from explearn.methods.base.teachers import Lesson, Lessons, check_lesson, members
 from explearn.methods.base.training import seeded
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import LEVELS, Student, principal_embeddings
-from explearn.methods.l2e.student_training import (
+from explearn.methods.l2e.student import (
+    LEVELS,
+    Student,
     StudentLesson,
     collate,
     inside,
+    principal_embeddings,
     student_ids,
     student_lesson,
     token_scores,
