@@ -110,7 +110,7 @@ class TestUniversal:
         curriculum = curriculum_for(mine, MarkerParams())
         assert curriculum.trained_on == ["other"] and sorted(curriculum.texts) == ["train-1", "validation-1"]
         texts = [MarkedText(row, other.gold[row.example_id]) for row in signals_of(other, "train")]
-        model = fit_model({"other": texts}, ConsensusParams(), 13)
+        model = fit_model({"other": texts}, ConsensusParams(), {"other": 1.0})
         for row in signals_of(mine, "train"):
             expected = 1 / (1 + np.exp(-model.logits(model.features(row))))
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
