@@ -22,8 +22,7 @@ from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.writing import atomic_folder
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.base.task import Lesson, Lessons
-from explearn.methods.base.teachers import combine_lessons, lesson_of
+from explearn.methods.base.teachers import Lesson, Lessons, combine_lessons, lesson_of
 from explearn.predictors.predictor import Predictor
 
 

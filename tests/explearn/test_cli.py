@@ -11,8 +11,8 @@ from typer.main import get_command
 import explearn
 from explearn import load_classifier
 from explearn.cli.app import app
+from explearn.methods.base.task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.listed_task import ListedTask
 
 
 class TestMethods:

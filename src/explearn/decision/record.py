@@ -17,10 +17,10 @@ from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
 from explearn.comparison.plan import settings_of
 from explearn.core.arguments import models_left_as_they_came
-from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.record import TOP_WORDS, certify
 from explearn.core.validation import check
 from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, smallest_change

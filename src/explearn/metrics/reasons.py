@@ -223,7 +223,7 @@ def _result(explanations: Explanations) -> ReasonResult | None:
         partial(simulate, classifier),
         list(context.encodings.values()),
         context.seed,
-        context.predictions,
+        context.pool,
     )
 
 

@@ -11,7 +11,7 @@ import torch
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.lens.passes import count_passes
+from explearn.lens.hooks import count_passes
 from explearn.methods.perturbation.method import PerturbedText
 from explearn.predictors.cached import CachedPredictions
 

@@ -10,7 +10,7 @@ import shap
 import tiny
 
 import explearn
-from explearn.lens.passes import count_passes
+from explearn.lens.hooks import count_passes
 from explearn.methods.perturbation.method import PerturbedText
 from explearn.methods.perturbation.shap import segment_trees, segments, token_masker, word_tree
 

@@ -7,7 +7,7 @@ import torch
 
 import explearn
 from explearn import Example, UnsupportedError
-from explearn.lens.passes import count_passes
+from explearn.lens.hooks import count_passes
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import batch_signals, compute_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix

@@ -165,11 +165,11 @@ def test_the_area_of_one_text():
 @pytest.mark.parametrize(
     ("mask", "boundary", "expected"),
     [
-        ([0, 1, 1, 0, 1], None, [(1, 3), (4, 5)]),
+        ([0, 1, 1, 0, 1], 5, [(1, 3), (4, 5)]),
         ([1, 1, 1], 2, [(0, 2), (2, 3)]),
         ([1, 1, 0], 2, [(0, 2)]),
-        ([0, 0], None, []),
+        ([0, 0], 2, []),
     ],
 )
 def test_runs_of_words_are_spans(mask, boundary, expected):
-    assert p.spans_of_mask(mask, boundary) == expected
+    assert p.spans_of_mask(np.array(mask), boundary) == expected

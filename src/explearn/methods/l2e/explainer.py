@@ -17,16 +17,17 @@ from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.validation import Figures
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, TrainedState
-from explearn.methods.base.task import Lesson, Lessons, TaskData
-from explearn.methods.base.teachers import check_lesson, members
+from explearn.methods.base.learned import BoundExplainer, TaskData, TrainedState
+from explearn.methods.base.teachers import Lesson, Lessons, check_lesson, members
 from explearn.methods.base.training import seeded
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import LEVELS, Student, principal_embeddings
-from explearn.methods.l2e.student_training import (
+from explearn.methods.l2e.student import (
+    LEVELS,
+    Student,
     StudentLesson,
     collate,
     inside,
+    principal_embeddings,
     student_ids,
     student_lesson,
     token_scores,

@@ -15,6 +15,7 @@ import torch
 
 from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.extras import check_installed
 from explearn.core.validation import Section
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.predictors.cached import Ask, CachedPredictions
@@ -149,6 +150,8 @@ class PerturbationExplainer(Explainer):
 
     needs_model = False
     perturbs = True
+    package: ClassVar[str] = ""
+    """Package of the extra `baselines` that the method is taken from; empty for none."""
     additive: ClassVar[bool] = False
     """Whether scores add up to f(text) - f(text without any word)."""
 
@@ -160,6 +163,8 @@ class PerturbationExplainer(Explainer):
         """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
     def check(self, classifier: Predictor) -> None:
+        if self.package:
+            check_installed(self.package, extra="baselines", what=self.name)
         check_mask_token(classifier, getattr(self.options, "removal", "mask"))
 
     def score_texts(

@@ -73,7 +73,7 @@ class TestLearning:
         texts = task_texts(1)
         for text in texts:
             text.signals.scores[:, lrp] = text.signals.scores[:, gae]
-        model = fit_model({"one": texts}, ConsensusParams(), 0)
+        model = fit_model({"one": texts}, ConsensusParams(), {"one": 1.0})
         actual = []
         for text in texts:
             scores = text.signals.scores.copy()
@@ -84,8 +84,9 @@ class TestLearning:
     def test_tasks_weigh_the_same_whatever_their_size(self):
         texts = task_texts(1)
         options = ConsensusParams(copies=0)
-        once = fit_model({"one": texts, "two": task_texts(2)}, options, 0)
-        twice = fit_model({"one": texts + texts, "two": task_texts(2)}, options, 0)
+        weights = {"one": 1.0, "two": 1.0}
+        once = fit_model({"one": texts, "two": task_texts(2)}, options, weights)
+        twice = fit_model({"one": texts + texts, "two": task_texts(2)}, options, weights)
         np.testing.assert_allclose(twice.coefficients, once.coefficients, atol=0.05)
 
     def test_texts_with_a_wrong_prediction_teach_nothing(self):
@@ -103,7 +104,7 @@ class TestLearning:
         assert any(low > 0 for name, (low, _) in bounds.items() if name.startswith("gae"))
         options = ConsensusParams(copies=0, signals=["gae"], word_features=False)
         rows = task_rows("one", texts, options, 1.0, np.random.default_rng(0))
-        model = fit_model({"one": texts}, options, 0)
+        model = fit_model({"one": texts}, options, {"one": 1.0})
         without = []
         for left_out in range(len(texts)):
             share = rows.weight * (rows.text != left_out)

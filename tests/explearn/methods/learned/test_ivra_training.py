@@ -11,11 +11,11 @@ from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, 
 
 import explearn
 from explearn import DataError, ModelError, UnsupportedError, load_classifier
+from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra import objectives, training
 from explearn.methods.ivra.attention import size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import SMaTParams
-from explearn.methods.listed_task import ListedTask
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 

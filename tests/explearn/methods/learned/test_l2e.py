@@ -8,13 +8,14 @@ import tiny
 import torch
 
 from explearn import Example
-from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.base.teachers import Lesson, Lessons
 from explearn.methods.base.training import seeded
-from explearn.methods.l2e import student_training as module
+from explearn.methods.l2e import student as module
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import Student, attended
-from explearn.methods.l2e.student_training import (
+from explearn.methods.l2e.student import (
+    Student,
+    attended,
     collate,
     inside,
     labelling_loss,

@@ -10,11 +10,11 @@ from marker_cases import features, task
 
 from explearn import DataError, ModelError, ParamsError
 from explearn.lens.features import batch_features
+from explearn.methods.base.task import ListedTask
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import signals_of
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker import targets as targets_module
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.marker.network import WITHOUT_MARKS, Regime, TrainingWords, shift_in, train_network
@@ -110,7 +110,7 @@ class TestUniversal:
         curriculum = curriculum_for(mine, MarkerParams())
         assert curriculum.trained_on == ["other"] and sorted(curriculum.texts) == ["train-1", "validation-1"]
         texts = [MarkedText(row, other.gold[row.example_id]) for row in signals_of(other, "train")]
-        model = fit_model({"other": texts}, ConsensusParams(), 13)
+        model = fit_model({"other": texts}, ConsensusParams(), {"other": 1.0})
         for row in signals_of(mine, "train"):
             expected = 1 / (1 + np.exp(-model.logits(model.features(row))))
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
