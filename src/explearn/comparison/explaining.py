@@ -10,17 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from explearn.comparison.plan import Candidates, Plan, Tell, finished_run
+from explearn.comparison.plan import Candidates, Plan, Tell
 from explearn.comparison.score_files import Records, match_scores
 from explearn.comparison.texts import UserTexts
 from explearn.core.attribution import Attribution
+from explearn.core.documents import text_digest
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example, Rationale
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.runs import MethodRun, write_run
+from explearn.metrics.runs import MethodRun, kept_run, write_run
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
@@ -185,7 +186,8 @@ class MethodsRun:
             explainer, options = candidates.make(name)
             self.used[name] = explainer
             path = folder and folder / f"{name}.parquet"
-            if path and (run := finished_run(path, texts.fingerprint, texts.explained, options)):
+            source = text_digest(repr((texts.fingerprint, texts.explained, options)))
+            if path and (run := kept_run(path, source)):
                 self.add(run, "of an earlier run")
                 continue
             if clock is None:
@@ -196,9 +198,8 @@ class MethodsRun:
                 self.refused[name] = str(error)
                 self._tell(f"{name}: left out: {error}")
                 continue
-            run = replace(run, classifier=texts.fingerprint)
             if path:
-                write_run(path, run, with_cost=True)
+                write_run(path, replace(run, source=source), with_cost=True)
             self.add(run, f"{run.cost.seconds:.1f} s" if run.cost else "")
 
     def add(self, run: MethodRun, note: str) -> None:

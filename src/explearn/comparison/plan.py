@@ -26,7 +26,6 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.metrics.params import SanityParams
-from explearn.metrics.runs import MethodRun, read_run
 from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.predictors.predictor import Predictor
 from explearn.report.verdict import LEADING
@@ -346,18 +345,3 @@ def read_plan(folder: Path | None, request: Mapping[str, Any]) -> Plan | None:
 def write_plan(folder: Path, request: Mapping[str, Any], plan: Plan) -> None:
     """Write a plan with the request that it is for."""
     write_json(folder / PLAN, {"request": request, "plan": plan.model_dump()})
-
-
-def finished_run(
-    path: Path, fingerprint: str, texts: Sequence[Example], options: Mapping[str, Any]
-) -> MethodRun | None:
-    """Return a method's run of an earlier call with the same classifier, texts and options; None if there is none."""
-    try:
-        run = read_run(path)
-    except DataError:  # missing or damaged: it is computed again
-        return None
-    explained = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
-    same = explained == [(example.id, example.all_words) for example in texts]
-    if same and run.classifier == fingerprint and run.options == options:
-        return run
-    return None

@@ -309,7 +309,7 @@ def compare(
         matched = compared.match(records)
         run.explain(candidates, folder)
         for name, attributions in matched.items():
-            run.add(MethodRun(name, attributions, compared.fingerprint), "from a file")
+            run.add(MethodRun(name, attributions), "from a file")
         if not run.runs:
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
         evaluation, facts, task = judge(run, from_files, checked.seed, by_budget=deadline.limit is not None)
