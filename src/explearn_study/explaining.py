@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from explearn.core.attribution import Aggregation
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.writing import write_json
@@ -47,10 +48,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
     # All methods are made first, so that an error ends the stage before anything is computed.
     made: dict[str, tuple[Explainer, dict[str, Any]]] = {}
     for name, method in params.methods.items():
-        explainer, options = make_method(method, params, workspace, task, seed)
-        if params.attribute.pooling != "own" and method.info.family in SUB_TOKEN_FAMILIES:
-            explainer.aggregation = params.attribute.pooling
-        made[name] = explainer, options
+        made[name] = make_method(method, params, workspace, task, seed)
     folder = workspace.attributions(task)
     classifiers: dict[Path, tuple[Predictor, ForwardClock]] = {}
     for name, (explainer, options) in made.items():
@@ -64,12 +62,17 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         trained = trained_folder(params.methods[name], params, workspace, task)
         if trained is not None:
             files += [file for file in sorted(trained.rglob("*")) if file.is_file()]
-        inputs = [texts, options, explainer.aggregation, classifier.fingerprint, *map(file_digest, files)]
+        aggregation: Aggregation | None = None
+        if params.attribute.pooling != "own" and params.methods[name].info.family in SUB_TOKEN_FAMILIES:
+            aggregation = params.attribute.pooling
+        inputs = [texts, options, aggregation, classifier.fingerprint, *map(file_digest, files)]
         source = text_digest(json.dumps(inputs, sort_keys=True))
         if kept_run(path, source):
             logger.info("%s: the word scores of %s are kept", task, name)
             continue
-        run = explain_timed(explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS)
+        run = explain_timed(
+            explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS, aggregation=aggregation
+        )
         write_run(path, replace(run, source=source))
         measured = workspace.costs(task)
         costs: dict[str, Any] = read_json(measured) if measured.exists() else {}
