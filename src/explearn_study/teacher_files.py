@@ -6,7 +6,6 @@ of a shard say what it was made from, so that an interrupted run resumes.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from explearn.core.documents import text_digest
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.parquet import read_metadata
@@ -75,7 +75,7 @@ def teach(
                 name = f"{split}-{number:05d}.parquet"
                 written.add(name)
                 words = "".join(repr((example.id, example.words, example.pair)) for example in texts)
-                made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
+                made_from = {**origin, "texts": text_digest(words)}
                 if not _is_whole(unfinished / name, made_from):
                     attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
                     # Without times, so that the files depend on no machine's speed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections import Counter
@@ -23,7 +22,7 @@ from explearn.comparison.plan import settings_of
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, read_json
+from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.file_facts import FileFacts
@@ -168,7 +167,7 @@ def read_subject(
     request = {
         "call": call,
         "classifier": model.fingerprint,
-        "texts": hashlib.sha256(repr((user_texts.examples, of_texts)).encode()).hexdigest(),
+        "texts": text_digest(repr((user_texts.examples, of_texts))),
         "method": name,
         "settings": made,
         "patterns": list(options.patterns),
@@ -388,7 +387,7 @@ class Work:
     def __init__(self, folder: str | Path | None, request: Mapping[str, Any]) -> None:
         self._folder = None
         if folder is not None:
-            digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+            digest = text_digest(json.dumps(request, sort_keys=True))
             self._folder = Path(folder) / f"audit-{digest[:16]}"
             check_place(self._folder / "request.json")
             write_json(self._folder / "request.json", dict(request))

@@ -5,7 +5,6 @@ When a method has finished, its main figures are shown at once.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +76,7 @@ class ComparedTexts:
         if not classifier.has_model:
             # A function may have changed behind its name: what was kept is of use while it answers these texts alike.
             answers = classifier.predict_proba(encodings)
-            self.fingerprint = hashlib.sha256(self.fingerprint.encode() + answers.tobytes()).hexdigest()
+            self.fingerprint = text_digest(repr((self.fingerprint, answers.tolist())))
 
     @property
     def explained(self) -> list[Example]:

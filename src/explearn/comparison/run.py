@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
@@ -284,7 +284,7 @@ def compare(
     user_texts = user_texts.of_classes(model.name, model.labels)
     request = {
         "classifier": model.fingerprint,
-        "texts": hashlib.sha256(repr((user_texts.examples, user_texts.rationales)).encode()).hexdigest(),
+        "texts": text_digest(repr((user_texts.examples, user_texts.rationales))),
         "methods": candidates.options,
         "budget": deadline.limit,
         "max_texts": checked.max_texts,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from explearn.comparison.plan import settings_of
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, public_name
+from explearn.core.documents import file_digest, public_name, text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.validation import check
 from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
@@ -121,7 +120,7 @@ def record(
     made.made = _made(model, text, hash_only)
     page = page_of(made, signed=signer is not None)
     if target is not None:
-        made.page_sha256 = hashlib.sha256(page.encode()).hexdigest()
+        made.page_sha256 = text_digest(page)
     if signer is not None:
         made.signature = sign(made.model_dump(mode="json"), signer)
     if target is not None:
@@ -169,7 +168,7 @@ def _method(
 def _method_sha256(explainer: Explainer) -> str:
     """Return the SHA-256 of a method: its name, its options and, if it is trained, its weights."""
     content = {"name": explainer.name, "options": settings_of(explainer)}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return text_digest(json.dumps(content, sort_keys=True))
 
 
 # ---- what is observed ------------------------------------------------------------------------------------------------
@@ -229,7 +228,7 @@ def observe(
     return DecisionRecord(
         record=VERSION,
         text=RecordedText(
-            sha256=[hashlib.sha256(segment.text.encode()).hexdigest() for segment in segments],
+            sha256=[text_digest(segment.text) for segment in segments],
             segments=None if hash_only else [segment.text for segment in segments],
             words=len(words),
             unread=attribution.unaligned,
