@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from explearn.api import explainer_of
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
-from explearn.comparison.plan import settings_of
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed
 from explearn.core.compute import ComputeOptions
@@ -158,7 +157,7 @@ def read_subject(
         explainer = explainer_of(method, model)
         explainer.check_explains(model)
         name = explainer.name
-        made = settings_of(explainer)
+        made = explainer.settings()
     else:
         if isinstance(method, Explainer):
             raise ParamsError("method: got an explainer besides a job's scores; expected a name, or none")

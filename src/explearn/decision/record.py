@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
-from explearn.comparison.plan import settings_of
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.certificate import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
@@ -165,12 +164,6 @@ def _method(
     return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)
 
 
-def _method_sha256(explainer: Explainer) -> str:
-    """Return the SHA-256 of a method: its name, its options and, if it is trained, its weights."""
-    content = {"name": explainer.name, "options": settings_of(explainer)}
-    return text_digest(json.dumps(content, sort_keys=True))
-
-
 # ---- what is observed ------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +218,8 @@ def observe(
     if certificate is not None:
         certificate = certify((certificate.bound, float(certificate.familiar)), words, attribution.scores)
     options = explainer.options.model_dump(mode="json")
+    content = {"name": explainer.name, "options": explainer.settings()}
+    method_sha256 = text_digest(json.dumps(content, sort_keys=True))
     return DecisionRecord(
         record=VERSION,
         text=RecordedText(
@@ -237,7 +232,7 @@ def observe(
             name=public_name(model.name), sha256=model.fingerprint, problem=str(model.problem)
         ),
         answer=_as_answer(decision, decision.original),
-        method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=_method_sha256(explainer)),
+        method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=method_sha256),
         scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
         elements=elements,
         without_elements=without_elements,

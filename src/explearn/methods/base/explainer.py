@@ -174,6 +174,10 @@ class Explainer(ABC):
     def check_trained_for(self, classifier: Any) -> None:  # noqa: B027
         """Raise UnsupportedError if this method was trained for another classifier. The default accepts all."""
 
+    def settings(self) -> dict[str, Any]:
+        """Return all that its scores depend on but the classifier, as JSON values."""
+        return self.options.model_dump(mode="json")  # type: ignore[no-any-return]
+
     def notes(self) -> dict[str, Any]:
         """Return notes on the last explanations, as JSON values. The default is none."""
         return {}
