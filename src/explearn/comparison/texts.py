@@ -238,10 +238,11 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns, grou
         mapped = replace(mapped, answer=_word(row, columns.token, mapped.words))
         examples[identifier], marked = mapped.example(row, identifier, "test", name)
         for rationale in marked:
-            if columns.marks_by in KINDS:
-                rationale = replace(rationale, kind=KINDS[columns.marks_by])
-            elif columns.marks_by is not None:
-                rationale = replace(rationale, annotator=columns.marks_by)
+            author = columns.marks_by
+            if author is not None and author in KINDS:
+                rationale = replace(rationale, kind=KINDS[author])
+            elif author is not None:
+                rationale = replace(rationale, annotator=author)
             rationales.append(rationale)
         if group is not None:
             groups.append(str(row.value(group)[1]))
