@@ -21,7 +21,7 @@ from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.pretrained import as_predictor
-from explearn.text.rationales import merge_annotators
+from explearn.text.rationales import marked_words
 
 MOST_VALIDATION = 400
 """Most validation texts; a fifth of the texts is set aside if that is fewer."""
@@ -94,7 +94,7 @@ def train(
     model = (columns or TextColumns()).renamed(as_predictor(classifier, compute))
     user_texts = user_texts.of_classes(model.name, model.labels)
     explainer.check_problem(model)
-    marks = {i: mask for i, mask in merge_annotators(user_texts.rationales).items() if any(mask)}
+    marks = marked_words(user_texts.rationales)
     if MARKS in info.needs:
         # These methods need no validation texts.
         train = [replace(example, split="train") for example in user_texts.examples]

@@ -7,7 +7,6 @@ each has its own fingerprint in addition to those of the stages.
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import grimp
 
+from explearn.core.documents import file_digest, text_digest
 from explearn.core.errors import ParamsError
 from explearn.core.writing import atomic_folder, write_text
 from explearn.methods.registry import ENTRY_POINTS, INDEX, get_info
@@ -79,7 +79,7 @@ def method_fingerprint(name: str) -> str:
         version = entry.dist.version if entry.dist else ""
         return f"{version} {entry.value}\n"
     declared = next(entry for entry in json.loads(INDEX.read_bytes()) if entry["name"] == name)
-    digest = hashlib.sha256(json.dumps(declared).encode()).hexdigest()
+    digest = text_digest(json.dumps(declared))
     module = get_info(name).target.partition(":")[0]
     return f"{digest} {name}\n{fingerprint(files_of([module], shows=False))}"
 
@@ -89,7 +89,7 @@ def fingerprint(files: Iterable[Path]) -> str:
     lines = {}
     for file in files:
         name = file.relative_to(SOURCE.parent).as_posix()
-        lines[name] = f"{hashlib.sha256(file.read_bytes()).hexdigest()} {name}\n"
+        lines[name] = f"{file_digest(file)} {name}\n"
     return "".join(lines[name] for name in sorted(lines))
 
 

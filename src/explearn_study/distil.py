@@ -124,14 +124,12 @@ def compare_with_students(
 
     teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
     for method in teacher.values():
-        list(method.explain(classifier, examples[:WARM_UP_TEXTS]))
+        method.explain(classifier, examples[:WARM_UP_TEXTS])
     classes = judged_targets(classifier, examples)
     explained = {}
     start = time.perf_counter()
     for member, method in teacher.items():
-        explained[member] = list(
-            method.explain(classifier, examples, classes, description=f"{task}: test texts, {member}")
-        )
+        explained[member] = method.explain(classifier, examples, classes, f"{task}: test texts, {member}")
     teacher_seconds = (time.perf_counter() - start) / len(examples)
     weights = []
     for attributions in zip(*explained.values(), strict=True):
@@ -152,7 +150,6 @@ def compare_with_students(
         by_seed = []
         for draw in range(seed, seed + study.seeds):
             student = L2E(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
-            student.name = "l2e"
             description = f"{task}: {formulation} student {draw - seed + 1}, {name}"
             start = time.perf_counter()
             student.fit_lessons(classifier, training, lessons, description=description)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,10 +12,6 @@ from explearn.core.documents import PathLike
 from explearn.core.errors import located
 from explearn.core.examples import Example, Rationale
 from explearn.core.parquet import make_schema, open_parquet, read_table, write_table
-
-if TYPE_CHECKING:
-    # It imports torch, which takes seconds; reading results does not need it.
-    pass
 
 _STRING = pa.string()
 _STRINGS = pa.list_(_STRING)
@@ -36,12 +32,12 @@ def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
 
 def write_examples(target: PathLike, examples: Iterable[Example]) -> None:
     rows = list(examples)
-    schema = _example_schema([name for name in EXTRA_FIELDS if any(map(attrgetter(name), rows))])
+    schema = _example_schema(name for name in EXTRA_FIELDS if any(map(attrgetter(name), rows)))
     write_table(target, _rows(rows, schema), schema)
 
 
-def _example_schema(extra: Collection[str]) -> pa.Schema:
-    return pa.schema([*EXAMPLE_SCHEMA, *(field for name, field in EXTRA_FIELDS.items() if name in extra)])
+def _example_schema(columns: Iterable[str]) -> pa.Schema:
+    return pa.schema([*EXAMPLE_SCHEMA, *(EXTRA_FIELDS[name] for name in columns if name in EXTRA_FIELDS)])
 
 
 def read_examples(path: PathLike) -> list[Example]:

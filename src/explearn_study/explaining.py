@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from explearn.core.attribution import Aggregation
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import read_json
-from explearn.core.errors import DataError
+from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.writing import write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
-from explearn.metrics.runs import read_run, write_run
+from explearn.metrics.runs import kept_run, write_run
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
@@ -23,9 +23,6 @@ from explearn_study.params import Params, RunMethod
 from explearn_study.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-SOURCES = "sources.json"
-"""File in a folder of attributions: file -> hash of all of its inputs."""
 
 WARM_UP_TEXTS = 2
 """Texts that each method explains before the clock starts."""
@@ -47,16 +44,12 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
     """
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
-    texts = json.dumps([(example.id, example.all_words) for example in examples])
+    texts = [(example.id, example.all_words) for example in examples]
     # All methods are made first, so that an error ends the stage before anything is computed.
     made: dict[str, tuple[Explainer, dict[str, Any]]] = {}
     for name, method in params.methods.items():
-        explainer, options = make_method(method, params, workspace, task, seed)
-        if params.attribute.pooling != "own" and method.info.family in SUB_TOKEN_FAMILIES:
-            explainer.aggregation = params.attribute.pooling
-        made[name] = explainer, options
+        made[name] = make_method(method, params, workspace, task, seed)
     folder = workspace.attributions(task)
-    sources: dict[str, str] = read_json(folder / SOURCES) if (folder / SOURCES).exists() else {}
     classifiers: dict[Path, tuple[Predictor, ForwardClock]] = {}
     for name, (explainer, options) in made.items():
         explained = workspace.explained(params, task, name)
@@ -69,35 +62,24 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         trained = trained_folder(params.methods[name], params, workspace, task)
         if trained is not None:
             files += [file for file in sorted(trained.rglob("*")) if file.is_file()]
-        settings = json.dumps([options, explainer.aggregation], sort_keys=True)
-        inputs = [text.encode() for text in (texts, settings, classifier.fingerprint)]
-        inputs += [file.read_bytes() for file in files]
-        source = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in inputs)).hexdigest()
-        if sources.get(path.name) == source and _is_whole(path):
+        aggregation: Aggregation | None = None
+        if params.attribute.pooling != "own" and params.methods[name].info.family in SUB_TOKEN_FAMILIES:
+            aggregation = params.attribute.pooling
+        inputs = [texts, options, aggregation, classifier.fingerprint, *map(file_digest, files)]
+        source = text_digest(json.dumps(inputs, sort_keys=True))
+        if kept_run(path, source):
             logger.info("%s: the word scores of %s are kept", task, name)
             continue
-        run = explain_timed(explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS)
-        # So that a killed run leaves no file with another's entry.
-        path.unlink(missing_ok=True)
-        sources[path.name] = source
-        write_json(folder / SOURCES, sources)
-        write_run(path, run)
+        run = explain_timed(
+            explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS, aggregation=aggregation
+        )
+        write_run(path, replace(run, source=source))
         measured = workspace.costs(task)
         costs: dict[str, Any] = read_json(measured) if measured.exists() else {}
         write_json(measured, {**costs, name: run.cost and run.cost.model_dump()})
-    names = {f"{name}.parquet" for name in made}
-    write_json(folder / SOURCES, {file: sources[file] for file in sorted(names)})
-    for path in folder.glob("*.parquet"):
-        if path.name not in names:
+    for path in folder.iterdir():
+        if path.stem not in made:
             path.unlink()
-
-
-def _is_whole(path: Path) -> bool:
-    try:
-        read_run(path)
-    except DataError:
-        return False
-    return True
 
 
 def make_method(

@@ -6,23 +6,21 @@ of a shard say what it was made from, so that an interrupted run resumes.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
+from explearn.core.documents import text_digest
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
-from explearn.core.parquet import read_metadata
-from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.writing import atomic_folder
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.teachers import Lesson, Lessons, combine_lessons, lesson_of
+from explearn.metrics.runs import MethodRun, kept_run, read_run, write_run
 from explearn.predictors.predictor import Predictor
 
 
@@ -57,12 +55,7 @@ def teach(
     if not total:
         raise DataError(f"{folder}: there is no text to explain; expected at least one")
     teacher.check_explains(classifier)
-    origin = {
-        "teacher": teacher.name,
-        "options": dict(options),
-        "signed": teacher.signed,
-        "classifier": classifier.fingerprint,
-    }
+    fingerprint = classifier.fingerprint
     written: set[str] = set()
     with (
         atomic_folder(folder, resume=True) as unfinished,
@@ -73,27 +66,17 @@ def teach(
                 texts = examples[start : start + shard_texts]
                 name = f"{split}-{number:05d}.parquet"
                 written.add(name)
-                words = "".join(repr((example.id, example.words, example.pair)) for example in texts)
-                made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
-                if not _is_whole(unfinished / name, made_from):
+                words = [(example.id, example.words, example.pair) for example in texts]
+                source = text_digest(repr((teacher.name, dict(options), fingerprint, words)))
+                if not kept_run(unfinished / name, source):
                     attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
-                    # Without times, so that the files depend on no machine's speed.
-                    timeless = [replace(attribution, seconds=0.0) for attribution in attributions]
-                    write_attributions(unfinished / name, timeless, made_from)
+                    run = MethodRun(teacher.name, attributions, fingerprint, options, source=source)
+                    write_run(unfinished / name, run)
                 bar.update(len(texts))
         # An unfinished run of other texts may have written more shards.
         for path in unfinished.iterdir():
             if path.name not in written:
                 path.unlink()
-
-
-def _is_whole(shard: Path, made_from: Mapping[str, Any]) -> bool:
-    """Check whether a shard can be read and was made from this."""
-    try:
-        read_attributions(shard)
-        return read_metadata(shard) == made_from
-    except DataError:
-        return False
 
 
 def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
@@ -113,9 +96,9 @@ def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
             raise DataError(f"{folder}: there are no word scores of this teacher; run the stage teach again")
         by_split: dict[str, list[Lesson]] = defaultdict(list)
         for path in shards:
-            origin = read_metadata(path)
-            if origin["classifier"] != fingerprint:
+            run = read_run(path)
+            if run.classifier != fingerprint:
                 raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
-            by_split[path.stem.rpartition("-")[0]] += map(lesson_of, read_attributions(path))
-        lessons.append(Lessons(by_split, origin["signed"]))
+            by_split[path.stem.rpartition("-")[0]] += map(lesson_of, run.attributions)
+        lessons.append(Lessons(by_split, run.attributions[0].signed))
     return combine_lessons(lessons)

@@ -8,7 +8,7 @@ from typing import Any
 
 from explearn.core.documents import read_json
 from explearn.core.examples import SPLITS, Example, Rationale
-from explearn.text.rationales import merge_annotators
+from explearn.text.rationales import marked_words
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params
 
@@ -119,8 +119,7 @@ class Workspace:
 
     def read_gold(self, task: str, params: Params) -> dict[str, tuple[bool, ...]]:
         """Return example id -> word mask, annotators merged; texts where no word remains are left out."""
-        merged = merge_annotators(self.read_rationales(task), params.rationale_agreement)
-        return {example_id: mask for example_id, mask in merged.items() if any(mask)}
+        return marked_words(self.read_rationales(task), params.rationale_agreement)
 
     def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
         """Return method -> its file, for every method of the run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections import Counter
@@ -19,11 +18,10 @@ import pyarrow as pa
 
 from explearn.api import explainer_of
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
-from explearn.comparison.plan import settings_of
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
-from explearn.core.arguments import check_listed, each_text
+from explearn.core.arguments import check_listed
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, read_json
+from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.file_facts import FileFacts
@@ -38,7 +36,6 @@ from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.manifest import Origin
-from explearn.text.rows import read_file
 
 FEWEST = 40
 """Fewest texts of an audit."""
@@ -137,14 +134,16 @@ def read_subject(
 ) -> Subject:
     """Read the texts and load the classifier; see `audit` for arguments and errors."""
     programs = compiled(options.patterns)
-    table = hasattr(texts, "columns") or hasattr(texts, "features")
-    if not isinstance(texts, str | Path) and not table:
-        texts = list(each_text(texts))
-    user_texts = given_texts(texts, labels, options.columns)
+    column = None
+    if isinstance(groups, str):
+        column = groups
+    user_texts = given_texts(texts, labels, options.columns, column)
+    if column:
+        groups = user_texts.groups
     count = len(user_texts.examples)
     if count < FEWEST:
         raise DataError(f"texts: got {count}; expected at least {FEWEST}, half to search and half to test")
-    of_texts = _groups(texts, groups, count)
+    names = _groups(groups, count)
     columns = options.columns or TextColumns()
     compute = options.compute or ComputeOptions()
     model = columns.renamed(as_predictor(classifier, compute))
@@ -158,7 +157,7 @@ def read_subject(
         explainer = explainer_of(method, model)
         explainer.check_explains(model)
         name = explainer.name
-        made = settings_of(explainer)
+        made = explainer.settings()
     else:
         if isinstance(method, Explainer):
             raise ParamsError("method: got an explainer besides a job's scores; expected a name, or none")
@@ -168,25 +167,22 @@ def read_subject(
     request = {
         "call": call,
         "classifier": model.fingerprint,
-        "texts": hashlib.sha256(repr((user_texts.examples, of_texts)).encode()).hexdigest(),
+        "texts": text_digest(repr((user_texts.examples, names))),
         "method": name,
         "settings": made,
         "patterns": list(options.patterns),
         "seed": options.seed,
     }
     origin = Origin(call, classifier, model, compute, files, request)
-    return Subject(model, name, explainer, scores, user_texts, of_texts, programs, origin)
+    return Subject(model, name, explainer, scores, user_texts, names, programs, origin)
 
 
-def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[str]:
+def _groups(groups: Sequence[str] | None, count: int) -> list[str]:
     """Return the group of each text."""
     if groups is None:
         return []
-    if isinstance(groups, str):
-        names = _column(texts, groups)
-    else:
-        check_listed("groups", groups)
-        names = [str(group) for group in groups]
+    check_listed("groups", groups)
+    names = [str(group) for group in groups]
     if len(names) != count:
         raise ParamsError(f"groups: got {len(names)} for {count} texts; expected one for each")
     sizes = Counter(names)
@@ -196,18 +192,6 @@ def _groups(texts: Any, groups: str | Sequence[str] | None, count: int) -> list[
     if not 2 <= len(sizes) <= MOST_GROUPS:
         raise DataError(f"groups: got {len(sizes)}; expected 2 to {MOST_GROUPS}")
     return names
-
-
-def _column(texts: Any, name: str) -> list[str]:
-    """Return the values in a column of a file or table."""
-    if isinstance(texts, str | Path):
-        return [str(row.value(name)[1]) for row in read_file(texts)]
-    values = []
-    for row in each_text(texts):
-        if not isinstance(row, Mapping) or name not in row:
-            raise DataError(f"groups: got {name!r}; expected a column of the table, or a group for each text")
-        values.append(str(row[name]))
-    return values
 
 
 def explain_texts(subject: Subject, explained: Collection[int], work: Work, show_progress: bool) -> list[AuditText]:
@@ -388,7 +372,7 @@ class Work:
     def __init__(self, folder: str | Path | None, request: Mapping[str, Any]) -> None:
         self._folder = None
         if folder is not None:
-            digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+            digest = text_digest(json.dumps(request, sort_keys=True))
             self._folder = Path(folder) / f"audit-{digest[:16]}"
             check_place(self._folder / "request.json")
             write_json(self._folder / "request.json", dict(request))

@@ -5,27 +5,27 @@ When a method has finished, its main figures are shown at once.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from explearn.comparison.plan import Candidates, Plan, Tell, finished_run
+from explearn.comparison.plan import Candidates, Plan, Tell
 from explearn.comparison.score_files import Records, match_scores
 from explearn.comparison.texts import UserTexts
 from explearn.core.attribution import Attribution
+from explearn.core.documents import text_digest
 from explearn.core.errors import UnsupportedError
-from explearn.core.examples import Example, Rationale
+from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.runs import MethodRun, write_run
+from explearn.metrics.runs import MethodRun, kept_run, write_run
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
 from explearn.text.encoding import Encoding
-from explearn.text.rationales import merge_annotators
+from explearn.text.rationales import marked_words
 from explearn.text.sampling import texts_to_explain
 from explearn.text.units import Unit, example_in_units, in_units, marks_in_units, unit_name
 
@@ -65,18 +65,18 @@ class ComparedTexts:
         self.user_texts = user_texts
         self.unit = unit
         self.rationales = user_texts.rationales
-        self.examples = texts_to_explain(user_texts.examples, _marked(self.rationales), count, seed)
+        self.examples = texts_to_explain(user_texts.examples, marked_words(self.rationales), count, seed)
         self.units = {example.id: example for example in user_texts.examples}
         encodings = classifier.encode(self.examples)
         if unit != "word":
             encodings = self._in_units(encodings)
         self.encodings = {example.id: encoding for example, encoding in zip(self.examples, encodings, strict=True)}
-        self.gold = _marked(self.rationales)
+        self.gold = marked_words(self.rationales)
         self.fingerprint = classifier.fingerprint
         if not classifier.has_model:
             # A function may have changed behind its name: what was kept is of use while it answers these texts alike.
             answers = classifier.predict_proba(encodings)
-            self.fingerprint = hashlib.sha256(self.fingerprint.encode() + answers.tobytes()).hexdigest()
+            self.fingerprint = text_digest(repr((self.fingerprint, answers.tolist())))
 
     @property
     def explained(self) -> list[Example]:
@@ -98,7 +98,7 @@ class ComparedTexts:
             i = rationale.example_id
             marks.append(replace(rationale, mask=marks_in_units(rationale.mask, examples[i], by_units[i])))
         self.rationales = []
-        if _marked(marks):
+        if marked_words(marks):
             self.rationales = marks
         return [by_units[example.id] for example in self.examples]
 
@@ -133,10 +133,6 @@ class ComparedTexts:
             predicted[i] = labels[row.argmax()], float(row.max())
             read[i] = encoding.read
         return {name: match_scores(name, rows, self.explained, predicted, read) for name, rows in records.items()}
-
-
-def _marked(rationales: Iterable[Rationale]) -> dict[str, tuple[bool, ...]]:
-    return {i: mask for i, mask in merge_annotators(rationales).items() if any(mask)}
 
 
 class MethodsRun:
@@ -185,7 +181,8 @@ class MethodsRun:
             explainer, options = candidates.make(name)
             self.used[name] = explainer
             path = folder and folder / f"{name}.parquet"
-            if path and (run := finished_run(path, texts.fingerprint, texts.explained, options)):
+            source = text_digest(repr((texts.fingerprint, texts.explained, options)))
+            if path and (run := kept_run(path, source)):
                 self.add(run, "of an earlier run")
                 continue
             if clock is None:
@@ -196,9 +193,8 @@ class MethodsRun:
                 self.refused[name] = str(error)
                 self._tell(f"{name}: left out: {error}")
                 continue
-            run = replace(run, classifier=texts.fingerprint)
             if path:
-                write_run(path, run, with_cost=True)
+                write_run(path, replace(run, source=source), with_cost=True)
             self.add(run, f"{run.cost.seconds:.1f} s" if run.cost else "")
 
     def add(self, run: MethodRun, note: str) -> None:

@@ -11,7 +11,6 @@ from explearn.core.errors import DataError
 from explearn.core.validation import Name, Seed, Shape, check
 from explearn.evaluation import best_method
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.report.caveats import find_caveats
 from explearn.report.verdict import MODEL, better_than_random
@@ -56,7 +55,7 @@ class Findings(Shape):
         unknown = f"The comparison did not judge {explainer.name}: how good it is on texts of this kind is not known."
         found = self.methods.get(explainer.name, MethodFindings(options={}, sentences=[unknown], caveats=[]))
         weights = found.options.get("weights")
-        if weights is not None and isinstance(explainer, LearnedExplainer) and weights != explainer.content_hash():
+        if weights is not None and weights != explainer.settings().get("weights"):
             raise DataError(
                 f"the comparison judged another {explainer.name}, with other weights; compare this one first"
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +16,14 @@ from pydantic import Field
 
 from explearn.comparison.texts import UserTexts
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.errors import ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.validation import MOST, Shape, check
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.metrics.params import SanityParams
-from explearn.metrics.runs import MethodRun, read_run
 from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.predictors.predictor import Predictor
 from explearn.report.verdict import LEADING
@@ -97,7 +94,7 @@ class Candidates:
             raise ParamsError(f"methods: got {', '.join(explainer.name for explainer in given)}; expected each once")
         options: dict[str, Mapping[str, Any]] = dict(choose_methods(names))
         for name, explainer in explainers.items():
-            options[name] = settings_of(explainer)
+            options[name] = explainer.settings()
         if not options:
             raise ParamsError("methods: got none; expected at least one roster, name or explainer")
         return cls(options, explainers, seed)
@@ -108,14 +105,6 @@ class Candidates:
             return copy.copy(self.explainers[name]), dict(self.options[name])
         options = with_seed(name, self.options[name], self.seed)
         return get_explainer(name, **options), options
-
-
-def settings_of(explainer: Explainer) -> dict[str, Any]:
-    """Return all that scores depend on but the classifier: options and, of a trained explainer, SHA-256 of weights."""
-    settings: dict[str, Any] = explainer.options.model_dump(mode="json")
-    if isinstance(explainer, LearnedExplainer):
-        settings["weights"] = explainer.content_hash()
-    return settings
 
 
 def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -181,23 +170,6 @@ def parse_budget(value: str | float | None) -> float | None:
     return float(value)
 
 
-class Deadline:
-    """The end of a comparison's time budget, counted from now.
-
-    Attributes:
-        limit: the budget in seconds; None without one.
-    """
-
-    def __init__(self, budget: str | float | None) -> None:
-        """Start the clock; `budget` as for `parse_budget`."""
-        self.limit = parse_budget(budget)
-        self._end = time.perf_counter() + (self.limit or math.inf)
-
-    def left(self) -> float:
-        """Return the remaining seconds, which may be below 0; infinite without a budget."""
-        return self._end - time.perf_counter()
-
-
 class Plan(Shape):
     """The methods and texts of a comparison.
 
@@ -217,9 +189,10 @@ def make_plan(
     texts: UserTexts,
     candidates: Candidates,
     most: int,
-    deadline: Deadline,
-    unit: Unit = "word",
-    tell: Tell = print,
+    budget: float | None,
+    end: float,
+    unit: Unit,
+    tell: Tell,
 ) -> Plan:
     """Choose methods and texts. With a budget, every method is first timed on a few texts, for at most half of it.
 
@@ -228,7 +201,8 @@ def make_plan(
         texts: the user's texts.
         candidates: the methods.
         most: most texts.
-        deadline: end of the budget.
+        budget: the budget in seconds; None: without one.
+        end: its end, by `time.perf_counter`.
         unit: what methods score.
         tell: called with a sentence if the budget does not suffice.
 
@@ -247,14 +221,14 @@ def make_plan(
             usable[name] = explainer
     if not usable:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(left_out.values())})")
-    if deadline.limit is None:
+    if budget is None:
         return Plan(methods=list(usable), texts=most, left_out=left_out)
     sample = texts.examples[:TIMED_TEXTS]
     forward = _seconds(lambda some: classifier.predict_proba(classifier.encode(some)), sample)
     seconds: dict[str, float] = {}
     checks = 0.0
     for name, explainer in usable.items():
-        if len(seconds) > 1 and deadline.left() < deadline.limit / 2:
+        if len(seconds) > 1 and end - time.perf_counter() < budget / 2:
             left_out[name] = "no time for it within the budget"
             continue
         costly = get_info(name).costly
@@ -268,15 +242,15 @@ def make_plan(
         if not costly:
             # Sanity checks of quick methods explain a few texts on each perturbed model.
             checks += SANITY_TEXTS * (2 + SanityParams().noise_samples) * explaining
-    remaining = deadline.left() - checks
+    remaining = end - time.perf_counter() - checks
     if texts.labels:
         # The classifier's figures need all texts.
         remaining -= forward * len(texts.examples)
     plan = within_budget(seconds, most, max(0.0, remaining))
     expected = plan.texts * sum(seconds[name] for name in plan.methods)
-    if expected > deadline.left():
+    if expected > end - time.perf_counter():
         tell(
-            f"The budget of {deadline.limit:g} s does not suffice: {several(len(plan.methods), 'method')} on "
+            f"The budget of {budget:g} s does not suffice: {several(len(plan.methods), 'method')} on "
             f"{several(plan.texts, 'text')} would take about {expected:.0f} s, plus sanity checks and the page"
         )
     return plan.model_copy(update={"left_out": {**left_out, **plan.left_out}})
@@ -322,42 +296,27 @@ class _Planned(Shape):
     plan: Plan
 
 
-def read_plan(folder: Path | None, request: Mapping[str, Any]) -> Plan | None:
-    """Return the plan of an earlier call in this folder with the same request; None if there was none.
+def kept_plan(folder: Path | None, request: Mapping[str, Any], make: Callable[[], Plan]) -> Plan:
+    """Return the plan of an earlier call in this folder with the same request, or else make one, and keep it there.
 
     Choices by speed are kept, so that an interrupted comparison resumes unchanged.
+
+    Args:
+        folder: the folder; None: nothing is kept.
+        request: the arguments that the figures depend on.
+        make: makes the plan.
 
     Raises:
         DataError: the plan is damaged.
     """
-    if folder is None or not (folder / PLAN).exists():
-        return None
+    if folder is None:
+        return make()
     path = folder / PLAN
-    hint = "; remove it, or work in another folder"
-    planned: _Planned = check(_Planned, read_json(path), before=f"{path}, ", after=hint)
-    if planned.request != request:
-        return None
-    for name in planned.plan.methods:
-        if name not in request["methods"]:
-            raise DataError(f"{path}, field 'plan.methods': got {name!r}; expected methods of the request{hint}")
-    return planned.plan
-
-
-def write_plan(folder: Path, request: Mapping[str, Any], plan: Plan) -> None:
-    """Write a plan with the request that it is for."""
-    write_json(folder / PLAN, {"request": request, "plan": plan.model_dump()})
-
-
-def finished_run(
-    path: Path, fingerprint: str, texts: Sequence[Example], options: Mapping[str, Any]
-) -> MethodRun | None:
-    """Return a method's run of an earlier call with the same classifier, texts and options; None if there is none."""
-    try:
-        run = read_run(path)
-    except DataError:  # missing or damaged: it is computed again
-        return None
-    explained = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
-    same = explained == [(example.id, example.all_words) for example in texts]
-    if same and run.classifier == fingerprint and run.options == options:
-        return run
-    return None
+    if path.exists():
+        hint = "; remove it, or work in another folder"
+        planned: _Planned = check(_Planned, read_json(path), before=f"{path}, ", after=hint)
+        if planned.request == request:
+            return planned.plan
+    plan = make()
+    write_json(path, {"request": request, "plan": plan.model_dump()})
+    return plan

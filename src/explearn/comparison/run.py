@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
+from explearn.comparison.plan import PLAN, Candidates, Tell, kept_plan, make_plan, parse_budget
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
@@ -254,7 +257,8 @@ def compare(
         ['random', 'occlusion']
     """
     options = options or CompareOptions()
-    deadline = Deadline(budget)
+    limit = parse_budget(budget)
+    end = time.perf_counter() + (limit or math.inf)
     check_unit(options.unit)
     if options.unit == "phrase":
         raise ParamsError(
@@ -284,9 +288,9 @@ def compare(
     user_texts = user_texts.of_classes(model.name, model.labels)
     request = {
         "classifier": model.fingerprint,
-        "texts": hashlib.sha256(repr((user_texts.examples, user_texts.rationales)).encode()).hexdigest(),
+        "texts": text_digest(repr((user_texts.examples, user_texts.rationales))),
         "methods": candidates.options,
-        "budget": deadline.limit,
+        "budget": limit,
         "max_texts": checked.max_texts,
         "seed": checked.seed,
         "unit": unit_name(options.unit),
@@ -297,22 +301,19 @@ def compare(
         if folder:
             stack.enter_context(locked(folder / "compare", what=f"comparison {folder}"))
         stack.enter_context(unread_words_known())
-        plan = read_plan(folder, request)
-        if plan is None:
-            most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
-            plan = make_plan(model, user_texts, candidates, most, deadline, options.unit, options.tell)
-            if folder:
-                write_plan(folder, request, plan)
+        most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
+        make = partial(make_plan, model, user_texts, candidates, most, limit, end, options.unit, options.tell)
+        plan = kept_plan(folder, request, make)
         compared = ComparedTexts(model, user_texts, plan.texts, checked.seed, options.unit)
         run = MethodsRun(compared, plan, options.tell)
         # Before the work, so that a record that fits no text is reported at once.
         matched = compared.match(records)
         run.explain(candidates, folder)
         for name, attributions in matched.items():
-            run.add(MethodRun(name, attributions, compared.fingerprint), "from a file")
+            run.add(MethodRun(name, attributions), "from a file")
         if not run.runs:
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
-        evaluation, facts, task = judge(run, from_files, checked.seed, by_budget=deadline.limit is not None)
+        evaluation, facts, task = judge(run, from_files, checked.seed, by_budget=limit is not None)
         result = Comparison(checked.out, evaluation, {**plan.left_out, **run.refused}, task, facts)
         if checked.out is None:
             return result

@@ -112,6 +112,7 @@ class UserTexts:
         labels: the labels that occur, sorted; empty if none is known.
         hint: a note for the report's reader on columns that were not used.
         numbered: whether the labels may be numbers of classes.
+        groups: group of each text; empty without groups.
     """
 
     name: str
@@ -120,6 +121,7 @@ class UserTexts:
     labels: Sequence[str]
     hint: str = ""
     numbered: bool = False
+    groups: Sequence[str] = ()
 
     def of_classes(self, name: str, classes: Sequence[str]) -> UserTexts:
         """Return the texts, with names of classes in place of their numbers.
@@ -158,8 +160,19 @@ class _Unlabelled(CustomRows):
         return ""
 
 
-def given_texts(texts: Any, labels: Sequence[str | int] | None = None, columns: TextColumns | None = None) -> UserTexts:
+def given_texts(
+    texts: Any,
+    labels: Sequence[str | int] | None = None,
+    columns: TextColumns | None = None,
+    group: str | None = None,
+) -> UserTexts:
     """Return the texts of a file, of a table (pandas, datasets, dicts), or of a list with its labels.
+
+    Args:
+        texts: the texts.
+        labels: the labels of a list.
+        columns: what the columns of a file or table hold.
+        group: column with the group of each text.
 
     Raises:
         DataError: a text or row is not valid.
@@ -169,7 +182,7 @@ def given_texts(texts: Any, labels: Sequence[str | int] | None = None, columns: 
     if isinstance(texts, str | Path):
         if labels is not None:
             raise ParamsError(no_labels)
-        return read_texts(texts, columns or TextColumns())
+        return read_texts(texts, columns or TextColumns(), group)
     listed = list(each_text(texts))
     if listed and all(isinstance(row, Mapping) for row in listed):
         if labels is not None:
@@ -179,13 +192,13 @@ def given_texts(texts: Any, labels: Sequence[str | int] | None = None, columns: 
             if hasattr(feature, "names"):  # a ClassLabel of datasets
                 class_names[column] = tuple(feature.names)
         rows = [RawRow("texts", "texts", number, row, class_names) for number, row in enumerate(listed, start=1)]
-        return _texts_of_rows(rows, "texts", columns or TextColumns())
-    if columns is not None:
+        return _texts_of_rows(rows, "texts", columns or TextColumns(), group)
+    if columns is not None or group is not None:
         raise ParamsError("columns: go with a file or a table; got a list of texts")
     return listed_texts(listed, labels)
 
 
-def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
+def read_texts(path: str | Path, columns: TextColumns, group: str | None = None) -> UserTexts:
     """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with one text per line.
 
     Raises:
@@ -196,10 +209,10 @@ def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
     if not rows:
         raise DataError(f"{path}: no text; expected at least one")
     # The file's own, as far as it may name files.
-    return _texts_of_rows(rows, re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem).lstrip(".-") or "texts", columns)
+    return _texts_of_rows(rows, re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem).lstrip(".-") or "texts", columns, group)
 
 
-def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> UserTexts:
+def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns, group: str | None) -> UserTexts:
     text = columns.text or TEXT
     # Without a column of texts, those with marks may hold them.
     missing = columns.text is None and text not in rows[0].values
@@ -215,30 +228,29 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
     if columns.label is None:
         adapter = _Unlabelled(section, columns.label_names)
     examples: dict[str, Example] = {}
-    rationales = []
+    rationales: list[Rationale] = []
+    groups = []
     for row in rows:
         mapped = adapter.map_row(row)
         identifier = mapped.id or f"{name}-{row.number}"
         if identifier in examples:
             raise row.error("id", identifier, "unique ids")
-        with row.located():
-            answer = _word(row, columns.token, mapped.words)
-            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, mapped.gaps)
-        examples[identifier] = example
-        for marks in mapped.marks:
-            if len(marks.mask) != len(example.all_words):
-                raise row.error(
-                    "rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one for each word"
-                )
-            kind = KINDS.get(columns.marks_by or "", "unknown")
-            annotator = marks.annotator
-            if columns.marks_by is not None and kind == "unknown":
-                annotator = columns.marks_by
-            rationales.append(Rationale(identifier, annotator, kind, marks.mask))
+        mapped = replace(mapped, answer=_word(row, columns.token, mapped.words))
+        examples[identifier], marked = mapped.example(row, identifier, "test", name)
+        for rationale in marked:
+            author = columns.marks_by
+            if author is not None and author in KINDS:
+                rationale = replace(rationale, kind=KINDS[author])
+            elif author is not None:
+                rationale = replace(rationale, annotator=author)
+            rationales.append(rationale)
+        if group is not None:
+            groups.append(str(row.value(group)[1]))
     hint = ""
     if columns.label is None and "label" in rows[0].values:
         hint = "The texts have a column 'label' that was not used; --labels label uses it."
-    return UserTexts(name, list(examples.values()), rationales, _labels(examples.values()), hint)
+    listed = list(examples.values())
+    return UserTexts(name, listed, rationales, _labels(listed), hint, groups=groups)
 
 
 def _word(row: RawRow, column: str | None, words: Sequence[str]) -> tuple[int, int] | None:

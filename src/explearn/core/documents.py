@@ -34,6 +34,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def check_regular(path: PathLike, error: type[ExplearnError] = DataError) -> None:
     """Raise `error` if something other than a regular file is there.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,9 @@ from numpy.typing import NDArray
 from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
-from explearn.comparison.plan import settings_of
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, public_name
+from explearn.core.documents import file_digest, public_name, text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.record import TOP_WORDS, certify
 from explearn.core.validation import check
@@ -121,7 +119,7 @@ def record(
     made.made = _made(model, text, hash_only)
     page = page_of(made, signed=signer is not None)
     if target is not None:
-        made.page_sha256 = hashlib.sha256(page.encode()).hexdigest()
+        made.page_sha256 = text_digest(page)
     if signer is not None:
         made.signature = sign(made.model_dump(mode="json"), signer)
     if target is not None:
@@ -164,12 +162,6 @@ def _method(
     found = findings.about(explainer)
     digest = file_digest(Path(comparison))
     return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)
-
-
-def _method_sha256(explainer: Explainer) -> str:
-    """Return the SHA-256 of a method: its name, its options and, if it is trained, its weights."""
-    content = {"name": explainer.name, "options": settings_of(explainer)}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 # ---- what is observed ------------------------------------------------------------------------------------------------
@@ -226,10 +218,12 @@ def observe(
     if certificate is not None:
         certificate = certify((certificate.bound, float(certificate.familiar)), words, attribution.scores)
     options = explainer.options.model_dump(mode="json")
+    content = {"name": explainer.name, "options": explainer.settings()}
+    method_sha256 = text_digest(json.dumps(content, sort_keys=True))
     return DecisionRecord(
         record=VERSION,
         text=RecordedText(
-            sha256=[hashlib.sha256(segment.text.encode()).hexdigest() for segment in segments],
+            sha256=[text_digest(segment.text) for segment in segments],
             segments=None if hash_only else [segment.text for segment in segments],
             words=len(words),
             unread=attribution.unaligned,
@@ -238,7 +232,7 @@ def observe(
             name=public_name(model.name), sha256=model.fingerprint, problem=str(model.problem)
         ),
         answer=_as_answer(decision, decision.original),
-        method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=_method_sha256(explainer)),
+        method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=method_sha256),
         scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
         elements=elements,
         without_elements=without_elements,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.attribution import Attribution
+from explearn.core.errors import DataError
 from explearn.core.parquet import read_metadata
 from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.validation import Count, Figure, Number, Shape, check
@@ -55,6 +56,7 @@ class MethodRun:
         threshold: the method's threshold on the scores; None for a method without one.
         notes: what the method noted about its work (`explearn.methods.base.explainer.Explainer.notes`).
         cost: None where it is not known.
+        source: hash of all that it was made from; empty where the file is not kept for a later call.
     """
 
     method: str
@@ -66,6 +68,7 @@ class MethodRun:
     threshold: float | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
     cost: Cost | None = None
+    source: str = ""
 
 
 class _RunShape(Shape):
@@ -77,6 +80,7 @@ class _RunShape(Shape):
     threshold: Figure
     notes: dict[str, Any]
     cost: Cost | None = None
+    source: str = ""
 
 
 def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
@@ -105,3 +109,14 @@ def read_run(path: Path, attributions: bool = True) -> MethodRun:
     """
     known = check(_RunShape, read_metadata(path), before=f"{path}, its description, ", after="; make it anew")
     return MethodRun(attributions=read_attributions(path) if attributions else (), **dict(known))
+
+
+def kept_run(path: Path, source: str) -> MethodRun | None:
+    """Return the run of an earlier call that was made from the same (`MethodRun.source`); None if there is none."""
+    try:
+        run = read_run(path)
+    except DataError:  # missing or damaged: it is computed again
+        return None
+    if run.source != source:
+        return None
+    return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ from torch.nn import functional
 
 from explearn.core.arguments import each_text
 from explearn.core.arrays import Array, Mask
+from explearn.core.documents import text_digest
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.examples import Example, label_problem
 from explearn.predictors.batching import run_batches
@@ -503,7 +503,7 @@ class ChangedOutputs(HeldPredictor):
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(repr((self.held.fingerprint, self.labels)).encode()).hexdigest()
+        return text_digest(repr((self.held.fingerprint, self.labels)))
 
     def logits(self, batch: Batch) -> Tensor:
         return changed_logits(self.held.logits(batch), self._change)

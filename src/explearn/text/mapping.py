@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from explearn.core.examples import RationaleKind, Split
+from explearn.core.examples import Example, Rationale, RationaleKind, Split
 from explearn.text.rows import RawRow
 
 
@@ -44,6 +44,22 @@ class MappedRow:
     lost: Mapping[str, int] | None = None
     answer: tuple[int, int] | None = None
     gaps: tuple[str, ...] = ()
+
+    def example(self, row: RawRow, identifier: str, split: Split, task: str) -> tuple[Example, list[Rationale]]:
+        """Return the example of the row, and its rationales.
+
+        Raises:
+            DataError: it cannot be used, or marks are not one for each word; names file and row.
+        """
+        with row.located():
+            example = Example(identifier, self.words, self.label, split, task, self.pair, self.answer, self.gaps)
+        expected = len(example.all_words)
+        rationales = []
+        for marks in self.marks:
+            if len(marks.mask) != expected:
+                raise row.error("rationale", f"{len(marks.mask)} entries", f"{expected}, one for each word")
+            rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
+        return example, rationales
 
 
 def identifier(row: RawRow, column: str, value: object) -> str:

@@ -56,6 +56,11 @@ def merge_annotators(rationales: Iterable[Rationale], agreement: float = 0.5) ->
     return merged
 
 
+def marked_words(rationales: Iterable[Rationale], agreement: float = 0.5) -> dict[str, tuple[bool, ...]]:
+    """Do as `merge_annotators`, without texts of which no word is marked."""
+    return {i: mask for i, mask in merge_annotators(rationales, agreement).items() if any(mask)}
+
+
 def marks_by_id(
     rationales: Any, examples: Sequence[Example], known: Collection[str] = ()
 ) -> dict[str, tuple[bool, ...]]:

@@ -7,7 +7,6 @@ input and the settings: not on where a run was killed, or which machine explains
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
@@ -20,7 +19,7 @@ from pydantic import Field
 from explearn.cli.options import ChosenMethod, make
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, read_json
+from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.escape import is_unicode
 from explearn.core.file_facts import FileFacts
@@ -366,7 +365,7 @@ def part_name(number: int, parts: int) -> str:
 
 def folder_digest(folder: Path) -> str:
     """Return the SHA-256 over the names and contents of a folder's files."""
-    digest = hashlib.sha256()
+    lines = []
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
-    return digest.hexdigest()
+        lines.append(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n")
+    return text_digest("".join(lines))

@@ -82,25 +82,11 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
         for text in texts:
             if splits[text.id] != split or text.id not in drawn:
                 continue
-            with text.row.located():
-                mapped = text.mapped
-                example = Example(
-                    text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer, mapped.gaps
-                )
-                examples.append(example)
-                rationales += _rationales(example, mapped)
+            example, marked = text.mapped.example(text.row, text.id, split, task)
+            examples.append(example)
+            rationales += marked
     counts = {reason: count for reason, count in dropped.items() if count}
     return SourceDataset(examples, rationales, labels, counts, frozenset(text.id for text in texts))
-
-
-def _rationales(example: Example, mapped: MappedRow) -> list[Rationale]:
-    rationales = []
-    expected = len(example.all_words)
-    for marks in mapped.marks:
-        if len(marks.mask) != expected:
-            raise DataError(f"field 'rationale': got {len(marks.mask)} entries; expected {expected}, one per word")
-        rationales.append(Rationale(example.id, marks.annotator, marks.kind, marks.mask))
-    return rationales
 
 
 def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path) -> Mapping[Split, Iterator[RawRow]]:

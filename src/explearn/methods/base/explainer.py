@@ -174,6 +174,10 @@ class Explainer(ABC):
     def check_trained_for(self, classifier: Any) -> None:  # noqa: B027
         """Raise UnsupportedError if this method was trained for another classifier. The default accepts all."""
 
+    def settings(self) -> dict[str, Any]:
+        """Return all that its scores depend on but the classifier, as JSON values."""
+        return self.options.model_dump(mode="json")  # type: ignore[no-any-return]
+
     def notes(self) -> dict[str, Any]:
         """Return notes on the last explanations, as JSON values. The default is none."""
         return {}
@@ -225,6 +229,7 @@ class Explainer(ABC):
         windows: int | None = None,
         unit: Unit = "word",
         other_models: bool = False,
+        aggregation: Aggregation | None = None,
     ) -> list[Attribution]:
         """Return one attribution for each text and class to explain, in order.
 
@@ -246,6 +251,7 @@ class Explainer(ABC):
                 other methods aggregate the scores of a unit's sub-tokens as for words (`aggregation`). Phrases are
                 found from the words' scores (`explearn.text.units`).
             other_models: explain also a model that a trained explainer was not trained for, as sanity checks do.
+            aggregation: how sub-token scores are combined to word scores. None: in the method's own way.
 
         Raises:
             DataError: a text without usable words, or without a unit; the message names its number.
@@ -261,7 +267,7 @@ class Explainer(ABC):
             >>> attributions[0].words
             ('the', 'quick', 'brown', 'fox')
         """
-        by_text = self.iter_explain(classifier, texts, targets, description, windows, unit, other_models)
+        by_text = self.iter_explain(classifier, texts, targets, description, windows, unit, other_models, aggregation)
         return list(chain.from_iterable(by_text))
 
     def iter_explain(
@@ -273,9 +279,11 @@ class Explainer(ABC):
         windows: int | None = None,
         unit: Unit = "word",
         other_models: bool = False,
+        aggregation: Aggregation | None = None,
     ) -> Iterator[list[Attribution]]:
         """Do as `explain` for a stream of any length: yield each text's attributions, one for each class to explain."""
         self.check_explains(classifier, other_models)
+        aggregation = aggregation or self.aggregation
         chunk_texts = CHUNK_TEXTS
         if windows is not None:
             chunk_texts = CHUNK_LONG_TEXTS
@@ -290,7 +298,7 @@ class Explainer(ABC):
                     for _ in targeted.targets:
                         by_window = list(islice(scores, len(targeted.text.windows)))
                         attribution = attribution_of(
-                            classifier, targeted.units, by_window, self.name, self.aggregation, self.signed, name
+                            classifier, targeted.units, by_window, self.name, aggregation, self.signed, name
                         )
                         attributions.append(attribution)
                     yield attributions

@@ -289,6 +289,10 @@ class LearnedExplainer(Explainer):
         """
         return hashlib.sha256(save(_on_cpu(self._state().tensors))).hexdigest()
 
+    def settings(self) -> dict[str, Any]:
+        """Return its options, and the SHA-256 of its trained state as `weights`."""
+        return {**super().settings(), "weights": self.content_hash()}
+
     def _trained(self, part: PartT | None) -> PartT:
         """Return a part made by training.
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from explearn.core.attribution import Aggregation
 from explearn.core.compute import peak_from_here
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
@@ -63,6 +64,7 @@ def explain_timed(
     clock: ForwardClock,
     unit: Unit = "word",
     warm_up: int = 0,
+    aggregation: Aggregation | None = None,
 ) -> MethodRun:
     """Explain the predicted class (`judged_targets`) of every example, measuring passes and cost.
 
@@ -75,6 +77,7 @@ def explain_timed(
         unit: what is scored.
         warm_up: number of texts to explain first, unmeasured: the first calls import and compile packages, load kernels
             and allocate buffers.
+        aggregation: as for `Explainer.explain`.
 
     Raises:
         UnsupportedError: the method cannot explain the classifier.
@@ -82,14 +85,14 @@ def explain_timed(
     explainer.check_explains(classifier)
     # First, because it returns freed memory to the system, and allocating that again is some 20 % slower.
     peak = peak_from_here(classifier.device)
-    list(explainer.explain(classifier, examples[:warm_up], unit=unit))
+    explainer.explain(classifier, examples[:warm_up], unit=unit)
     targets = judged_targets(classifier, examples)
     # A function of texts has no passes to count.
     with count_passes(classifier.transformer.model) if classifier.has_model else nullcontext() as passes:
         gc.collect()  # a full collection takes as long as classifying some forty texts, and would count as the method's
         start = time.perf_counter()
         description = f"explain with {explainer.name}"
-        attributions = list(explainer.explain(classifier, examples, targets, description, unit=unit))
+        attributions = explainer.explain(classifier, examples, targets, description, unit=unit, aggregation=aggregation)
         seconds = time.perf_counter() - start
     memory = peak()
     forward_passes = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy.stats import binomtest
 
-from explearn.core.documents import read_yaml
+from explearn.core.documents import read_yaml, text_digest
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.core.validation import PositiveInt, check
 from explearn.predictors.encoding import Encoding, Text
@@ -177,7 +176,7 @@ class LLMClassifier(FunctionPredictor):
         """Return SHA-256 over all settings that an answer depends on, and more."""
         others = {"max_requests", "max_money", "paraphrases", "simulator"}
         settings = self.params.model_dump(exclude=others) | {"model": self.model}
-        return hashlib.sha256(json.dumps([settings, *parts]).encode()).hexdigest()
+        return text_digest(json.dumps([settings, *parts]))
 
     def intervals(self, texts: Iterable[Text]) -> NDArray[np.float64]:
         """Return intervals of the classes' probabilities, (n, C, 2), at a level of .95.

@@ -6,7 +6,6 @@ changed: a better wording is a new number, so that a report's `evidence-1` alway
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import jinja2
 import jinja2.sandbox
 import pydantic
 
-from explearn.core.documents import read_yaml
+from explearn.core.documents import read_yaml, text_digest
 from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.examples import Example
 from explearn.core.validation import Section, check
@@ -146,7 +145,7 @@ class BoundPrompt:
     def version(self) -> str:
         """Twelve hexadecimal digits of a hash over everything that is sent except text and model."""
         sent = [self._opening, self.schema, self.temperature, self.max_tokens]
-        return hashlib.sha256(json.dumps(sent).encode()).hexdigest()[:12]
+        return text_digest(json.dumps(sent))[:12]
 
     def messages(self, example: Example) -> list[dict[str, str]]:
         """Return the messages that ask about a text."""

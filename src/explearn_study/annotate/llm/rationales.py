@@ -6,7 +6,6 @@ Questions are sent concurrently and each at most once: answers are kept in a fil
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from explearn.core.documents import text_digest
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example, Rationale
 from explearn.predictors.llm.asking import ask_all, run, unanswered
@@ -51,7 +51,7 @@ class Question:
     def key(self) -> str:
         """SHA-256 over model, prompt version and the words of both segments, as hexadecimal digits."""
         parts = [self.model, self.prompt.version, list(self.example.words), list(self.example.pair)]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return text_digest(json.dumps(parts))
 
 
 @dataclass(frozen=True, slots=True)
