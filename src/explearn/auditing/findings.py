@@ -87,11 +87,12 @@ class Result:
         blocks = self.pages.blocks(self, made)
         write_text(page, render_html(blocks, draw(blocks), "Kinds of findings"))
         document = {}
-        for of in fields(self):  # type: ignore[arg-type]
-            if of.repr and of.name != "page":  # not example texts, nor where it comes from
-                document[of.name] = to_jsonable_python(getattr(self, of.name))
+        for attribute in fields(self):  # type: ignore[arg-type]
+            name = attribute.name
+            if attribute.repr and name != "page":  # not example texts, nor where it comes from
+                document[name] = to_jsonable_python(getattr(self, name))
         table = io.StringIO()
-        writer = csv.DictWriter(table, [of.name for of in fields(self.row)])
+        writer = csv.DictWriter(table, [column.name for column in fields(self.row)])
         writer.writeheader()
         writer.writerows(document["findings"])
         beside = [page.with_suffix(".findings.csv"), page.with_suffix(".findings.json")]

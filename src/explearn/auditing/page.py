@@ -406,21 +406,28 @@ def diff_blocks(diff: Diff, made: Mapping[str, str]) -> list[Block]:
         diff: what changed.
         made: how the page was made.
     """
-    of_findings = {"Element": "element", "Counts for": "target", "Change": "status", "Difference": "difference"}
-    of_findings |= {"Effect before": "before", "Effect now": "after", "Corrected p-value": "corrected", "Kind": "kind"}
-    of_answers = {"Text": "text", "Answer before": "before", "Answer now": "after"}
-    of_answers |= {"Its probability before": "probability_before", "Its probability now": "probability"}
-    of_reasons = {"Text": "text", "Answer": "answer", "Strongest words before": "before"}
-    of_reasons |= {"Strongest words now": "after", "Rank correlation": "correlation"}
+    finding_columns = {"Element": "element", "Counts for": "target", "Change": "status", "Difference": "difference"}
+    finding_columns |= {
+        "Effect before": "before",
+        "Effect now": "after",
+        "Corrected p-value": "corrected",
+        "Kind": "kind",
+    }
+    answer_columns = {"Text": "text", "Answer before": "before", "Answer now": "after"}
+    answer_columns |= {"Its probability before": "probability_before", "Its probability now": "probability"}
+    reason_columns = {"Text": "text", "Answer": "answer", "Strongest words before": "before"}
+    reason_columns |= {"Strongest words now": "after", "Rank correlation": "correlation"}
     return [
         Heading("What changed between two classifiers", level=1),
         Bullets(diff_sentences(diff)),
         Heading("Findings"),
-        _records_table("Findings confirmed for either classifier", diff.findings, of_findings),
+        _records_table("Findings confirmed for either classifier", diff.findings, finding_columns),
         Heading("Changed answers"),
-        _records_table(f"Texts with another answer, at most {MOST_ANSWERS}", diff.answers[:MOST_ANSWERS], of_answers),
+        _records_table(
+            f"Texts with another answer, at most {MOST_ANSWERS}", diff.answers[:MOST_ANSWERS], answer_columns
+        ),
         Heading("Changed reasons"),
-        _records_table("Texts with the same answer whose scores changed most", diff.reasons, of_reasons),
+        _records_table("Texts with the same answer whose scores changed most", diff.reasons, reason_columns),
         Heading("How this was done"),
         Paragraph(
             f"Both classifiers were audited on the same texts, explained by {diff.method}; the claims of both were "
