@@ -374,8 +374,14 @@ def _group_table(audit: Audit) -> Table:
 def _difference_block(audit: Audit) -> Block:
     if not audit.differences:
         return Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")
-    shown = {"Group": "group", "Element": "element", "Counts for": "target"}
-    shown |= {"In the group": "inside", "Elsewhere": "outside", "Corrected p-value": "corrected"}
+    shown = {
+        "Group": "group",
+        "Element": "element",
+        "Counts for": "target",
+        "In the group": "inside",
+        "Elsewhere": "outside",
+        "Corrected p-value": "corrected",
+    }
     return _records_table("Effects of taking out, in a group and elsewhere", audit.differences, shown)
 
 
@@ -406,26 +412,38 @@ def diff_blocks(diff: Diff, made: Mapping[str, str]) -> list[Block]:
         diff: what changed.
         made: how the page was made.
     """
-    finding_columns = {"Element": "element", "Counts for": "target", "Change": "status", "Difference": "difference"}
-    finding_columns |= {
+    finding_columns = {
+        "Element": "element",
+        "Counts for": "target",
+        "Change": "status",
+        "Difference": "difference",
         "Effect before": "before",
         "Effect now": "after",
         "Corrected p-value": "corrected",
         "Kind": "kind",
     }
-    answer_columns = {"Text": "text", "Answer before": "before", "Answer now": "after"}
-    answer_columns |= {"Its probability before": "probability_before", "Its probability now": "probability"}
-    reason_columns = {"Text": "text", "Answer": "answer", "Strongest words before": "before"}
-    reason_columns |= {"Strongest words now": "after", "Rank correlation": "correlation"}
+    answer_columns = {
+        "Text": "text",
+        "Answer before": "before",
+        "Answer now": "after",
+        "Its probability before": "probability_before",
+        "Its probability now": "probability",
+    }
+    reason_columns = {
+        "Text": "text",
+        "Answer": "answer",
+        "Strongest words before": "before",
+        "Strongest words now": "after",
+        "Rank correlation": "correlation",
+    }
+    answers = diff.answers[:MOST_ANSWERS]
     return [
         Heading("What changed between two classifiers", level=1),
         Bullets(diff_sentences(diff)),
         Heading("Findings"),
         _records_table("Findings confirmed for either classifier", diff.findings, finding_columns),
         Heading("Changed answers"),
-        _records_table(
-            f"Texts with another answer, at most {MOST_ANSWERS}", diff.answers[:MOST_ANSWERS], answer_columns
-        ),
+        _records_table(f"Texts with another answer, at most {MOST_ANSWERS}", answers, answer_columns),
         Heading("Changed reasons"),
         _records_table("Texts with the same answer whose scores changed most", diff.reasons, reason_columns),
         Heading("How this was done"),
