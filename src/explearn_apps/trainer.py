@@ -16,6 +16,7 @@ import transformers
 
 from explearn.comparison.plan import Candidates
 from explearn.comparison.texts import given_texts
+from explearn.core.arguments import models_left_as_they_came
 from explearn.core.errors import UnsupportedError
 from explearn.evaluation import evaluate
 from explearn.methods.base.explainer import Explainer
@@ -62,24 +63,20 @@ class CompareCallback(transformers.TrainerCallback):
         if not state.is_world_process_zero:
             return
         model: Any = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        training = model.training
-        learned = [weight for weight in model.parameters() if weight.requires_grad]
         python_state = random.getstate()
         numpy_state = np.random.get_state()
         try:
             with torch.random.fork_rng():
-                figures = self._figures(model)
+                figures = self._figures((model, self.trainer.processing_class))
         finally:
             random.setstate(python_state)
             np.random.set_state(numpy_state)
-            for weight in learned:
-                weight.requires_grad_(True)
-            model.train(training)
         self.trainer.log(figures)
 
-    def _figures(self, model: Any) -> dict[str, float]:
+    @models_left_as_they_came
+    def _figures(self, model_and_tokenizer: tuple[Any, Any]) -> dict[str, float]:
         """Explain the texts by each method, and return the figures of those that can explain the model."""
-        classifier = as_predictor((model, self.trainer.processing_class))
+        classifier = as_predictor(model_and_tokenizer)
         labels = classifier.predict(self.texts)
         attributions = {}
         for name in self.methods.options:

@@ -95,7 +95,7 @@ def fingerprint(files: Iterable[Path]) -> str:
 
 @cache
 def import_graph(shows: bool) -> grimp.ImportGraph:
-    """Return which module imports which.
+    """Return which module imports which; each imports its package, too.
 
     Args:
         shows: whether modules for display count.
@@ -107,6 +107,11 @@ def import_graph(shows: bool) -> grimp.ImportGraph:
     for module in graph.modules:
         if not shows and f"{module}.".startswith(tuple(f"{package}." for package in SHOWS_ONLY)):
             graph.remove_module(module)
+    for module in graph.modules:
+        package = module.rpartition(".")[0]
+        # The package `explearn` itself only names things for users.
+        if package in graph.modules - {"explearn"}:
+            graph.add_import(importer=module, imported=package)
     return graph
 
 
@@ -114,15 +119,8 @@ def files_of(modules: Iterable[str], shows: bool) -> set[Path]:
     """Return the files of some modules, of all that these import, and of the packages around them."""
     graph = import_graph(shows)
     reached: set[str] = set()
-    ahead = set(modules)
-    while ahead:
-        module = ahead.pop()
-        if module in reached or module not in graph.modules:
-            continue
-        reached.add(module)
-        ahead |= graph.find_modules_directly_imported_by(module)
-        # The package `explearn` itself only names things for users.
-        ahead |= {module.rpartition(".")[0]} - {"explearn"}
+    for module in graph.modules & set(modules):
+        reached |= {module, *graph.find_upstream_modules(module)}
     files = {file_of(module) for module in reached}
     # Templates, prompts and weights count with the packages that hold them. The index of methods counts by method, and
     # the rosters beside it are for what runs outside a project. A style sheet only shows things.

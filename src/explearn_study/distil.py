@@ -344,15 +344,15 @@ def judge(
         for kind, near in texts.neighbours.items():
             values[f"stability_{kind}"][side] = stability(levels, words_of_texts, near)
             values[f"stability_{kind}_content"][side] = stability(levels, words_of_texts, near, content_words=True)
-        for name in ("precision", "recall", "f1"):
-            values[name][side] = np.full(len(texts.marked), np.nan)
+        counts = [(np.nan, np.nan, np.nan)] * len(texts.marked)
         for text, marked in enumerate(texts.marked):
             if marked is not None and marked.any():
                 best = ranking(orders[side][text])[: texts.k]
-                hits = float(marked[best].sum())
-                values["precision"][side][text] = hits / len(best)
-                values["recall"][side][text] = hits / marked.sum()
-                values["f1"][side][text] = 2 * hits / (len(best) + marked.sum())
+                counts[text] = marked[best].sum(), len(best), marked.sum()
+        hits, best_words, marked_words = np.array(counts, dtype=np.float64).T
+        values["precision"][side] = hits / best_words
+        values["recall"][side] = hits / marked_words
+        values["f1"][side] = 2 * hits / (best_words + marked_words)
     values["agreement"]["both"] = (classes["teacher"] == classes["student"]).astype(np.float64)
     return values
 

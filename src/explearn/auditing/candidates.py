@@ -82,8 +82,8 @@ def find_candidates(texts: Sequence[AuditText], known: Vocabulary, patterns: Col
             most = max(1, round(share * MOST_CANDIDATES / len(answers)))
             enough = [
                 element
-                for (of, element), total in sums.items()
-                if of == target and element.kind == kind and total > 0 and counts[of, element] >= FEWEST_TEXTS
+                for (answer, element), total in sums.items()
+                if answer == target and element.kind == kind and total > 0 and counts[answer, element] >= FEWEST_TEXTS
             ]
             enough.sort(key=lambda element: (-sums[target, element], element))
             for element in enough[:most]:

@@ -95,14 +95,14 @@ def diff(
         before = explain_texts(old, every, work, options.show_progress)
     known = Vocabulary.of([*read, *before])
     claims: dict[tuple[Element, int], Candidate] = {}
-    for of_one in (read, before):
-        chosen = [of_one[i] for i in searched]
+    for answered in (read, before):
+        chosen = [answered[i] for i in searched]
         for candidate in find_candidates(chosen, known, options.patterns):
             claims.setdefault((candidate.element, candidate.target), candidate)
     effects = []
     findings = []
-    for subject, of_one in ((new, read), (old, before)):
-        tested = Tested(subject, of_one, known, searched, held_out, list(claims.values()))
+    for subject, answered in ((new, read), (old, before)):
+        tested = Tested(subject, answered, known, searched, held_out, list(claims.values()))
         findings.append(tested.run(work, options.show_progress))
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(

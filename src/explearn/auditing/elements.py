@@ -126,7 +126,7 @@ def positions(element: Element, text: AuditText, known: Vocabulary) -> list[int]
     if kind == "pattern":
         return text.matches[parts[0]]
     if kind == "class of words":
-        return _of_class(parts[0], text, known)
+        return _in_class(parts[0], text, known)
     if kind == "punctuation":
         return [number for number, word in enumerate(text.words) if parts[0] in word]
     if kind == "length":
@@ -157,7 +157,7 @@ def _end_at(number: int, text: AuditText) -> str:
     return ""
 
 
-def _of_class(name: str, text: AuditText, known: Vocabulary) -> list[int]:
+def _in_class(name: str, text: AuditText, known: Vocabulary) -> list[int]:
     """Return the numbers of the words of a class."""
     if name == "names":
         return [number for number in range(len(text.words)) if _is_name(text, number)]

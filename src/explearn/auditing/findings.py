@@ -16,7 +16,7 @@ from explearn.core.extras import need
 from explearn.core.writing import write_json, write_text
 from explearn.report.manifest import Origin, check_page, part, write_manifest
 from explearn.report.page import draw
-from explearn.show.blocks import Block, ExampleText, plain, several
+from explearn.show.blocks import Block, ExampleText, Table, columns, plain, several
 from explearn.show.html_page import render_html
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ class Pages(NamedTuple):
 
     Attributes:
         sentences: gives the sentences of a result, with marks for bold words.
-        blocks: gives the blocks of its page, from the result and the facts of how the page was made.
+        blocks: gives the blocks of its page.
     """
 
     sentences: Callable[[Any], Sequence[str]]
-    blocks: Callable[[Any, Mapping[str, str]], Sequence[Block]]
+    blocks: Callable[[Any], Sequence[Block]]
 
 
 class Result:
@@ -84,14 +84,15 @@ class Result:
         page = Path(path)
         check_page(page)
         made = self.origin.facts(page)
-        blocks = self.pages.blocks(self, made)
+        blocks = [*self.pages.blocks(self), Table(columns(["", ""]), list(made.items()))]
         write_text(page, render_html(blocks, draw(blocks), "Kinds of findings"))
         document = {}
-        for of in fields(self):  # type: ignore[arg-type]
-            if of.repr and of.name != "page":  # not example texts, nor where it comes from
-                document[of.name] = to_jsonable_python(getattr(self, of.name))
+        for attribute in fields(self):  # type: ignore[arg-type]
+            name = attribute.name
+            if attribute.repr and name != "page":  # not example texts, nor where it comes from
+                document[name] = to_jsonable_python(getattr(self, name))
         table = io.StringIO()
-        writer = csv.DictWriter(table, [of.name for of in fields(self.row)])
+        writer = csv.DictWriter(table, [column.name for column in fields(self.row)])
         writer.writeheader()
         writer.writerows(document["findings"])
         beside = [page.with_suffix(".findings.csv"), page.with_suffix(".findings.json")]

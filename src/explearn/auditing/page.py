@@ -193,13 +193,8 @@ ASCENDING = ("corrected", "correlation")
 """Figures of which the smallest comes first."""
 
 
-def audit_blocks(audit: Audit, made: Mapping[str, str]) -> list[Block]:
-    """Return the whole page.
-
-    Args:
-        audit: what was found.
-        made: how the page was made.
-    """
+def audit_blocks(audit: Audit) -> list[Block]:
+    """Return the page of an audit, but for how it was made."""
     blocks: list[Block] = [Heading("What this classifier leans on", level=1), Bullets(sentences(audit))]
     picture = effects_picture(audit.findings.confirmed, list(audit.rates))
     if picture is not None:
@@ -243,8 +238,25 @@ def audit_blocks(audit: Audit, made: Mapping[str, str]) -> list[Block]:
                 f"nothing for or against: {listed(counts)}."
             ),
         ]
-    blocks += [Heading("How this was done"), *_explanation(audit), Table(columns(["", ""]), list(made.items()))]
-    return blocks
+    return [
+        *blocks,
+        Heading("How this was done"),
+        Paragraph(
+            f"One half of the texts, at most {MOST_SEARCHED:,}, was explained by {audit.method}. For each answer, the "
+            "words, phrases, pairs, places and marks with the largest sum of scores beyond those of average words "
+            f"became claims (about {MOST_CANDIDATES} in all), besides classes of words, lengths and given patterns; "
+            "and, as the row without explanations, the words that go with the answer (log-odds with a prior, Monroe et "
+            "al. 2008)."
+        ),
+        Paragraph(
+            f"Each claim was tested on at most {MOST_TEXTS} texts of the other half that have it and {MOST_TEXTS} "
+            "that do not. The effect of a phrase is that beyond its highest-scoring word; of two words together, that "
+            "beyond the sum of both; of an order, that against the other order; of a place, that against the other "
+            f"end; of a length, that of the half of the words that score least. Confirmed: p at most {LEVEL:g} in "
+            "Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, the whole interval "
+            f"of the effect above {LEAST_EFFECT:g}, and neither taking out nor putting in contradicts."
+        ),
+    ]
 
 
 def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Picture | None:
@@ -374,53 +386,53 @@ def _group_table(audit: Audit) -> Table:
 def _difference_block(audit: Audit) -> Block:
     if not audit.differences:
         return Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")
-    shown = {"Group": "group", "Element": "element", "Counts for": "target"}
-    shown |= {"In the group": "inside", "Elsewhere": "outside", "Corrected p-value": "corrected"}
+    shown = {
+        "Group": "group",
+        "Element": "element",
+        "Counts for": "target",
+        "In the group": "inside",
+        "Elsewhere": "outside",
+        "Corrected p-value": "corrected",
+    }
     return _records_table("Effects of taking out, in a group and elsewhere", audit.differences, shown)
 
 
-def _explanation(audit: Audit) -> list[Block]:
-    return [
-        Paragraph(
-            f"One half of the texts, at most {MOST_SEARCHED:,}, was explained by {audit.method}. For each answer, the "
-            "words, phrases, pairs, places and marks with the largest sum of scores beyond those of average words "
-            f"became claims (about {MOST_CANDIDATES} in all), besides classes of words, lengths and given patterns; "
-            "and, as the row without explanations, the words that go with the answer (log-odds with a prior, Monroe et "
-            "al. 2008)."
-        ),
-        Paragraph(
-            f"Each claim was tested on at most {MOST_TEXTS} texts of the other half that have it and {MOST_TEXTS} "
-            "that do not. The effect of a phrase is that beyond its highest-scoring word; of two words together, that "
-            "beyond the sum of both; of an order, that against the other order; of a place, that against the other "
-            f"end; of a length, that of the half of the words that score least. Confirmed: p at most {LEVEL:g} in "
-            "Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, the whole interval "
-            f"of the effect above {LEAST_EFFECT:g}, and neither taking out nor putting in contradicts."
-        ),
-    ]
-
-
-def diff_blocks(diff: Diff, made: Mapping[str, str]) -> list[Block]:
-    """Return the whole page of a difference.
-
-    Args:
-        diff: what changed.
-        made: how the page was made.
-    """
-    of_findings = {"Element": "element", "Counts for": "target", "Change": "status", "Difference": "difference"}
-    of_findings |= {"Effect before": "before", "Effect now": "after", "Corrected p-value": "corrected", "Kind": "kind"}
-    of_answers = {"Text": "text", "Answer before": "before", "Answer now": "after"}
-    of_answers |= {"Its probability before": "probability_before", "Its probability now": "probability"}
-    of_reasons = {"Text": "text", "Answer": "answer", "Strongest words before": "before"}
-    of_reasons |= {"Strongest words now": "after", "Rank correlation": "correlation"}
+def diff_blocks(diff: Diff) -> list[Block]:
+    """Return the page of a difference, but for how it was made."""
+    finding_columns = {
+        "Element": "element",
+        "Counts for": "target",
+        "Change": "status",
+        "Difference": "difference",
+        "Effect before": "before",
+        "Effect now": "after",
+        "Corrected p-value": "corrected",
+        "Kind": "kind",
+    }
+    answer_columns = {
+        "Text": "text",
+        "Answer before": "before",
+        "Answer now": "after",
+        "Its probability before": "probability_before",
+        "Its probability now": "probability",
+    }
+    reason_columns = {
+        "Text": "text",
+        "Answer": "answer",
+        "Strongest words before": "before",
+        "Strongest words now": "after",
+        "Rank correlation": "correlation",
+    }
+    answers = diff.answers[:MOST_ANSWERS]
     return [
         Heading("What changed between two classifiers", level=1),
         Bullets(diff_sentences(diff)),
         Heading("Findings"),
-        _records_table("Findings confirmed for either classifier", diff.findings, of_findings),
+        _records_table("Findings confirmed for either classifier", diff.findings, finding_columns),
         Heading("Changed answers"),
-        _records_table(f"Texts with another answer, at most {MOST_ANSWERS}", diff.answers[:MOST_ANSWERS], of_answers),
+        _records_table(f"Texts with another answer, at most {MOST_ANSWERS}", answers, answer_columns),
         Heading("Changed reasons"),
-        _records_table("Texts with the same answer whose scores changed most", diff.reasons, of_reasons),
+        _records_table("Texts with the same answer whose scores changed most", diff.reasons, reason_columns),
         Heading("How this was done"),
         Paragraph(
             f"Both classifiers were audited on the same texts, explained by {diff.method}; the claims of both were "
@@ -428,7 +440,6 @@ def diff_blocks(diff: Diff, made: Mapping[str, str]) -> list[Block]:
             "Wilcoxon's signed-rank test of the two effects over the changed texts, after Benjamini and Hochberg's "
             f"correction, and the difference is at least {LEAST_EFFECT:g}."
         ),
-        Table(columns(["", ""]), list(made.items())),
     ]
 
 

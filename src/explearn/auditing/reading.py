@@ -208,10 +208,10 @@ def explain_texts(subject: Subject, explained: Collection[int], work: Work, show
             numbers = range(start, min(start + CHUNK_TEXTS, len(examples)))
             part = partial(_answers_and_scores, subject, numbers, wanted)
             answers, scores = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", part)
-            for i, of_text in zip(numbers, scores, strict=True):
+            for i, word_scores in zip(numbers, scores, strict=True):
                 shares = None
-                if of_text is not None:
-                    shares = np.nan_to_num(np.array(of_text, dtype=np.float64))  # None becomes NaN, NaN 0
+                if word_scores is not None:
+                    shares = np.nan_to_num(np.array(word_scores, dtype=np.float64))  # None becomes NaN, NaN 0
                     shares /= np.abs(shares).sum() or 1.0
                 words = examples[i].all_words
                 text = AuditText(
@@ -221,7 +221,7 @@ def explain_texts(subject: Subject, explained: Collection[int], work: Work, show
                     matches=pattern_matches(examples[i], subject.programs),
                     probabilities=np.array(answers[i - start]),
                     shares=shares,
-                    unread=(of_text or []).count(None),
+                    unread=(word_scores or []).count(None),
                     group=subject.groups[i] if subject.groups else "",
                 )
                 read.append(text)
@@ -347,12 +347,12 @@ def _read_part(path: Path, method: str, texts: Sequence[Example], scores: JobSco
             for (number, target, name), words in groupby(rows, key=itemgetter(0, 1, 2)):
                 if name != method:
                     continue
-                *_, read, of_words = zip(*words, strict=True)
+                *_, read, word_scores = zip(*words, strict=True)
                 if number >= len(texts) or texts[number].all_words != read:
                     raise DataError(
                         f"{path}: text {number + 1} has other words than here; expected a job on these texts"
                     )
-                scores[number, target] = list(of_words)
+                scores[number, target] = list(word_scores)
 
 
 # ---- the working folder ----------------------------------------------------------------------------------------------

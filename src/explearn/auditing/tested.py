@@ -84,9 +84,9 @@ def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
     if not values:
         return np.zeros(0), np.zeros(0)
     matrix = np.full((len(values), max(1, *map(len, values))), np.nan)
-    for row, of_claim in zip(matrix, values, strict=True):
-        if len(of_claim) >= FEWEST_VALUES:
-            row[: len(of_claim)] = of_claim
+    for row, effects in zip(matrix, values, strict=True):
+        if len(effects) >= FEWEST_VALUES:
+            row[: len(effects)] = effects
     p_values = signed_rank_test(matrix)
     return p_values, np.asarray(false_discovery_control(p_values))
 
@@ -358,14 +358,14 @@ def group_figures(subject: Subject, texts: Sequence[AuditText]) -> list[GroupFig
     """Return the figures of each group, by name."""
     figures = []
     for group in sorted(set(subject.groups)):
-        of_group = [text for text in texts if text.group == group]
-        rates = subject.rates(of_group)
-        accuracy = subject.accuracy(of_group)
+        members = [text for text in texts if text.group == group]
+        rates = subject.rates(members)
+        accuracy = subject.accuracy(members)
         low = high = None
         if accuracy is not None:
-            low, high = mean_interval([bool(subject.is_right(text)) for text in of_group], CONFIDENCE, 0, 1)
-        small = len(of_group) < FEWEST_TEXTS
-        figures.append(GroupFigures(group, len(of_group), rates, accuracy, low, high, small))
+            low, high = mean_interval([bool(subject.is_right(text)) for text in members], CONFIDENCE, 0, 1)
+        small = len(members) < FEWEST_TEXTS
+        figures.append(GroupFigures(group, len(members), rates, accuracy, low, high, small))
     return figures
 
 

@@ -21,7 +21,7 @@ _RECORDS = "Records of decisions"
 
 @command
 def verify(
-    of: Annotated[
+    path: Annotated[
         Path,
         typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its JSON (a manifest or record), or a bundle's folder."),
     ],
@@ -59,11 +59,11 @@ def verify(
 
         return load_classifier(name, device="cpu").fingerprint
 
-    document = of
-    if not is_folder(of):
-        if of.suffix not in (".html", ".json") or not os.path.exists(of):  # noqa: PTH110 (as in `is_folder`)
-            raise ParamsError(f"got {str(of)!r}; expected a page (.html), its .json or a folder, which must exist")
-        document = of.with_suffix(".json")
+    document = path
+    if not is_folder(path):
+        if path.suffix not in (".html", ".json") or not os.path.exists(path):  # noqa: PTH110 (as in `is_folder`)
+            raise ParamsError(f"got {str(path)!r}; expected a page (.html), its .json or a folder, which must exist")
+        document = path.with_suffix(".json")
     if holds_record(document):
         segments = None
         if text is not None:
@@ -71,14 +71,14 @@ def verify(
         same = _verify_record(document, classifier, llm, explainer, segments, key, compute)
     else:
         same = True
-        manifests = list(manifests_in(of)) if of.is_dir() else [document]
+        manifests = list(manifests_in(path)) if path.is_dir() else [document]
         for manifest in manifests:
             checked, differing = check_manifest(manifest, fingerprint)
             same &= print_check(manifest, f"{', '.join(checked)} are unchanged.", differing)
         if not manifests:
-            files = read_manifest(of)
-            differing = list(differences(of, files))
-            same = print_check(of, f"all {len(files.files):,} files are unchanged.", differing)
+            files = read_manifest(path)
+            differing = list(differences(path, files))
+            same = print_check(path, f"all {len(files.files):,} files are unchanged.", differing)
     if not same:
         raise typer.Exit(1)
 

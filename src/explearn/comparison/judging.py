@@ -88,11 +88,17 @@ def judge(
             evaluation, {name: run.used[name] for name in quick if name in run.used}, model, mosaics, run.params
         )
     figures = {}
-    for method, of_method in run.runs.items():
+    thresholds = {}
+    notes = {}
+    for method, method_run in run.runs.items():
         costs: dict[str, float | None] = dict.fromkeys(COST_FIGURES)
-        if of_method.cost:
-            costs = of_method.cost.figures()
+        if method_run.cost:
+            costs = method_run.cost.figures()
         figures[method] = {**evaluation.figures[method], **costs}
+        if method_run.threshold is not None:
+            thresholds[method] = method_run.threshold
+        if method_run.notes:
+            notes[method] = method_run.notes
     classifier = {}
     if texts.user_texts.labels:
         classifier["test"] = evaluate_classifier(model, texts.user_texts.examples)
@@ -116,11 +122,11 @@ def judge(
         ),
         k=k,
         positive_rate=positive_rate,
-        thresholds={m: of.threshold for m, of in run.runs.items() if of.threshold is not None},
+        thresholds=thresholds,
         comparisons=evaluation.comparisons,
         by_text=evaluation.by_text,
         sanity=sanity,
-        notes={method: of_method.notes for method, of_method in run.runs.items() if of_method.notes},
+        notes=notes,
     )
     return evaluation, _facts(run, methods, task, remarks, seed), task
 
@@ -148,7 +154,7 @@ def _facts(
     if unit != "word":
         scored = sum(len(encoding.words) for encoding in texts.encodings.values())
         subtitle += f", by their {several(scored, unit)}"
-    options = {name: dict(of_method.options) for name, of_method in run.runs.items()}
+    options = {name: dict(method_run.options) for name, method_run in run.runs.items()}
     return RunFacts(
         title=TITLE,
         unit=unit,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError, located
@@ -163,9 +163,8 @@ def _read(
             if identifier in seen:
                 raise row.error("id", identifier, f"unique ids, but {seen[identifier].where} has the same")
             # The raw values are dropped to save memory: the mapped row holds all that is still needed.
-            located_row = RawRow(row.file, row.stem, row.number, {})
-            seen[identifier] = located_row
-            texts.append(_Text(located_row, mapped, identifier, split))
+            seen[identifier] = replace(row, values={})
+            texts.append(_Text(seen[identifier], mapped, identifier, split))
         if not count:
             raise DataError(f"source of task {task!r}, split {part!r}: no rows; expected at least one")
     if not texts:
