@@ -396,7 +396,7 @@ class PAML(BoundExplainer, BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
-        model = self._trained(self.model).to(classifier.device)
+        model: Any = self._trained(self.model).to(classifier.device)
         inputs = model.prepare(classifier, batch)
         chosen = resolve_targets(inputs.logits, targets)
         scores = model(classifier, inputs, prediction_information(classifier, inputs.logits, chosen))
@@ -421,7 +421,7 @@ class PAML(BoundExplainer, BatchExplainer):
         record: dict[str, Any] = {"weights": self.weights._asdict()}
         if isinstance(model, StatesModel):
             record["layers"] = model.layers
-        elif isinstance(model, EncoderModel):
+        else:
             record["own_tokenizer"] = model.tokenizer is not None
         return TrainedState(model.state_dict(), record)
 

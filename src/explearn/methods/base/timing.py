@@ -82,14 +82,14 @@ def explain_timed(
     explainer.check_explains(classifier)
     # First, because it returns freed memory to the system, and allocating that again is some 20 % slower.
     peak = peak_from_here(classifier.device)
-    list(explainer.explain(classifier, examples[:warm_up], unit=unit))
+    explainer.explain(classifier, examples[:warm_up], unit=unit)
     targets = judged_targets(classifier, examples)
     # A function of texts has no passes to count.
     with count_passes(classifier.transformer.model) if classifier.has_model else nullcontext() as passes:
         gc.collect()  # a full collection takes as long as classifying some forty texts, and would count as the method's
         start = time.perf_counter()
         description = f"explain with {explainer.name}"
-        attributions = list(explainer.explain(classifier, examples, targets, description, unit=unit))
+        attributions = explainer.explain(classifier, examples, targets, description, unit=unit)
         seconds = time.perf_counter() - start
     memory = peak()
     forward_passes = None
