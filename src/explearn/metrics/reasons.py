@@ -12,10 +12,9 @@ random. Two questions are put to these copies:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -48,8 +47,7 @@ Simulator = Callable[[Sequence["Simulation"]], Sequence[str | None]]
 Trust = Literal["trusted", "not trusted", "undecided"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReasonResult:
+class ReasonResult(NamedTuple):
     """What the named words are worth, by text, (texts,).
 
     Attributes:

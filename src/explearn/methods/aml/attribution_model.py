@@ -7,8 +7,7 @@ classifier's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,8 +33,7 @@ WIDTH = 192
 ENCODERS = "an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or ModernBERT"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInput:
+class ModelInput(NamedTuple):
     """What G reads of b texts.
 
     Attributes:
