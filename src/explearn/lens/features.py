@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,8 +82,7 @@ def batch_features(
     return TokenFeatures(attention, states, logits)
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleFeatures:
+class ExampleFeatures(NamedTuple):
     """The stored features of one example, without its special tokens.
 
     Attributes:

@@ -7,8 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -89,8 +88,7 @@ class PerturbedText:
         return np.bincount(self.owners, minlength=len(self) + 1)[:-1]
 
 
-@dataclass(frozen=True, slots=True)
-class AskedText:
+class AskedText(NamedTuple):
     """A text, and what a classifier answers to copies of it.
 
     Attributes:
@@ -122,8 +120,7 @@ class AskedText:
         return float(self.by_class([self.text.encoding])[0, self.target])
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """Scores of one text.
 
     Attributes:
