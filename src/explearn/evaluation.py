@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Attribution, text_numbers
 from explearn.core.errors import ParamsError, UnknownNameError
@@ -332,6 +332,7 @@ def evaluate(
 
     Raises:
         DataError: methods explain different texts or words, a score is not finite, or no rationale is of a text.
+        ParamsError: a metric is not computed from attributions, or the options are not `EvaluateOptions`.
         UnknownNameError: there is no such metric.
 
     Example:
@@ -348,7 +349,7 @@ def evaluate(
     """
     from explearn.predictors.pretrained import as_predictor
 
-    options = options or EvaluateOptions()
+    options = options_of(EvaluateOptions, options)
     chosen = _chosen_metrics(metrics)
     runs = _runs(attributions)
     if not any(run.attributions for run in runs.values()):

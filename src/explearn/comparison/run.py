@@ -15,7 +15,7 @@ from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Candidates, Deadline, Tell, make_plan, read_plan, write_plan
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
@@ -253,7 +253,7 @@ def compare(
         >>> list(comparison.methods)
         ['random', 'occlusion']
     """
-    options = options or CompareOptions()
+    options = options_of(CompareOptions, options)
     deadline = Deadline(budget)
     check_unit(options.unit)
     if options.unit == "phrase":

@@ -243,7 +243,7 @@ class Metric:
             if measurement.values is not None:
                 for attribution, value in zip(explanations.attributions, measurement.values, strict=True):
                     by_text.setdefault(attribution.example_id, []).append(value)
-        means = as_numbers([mean_where_defined(np.array(values)) for values in by_text.values()])
+        means = np.array([mean_where_defined(np.array(values)) for values in by_text.values()], dtype=np.float64)
         if measurement is not None and measurement.is_mean:
             return Measurement.of_mean(means)
         return Measurement(means, mean_of_known(figures))
