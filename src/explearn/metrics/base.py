@@ -181,7 +181,11 @@ class Metric:
         return self.direction == "higher"
 
     def best(self, values: Mapping[str, float]) -> str:
-        """Return the first key with the best of some values. Raises ValueError for a metric without a direction."""
+        """Return the first key with the best of some values. Raises ValueError for a metric without a direction.
+
+        Args:
+            values: key, such as a method -> value.
+        """
         if self.larger_is_better:
             return max(values, key=values.__getitem__)
         return min(values, key=values.__getitem__)
@@ -193,7 +197,11 @@ class Metric:
         return self.heading + arrows[self.direction]
 
     def limited(self, value: float) -> float:
-        """Return a value within the metric's range, beyond which a measured time may lie by noise."""
+        """Return a value within the metric's range, beyond which a measured time may lie by noise.
+
+        Args:
+            value: the value.
+        """
         if self.of_machine and self.direction == "higher" and self.highest is not None:
             return min(value, self.highest)
         if self.of_machine and self.direction == "lower" and self.lowest is not None:
@@ -201,7 +209,11 @@ class Metric:
         return value
 
     def shown(self, value: float | None) -> str:
-        """Format a figure for tables: a plain 0.000 for values that round to zero, a dash for None."""
+        """Format a figure for tables: a plain 0.000 for values that round to zero, a dash for None.
+
+        Args:
+            value: the figure.
+        """
         if value is None:
             return "–"
         rounded = round(self.limited(value), self.decimals) + 0.0
@@ -209,6 +221,9 @@ class Metric:
 
     def measured(self, explanations: Explanations) -> Measurement | None:
         """Measure one method; None if the metric is undefined for it.
+
+        Args:
+            explanations: explanations of the method, one a text.
 
         Raises:
             DataError: the metric's function does not return one value for each text.
