@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.arrays import Array, Array32
-from explearn.core.attribution import Attribution
+from explearn.core.attribution import Attribution, text_numbers
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example
 from explearn.core.extras import need
 from explearn.methods.registry import get_info
 from explearn.metrics.arrays import check_scores, correlation, ranks, ratio
 from explearn.metrics.base import Metric
-from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, read_texts
 from explearn.metrics.mosaics import MOSAICS, Mosaics, mosaic_figures, shares_of_methods
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import texts_with_marks
@@ -115,7 +116,7 @@ class Evaluation:
         figures: method -> metric -> figure, with the bounds of its interval as METRIC_low and METRIC_high; None where
             undefined, never NaN. Also the numbers of texts (`texts`), of those with marks that were classified
             correctly (`plausibility_texts`), and of words that were not read (`unaligned_words`).
-        example_ids: the n texts.
+        example_ids: the n texts; a text with several targets is one.
         by_text: metric -> method -> value on each text, (n,), NaN where undefined; names are those of
             `explearn.Metric.by_text`.
         comparisons: metric -> paired tests of all methods (Wilcoxon's signed-rank test over the texts, Holm's
@@ -317,7 +318,8 @@ def evaluate(
     Args:
         classifier: the explained classifier, or what `explearn.explain` takes for one.
         attributions: a list, of one or more methods (`Attribution.method`); or method -> its attributions, or the
-            MethodRun that holds them. All methods explain the same texts, in any order.
+            MethodRun that holds them. All methods explain the same texts, in any order. A text may have several
+            targets: see `Metric.measured_by_text`.
         rationales: the marked words: example id -> mask over the words; or a list of Rationales, of one or
             more annotators; or a list of masks, one for each text. None: agreement with them is not measured.
         metrics: names of metrics (`explearn.list_metrics()`), or metrics. None: all.
@@ -330,6 +332,7 @@ def evaluate(
 
     Raises:
         DataError: methods explain different texts or words, a score is not finite, or no rationale is of a text.
+        ParamsError: a metric is not computed from attributions, or the options are not `EvaluateOptions`.
         UnknownNameError: there is no such metric.
 
     Example:
@@ -346,19 +349,28 @@ def evaluate(
     """
     from explearn.predictors.pretrained import as_predictor
 
-    options = options or EvaluateOptions()
+    options = options_of(EvaluateOptions, options)
     chosen = _chosen_metrics(metrics)
     runs = _runs(attributions)
-    if not runs:
+    if not any(run.attributions for run in runs.values()):
         return Evaluation({}, (), {}, {}, np.zeros((0, 0)))
-    explanations = _explanations(as_predictor(classifier), runs, rationales, texts, options)
+    model = as_predictor(classifier)
+    first, *others = _by_target(runs)
+    explanations = [_explanations(model, runs, first, rationales, texts, options)]
+    context = next(iter(explanations[0].values())).context
+    examples = context.examples
+    marks = {example.id: mask for example, mask in zip(examples, context.gold, strict=True)}
+    for target in others:
+        explanations.append(_explanations(model, runs, target, marks, examples, options))
     by_text: dict[str, dict[str, Array]] = {}
     figures: dict[str, Figures] = {}
     scores: dict[str, list[Array32]] = {}
     for method in runs:
-        figures[method] = _figures(explanations[method], chosen, by_text)
-        scores[method] = [text.filled() for text in explanations[method].attributions]
-    examples = next(iter(explanations.values())).context.examples
+        by_target = [of_target[method] for of_target in explanations]
+        figures[method] = _figures(by_target, chosen, by_text)
+        scores[method] = []
+        for explained in by_target:
+            scores[method] += [text.filled() for text in explained.attributions]
     return Evaluation(
         figures,
         tuple(example.id for example in examples),
@@ -394,20 +406,39 @@ def _runs(attributions: Any) -> dict[str, MethodRun]:
         attributions = by_method(attributions)
     for method, run in attributions.items():
         if not isinstance(run, MethodRun):
-            run = MethodRun(method, numbered(run))
+            run = MethodRun(method, run)
         runs[method] = run
     return runs
+
+
+def _by_target(runs: Mapping[str, MethodRun]) -> list[dict[str, list[Attribution]]]:
+    """Return the methods' attributions of the first target of each text, of the second, and so on.
+
+    Free texts, which have no ids, get their numbers.
+    """
+    targets: list[dict[str, list[Attribution]]] = []
+    for method, run in runs.items():
+        free = not any(attribution.example_id for attribution in run.attributions)
+        earlier: Counter[int] = Counter()
+        for number, attribution in zip(text_numbers(run.attributions), run.attributions, strict=True):
+            if free:
+                attribution = replace(attribution, example_id=f"text-{number + 1}")
+            if earlier[number] == len(targets):
+                targets.append({name: [] for name in runs})
+            targets[earlier[number]][method].append(attribution)
+            earlier[number] += 1
+    return targets
 
 
 def _explanations(
     classifier: Predictor,
     runs: Mapping[str, MethodRun],
+    attributions: Mapping[str, Sequence[Attribution]],
     rationales: Any,
     texts: Iterable[Example] | None,
     options: EvaluateOptions,
 ) -> dict[str, Explanations]:
     """Return each method's explanations, in the context of the classifier that it explains."""
-    attributions = {method: run.attributions for method, run in runs.items()}
     known = None
     if texts is not None:
         known = list(texts)
@@ -447,15 +478,18 @@ def _rule(method: str, run: MethodRun, options: EvaluateOptions) -> str:
     return rule
 
 
-def _figures(explanations: Explanations, metrics: Sequence[Metric], by_text: dict[str, dict[str, Array]]) -> Figures:
+def _figures(
+    targets: Sequence[Explanations], metrics: Sequence[Metric], by_text: dict[str, dict[str, Array]]
+) -> Figures:
     """Return a method's figures with their intervals, and add its values by text to `by_text`."""
+    explanations = targets[0]
     context = explanations.context
     figures: Figures = {}
     for metric in metrics:
         if metric.compared:
             figures |= {metric.name: None, f"{metric.name}_low": None, f"{metric.name}_high": None}
     for metric in metrics:
-        measurement = metric.measured(explanations)
+        measurement = metric.measured_by_text(targets)
         if measurement is None:
             continue
         figures[metric.name] = measurement.figure

@@ -37,6 +37,14 @@ def test_names_of_methods(name):
     complaint(lambda: get_explainer(name), "unknown method")
 
 
+@pytest.mark.parametrize("options", [{}, {"seed": 3}, explearn.CompareOptions], ids=ascii)
+def test_options_of_another_kind(options):
+    complaint(lambda: explearn.evaluate("m", [GOOD], options=options), "expected explearn.EvaluateOptions(...)")
+    complaint(lambda: explearn.compare("m", ["a"], options=options), "expected explearn.CompareOptions(...)")
+    complaint(lambda: explearn.audit("m", ["a"], options=options), "expected explearn.AuditOptions(...)")
+    complaint(lambda: explearn.diff("m", "n", ["a"], options=options), "expected explearn.AuditOptions(...)")
+
+
 # ---- texts, targets and tasks ----------------------------------------------------------------------------------------
 
 

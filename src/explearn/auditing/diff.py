@@ -16,7 +16,7 @@ from explearn.auditing.page import diff_blocks, diff_sentences
 from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
 from explearn.auditing.texts import AuditText, bare
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
@@ -76,7 +76,7 @@ def diff(
         >>> [change.status for change in changes.findings if change.element == "‘moron’"][:1]
         ['came']
     """
-    options = options or AuditOptions()
+    options = options_of(AuditOptions, options)
     if out is not None:
         check_page(Path(out))
     new = read_subject(classifier, texts, None, None, method, options, "explearn.diff")

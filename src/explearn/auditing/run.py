@@ -12,7 +12,7 @@ from explearn.auditing.findings import Audit, Findings, Pages
 from explearn.auditing.page import audit_blocks, sentences
 from explearn.auditing.reading import FEWEST, AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested, group_figures
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.manifest import check_page
@@ -68,7 +68,7 @@ def audit(
         >>> explearn.audit(classifier, texts).findings[0].element
         '‘moron’'
     """
-    options = options or AuditOptions()
+    options = options_of(AuditOptions, options)
     if out is not None:
         check_page(Path(out))
     subject = read_subject(classifier, texts, labels, groups, method, options, job=scores)

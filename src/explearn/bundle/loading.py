@@ -90,7 +90,11 @@ class Bundle:
         return dict(read_json(self.folder / FIGURES))
 
     def check_classifier(self, classifier: Predictor) -> None:
-        """Raise ModelError unless the bundle was made for this classifier, or for any."""
+        """Raise ModelError unless the bundle was made for this classifier, or for any.
+
+        Args:
+            classifier: the classifier.
+        """
         facts = self.manifest.classifier
         if facts is not None and classifier.fingerprint != facts.fingerprint:
             made_for = facts.fingerprint[:12]

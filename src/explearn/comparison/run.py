@@ -17,7 +17,7 @@ from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Candidates, Tell, kept_plan, make_plan, parse_budget
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
@@ -256,7 +256,7 @@ def compare(
         >>> list(comparison.methods)
         ['random', 'occlusion']
     """
-    options = options or CompareOptions()
+    options = options_of(CompareOptions, options)
     limit = parse_budget(budget)
     end = time.perf_counter() + (limit or math.inf)
     check_unit(options.unit)

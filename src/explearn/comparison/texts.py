@@ -64,6 +64,9 @@ class TextColumns:
     def renamed(self, classifier: Predictor) -> Predictor:
         """Return the classifier with classes renamed by `label_names`.
 
+        Args:
+            classifier: the classifier.
+
         Raises:
             ParamsError: a key is not a class, and there is no label column whose value it may be.
         """
@@ -83,6 +86,9 @@ class TextColumns:
 
     def section(self, text: str) -> Columns:
         """Return the columns as parameters of a source.
+
+        Args:
+            text: the column with the text.
 
         Raises:
             ParamsError: `rationales` is malformed.

@@ -59,6 +59,19 @@ def check_listed(what: str, values: object, of: str = "") -> None:
         raise ParamsError(f"{what}: got {kind_of(values)}; {expected}")
 
 
+def options_of(kind: type[R], options: R | None) -> R:
+    """Return the options of a function, which are an object of one class; None: the default ones.
+
+    Raises:
+        ParamsError: they are something else.
+    """
+    if options is None:
+        return kind()
+    if not isinstance(options, kind):
+        raise ParamsError(f"options: got {kind_of(options)}; expected explearn.{kind.__name__}(...)")
+    return options
+
+
 def models_left_as_they_came(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function: models among its arguments keep their mode and their `requires_grad` flags."""
 

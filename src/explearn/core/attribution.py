@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,15 @@ from explearn.core.record import MOST_INTERACTING, Aggregation, Interaction, Rec
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["MOST_INTERACTING", "Aggregation", "Attribution", "Interaction", "each_attribution", "filled"]
+__all__ = [
+    "MOST_INTERACTING",
+    "Aggregation",
+    "Attribution",
+    "Interaction",
+    "each_attribution",
+    "filled",
+    "text_numbers",
+]
 
 
 class Attribution(Record):
@@ -109,3 +118,18 @@ def each_attribution(attributions: Iterable[Attribution]) -> Iterator[Attributio
         if not isinstance(attribution, Attribution):
             raise DataError(f"attribution {number}: got {kind_of(attribution)}; expected an explearn.Attribution")
         yield attribution
+
+
+def text_numbers(attributions: Sequence[Attribution]) -> list[int]:
+    """Return the number of each attribution's text, from 0, in the order in which the texts first appear.
+
+    A text that is repeated for the same method and class counts as two texts.
+    """
+    texts: dict[object, int] = {}
+    seen: Counter[object] = Counter()
+    numbers = []
+    for attribution in attributions:
+        explained = (attribution.text_key, attribution.method, attribution.target)
+        numbers.append(texts.setdefault((attribution.text_key, seen[explained]), len(texts)))
+        seen[explained] += 1
+    return numbers

@@ -95,7 +95,11 @@ class ComputeOptions:
             raise ParamsError(f"device-map: got device {self.device!r} as well; expected one of them")
 
     def check_one_device(self, what: str) -> None:
-        """Raise ParamsError if there is a device_map, for a task that needs one device."""
+        """Raise ParamsError if there is a device_map, for a task that needs one device.
+
+        Args:
+            what: the task, for the message.
+        """
         if self.device_map is not None:
             raise ParamsError(f"device-map: {what} runs on one device; set device instead")
 
@@ -122,7 +126,11 @@ class ComputeOptions:
         return torch.device(name)
 
     def resolve_dtype(self, device: torch.device) -> torch.dtype:
-        """Return the dtype of matrix products; raise DeviceError if the device does not support the precision."""
+        """Return the dtype of matrix products; raise DeviceError if the device does not support the precision.
+
+        Args:
+            device: the device of the model.
+        """
         import torch
 
         if self.precision == "auto":
@@ -136,7 +144,11 @@ class ComputeOptions:
         return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision, torch.float32)
 
     def resolve_max_tokens(self, device: torch.device) -> int:
-        """Return the most padded sub-tokens in a batch."""
+        """Return the most padded sub-tokens in a batch.
+
+        Args:
+            device: the device of the model.
+        """
         import torch
 
         if self.max_tokens != "auto":

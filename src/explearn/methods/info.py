@@ -116,6 +116,9 @@ class MethodInfo(About):
     def of_class(cls, method: type) -> MethodInfo:
         """Return the facts of a method's class.
 
+        Args:
+            method: the class.
+
         Raises:
             ParamsError: it has no `about`, or no docstring of its own.
         """

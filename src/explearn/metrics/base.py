@@ -13,8 +13,8 @@ from explearn.core.arguments import models_left_as_they_came
 from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError
-from explearn.metrics.arrays import mean_where_defined
-from explearn.metrics.context import Context, Explanations, by_method, gold_masks, read_texts
+from explearn.metrics.arrays import mean_of_known, mean_where_defined
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
 from explearn.predictors.cached import CachedPredictions
@@ -181,7 +181,11 @@ class Metric:
         return self.direction == "higher"
 
     def best(self, values: Mapping[str, float]) -> str:
-        """Return the first key with the best of some values. Raises ValueError for a metric without a direction."""
+        """Return the first key with the best of some values. Raises ValueError for a metric without a direction.
+
+        Args:
+            values: key, such as a method -> value.
+        """
         if self.larger_is_better:
             return max(values, key=values.__getitem__)
         return min(values, key=values.__getitem__)
@@ -193,7 +197,11 @@ class Metric:
         return self.heading + arrows[self.direction]
 
     def limited(self, value: float) -> float:
-        """Return a value within the metric's range, beyond which a measured time may lie by noise."""
+        """Return a value within the metric's range, beyond which a measured time may lie by noise.
+
+        Args:
+            value: the value.
+        """
         if self.of_machine and self.direction == "higher" and self.highest is not None:
             return min(value, self.highest)
         if self.of_machine and self.direction == "lower" and self.lowest is not None:
@@ -201,7 +209,11 @@ class Metric:
         return value
 
     def shown(self, value: float | None) -> str:
-        """Format a figure for tables: a plain 0.000 for values that round to zero, a dash for None."""
+        """Format a figure for tables: a plain 0.000 for values that round to zero, a dash for None.
+
+        Args:
+            value: the figure.
+        """
         if value is None:
             return "–"
         rounded = round(self.limited(value), self.decimals) + 0.0
@@ -209,6 +221,9 @@ class Metric:
 
     def measured(self, explanations: Explanations) -> Measurement | None:
         """Measure one method; None if the metric is undefined for it.
+
+        Args:
+            explanations: explanations of the method, one a text.
 
         Raises:
             DataError: the metric's function does not return one value for each text.
@@ -223,6 +238,30 @@ class Metric:
         if measurement.values is None or measurement.values.shape != texts:
             raise DataError(f"metric {self.name!r}: got values of shape {np.shape(result)}; expected {texts}")
         return measurement
+
+    def measured_by_text(self, targets: Sequence[Explanations]) -> Measurement | None:
+        """Measure one method that explains several targets of a text; None if the metric is undefined for it.
+
+        A value is the mean over a text's targets. A pooled figure is the mean of those of the first target of each
+        text, the second, and so on; it has no interval.
+
+        Args:
+            targets: explanations of the first target of each text, of the second, and so on.
+        """
+        figures = []
+        by_text: dict[str, list[float]] = {}
+        for explanations in targets:
+            measurement = self.measured(explanations)
+            if measurement is None or len(targets) == 1:
+                return measurement
+            figures.append(measurement.figure)
+            if measurement.values is not None:
+                for attribution, value in zip(explanations.attributions, measurement.values, strict=True):
+                    by_text.setdefault(attribution.example_id, []).append(value)
+        means = np.array([mean_where_defined(np.array(values)) for values in by_text.values()], dtype=np.float64)
+        if measurement is not None and measurement.is_mean:
+            return Measurement.of_mean(means)
+        return Measurement(means, mean_of_known(figures))
 
     @models_left_as_they_came
     def __call__(
@@ -263,12 +302,12 @@ class Metric:
         grouped = by_method(attributions)
         if len(grouped) != 1:
             raise DataError(f"attributions: got the methods {', '.join(grouped) or 'none'}; expected one")
-        ordered, examples = read_texts(grouped, None, "texts")
+        ((method, of_method),) = grouped.items()
+        ordered, examples = read_texts({method: numbered(of_method)}, None, "texts")
         gold = gold_masks(rationales, examples)
         settings = params or EvaluateParams()
         context = Context(as_predictor(classifier), examples, gold, settings, seed, predictions=predictions)
-        ((method, texts),) = ordered.items()
-        explanations = context.add(method, texts)
+        explanations = context.add(method, ordered[method])
         measurement = self.measured(explanations)
         if measurement is None or measurement.values is None:
             return np.full(len(explanations.attributions), np.nan)

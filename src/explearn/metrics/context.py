@@ -194,7 +194,7 @@ def by_method(attributions: Any) -> dict[str, list[Attribution]]:
         if not isinstance(attribution, Attribution):
             raise DataError(f"attributions: got {kind_of(attribution)}; expected attributions, of `explearn.explain`")
         grouped.setdefault(attribution.method, []).append(attribution)
-    return {method: numbered(texts) for method, texts in grouped.items()}
+    return grouped
 
 
 def numbered(attributions: Sequence[Attribution]) -> list[Attribution]:
@@ -245,7 +245,8 @@ def read_texts(
     ids: list[str] = []
     for method, of_method in attributions.items():
         by_id = {attribution.example_id: attribution for attribution in of_method}
-        ids = ids or list(by_id)
+        if not ordered:
+            ids = list(by_id)
         if len(by_id) < len(of_method):
             raise DataError(f"task {task!r}, method {method!r}: got two texts with one example_id; expected unique ids")
         if odd := by_id.keys() ^ set(ids):

@@ -269,7 +269,11 @@ class FunctionPredictor(Predictor):
     # ---- answers -------------------------------------------------------------------------------------------------
 
     def logits(self, batch: Batch) -> torch.Tensor:
-        """Return float64, (batch, C): log p; log p / (1 - p) by label; the value of a regression."""
+        """Return float64, (batch, C): log p; log p / (1 - p) by label; the value of a regression.
+
+        Args:
+            batch: texts encoded to one length, as `batch` returns them.
+        """
         return torch.from_numpy(self.predict_logits(batch.encodings))
 
     def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:

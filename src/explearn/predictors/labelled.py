@@ -66,7 +66,11 @@ class Labelled:
     top: int = 1
 
     def probabilities_of(self, logits: Array) -> Array:
-        """Return the classes' probabilities, (.., C), of logits (.., C)."""
+        """Return the classes' probabilities, (.., C), of logits (.., C).
+
+        Args:
+            logits: logits, (.., C).
+        """
         if self.problem is Problem.MULTI_LABEL:
             return np.asarray(expit(logits))
         if self.problem is Problem.BINARY:
@@ -75,6 +79,9 @@ class Labelled:
 
     def label_index(self, target: int | str) -> int:
         """Return the index of a class given by name or index.
+
+        Args:
+            target: name of the class, or its index from 0.
 
         Raises:
             UnknownNameError: there is no such class.
@@ -102,13 +109,20 @@ class Labelled:
 
         They are the `top` most probable classes; for a multi-label classifier every label with a probability of at
         least one half, if there is one and `top` is 1.
+
+        Args:
+            probabilities: probabilities of the classes, (C,).
         """
         if self.top == 1 and self.problem is Problem.MULTI_LABEL and probabilities.max() >= HOLDS_FROM:
             return [int(label) for label in np.flatnonzero(probabilities >= HOLDS_FROM)]
         return [int(label) for label in np.argsort(-probabilities, kind="stable")[: self.top]]
 
     def why_not(self, problems: Collection[Problem]) -> str:
-        """Return an error message: what was asked for needs one of these problems, and this classifier has another."""
+        """Return an error message: what was asked for needs one of these problems, and this classifier has another.
+
+        Args:
+            problems: the problems that would do.
+        """
         kinds = {
             Problem.MULTI_LABEL: "the classifier gives labels that do not exclude each other (multi-label)",
             Problem.REGRESSION: "the model gives a value and no class (regression)",

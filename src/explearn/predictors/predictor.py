@@ -118,7 +118,11 @@ class Predictor(Labelled, ABC):
 
     @abstractmethod
     def logits(self, batch: Batch) -> Tensor:
-        """Return logits, at least float32, (batch, C)."""
+        """Return logits, at least float32, (batch, C).
+
+        Args:
+            batch: texts encoded to one length, as `batch` returns them.
+        """
 
     @property
     def max_length(self) -> int:
@@ -140,7 +144,11 @@ class Predictor(Labelled, ABC):
         return 0
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
-        """Return the units as text, without special ones."""
+        """Return the units as text, without special ones.
+
+        Args:
+            encoding: the text as this predictor encodes it.
+        """
         return tuple(encoding.words[encoding.word_ids[position]] for position in encoding.positions)
 
     def __repr__(self) -> str:
@@ -179,6 +187,9 @@ class Predictor(Labelled, ABC):
     def at(self, token: int | str) -> Predictor:
         """Return a view that classifies one word of each text.
 
+        Args:
+            token: number of the word from 0, or the word itself, which then occurs once in the text.
+
         Raises:
             UnsupportedError: it does not classify tokens.
         """
@@ -189,6 +200,9 @@ class Predictor(Labelled, ABC):
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Save what `explearn.load_classifier` reads.
 
+        Args:
+            folder: folder to write.
+
         Raises:
             UnsupportedError: there is no model to save.
         """
@@ -196,6 +210,9 @@ class Predictor(Labelled, ABC):
 
     def with_model(self, model: Any) -> Any:
         """Return a copy with another model of the same architecture.
+
+        Args:
+            model: the other model.
 
         Raises:
             UnsupportedError: there is none.
@@ -205,11 +222,18 @@ class Predictor(Labelled, ABC):
     # ---- predictions -----------------------------------------------------------------------------------------------
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
-        """Pad encodings to one length, on the predictor's device."""
+        """Pad encodings to one length, on the predictor's device.
+
+        Args:
+            encodings: texts as this predictor encodes them.
+        """
         return collate(encodings, self.pad_token_id, self.device, self.shortest)
 
     def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
         """Return encodings to train and judge on, and the indices of the true classes.
+
+        Args:
+            examples: texts with their classes.
 
         Raises:
             UnknownNameError: a label is none of the predictor's.
@@ -217,7 +241,11 @@ class Predictor(Labelled, ABC):
         return self.encode(examples), [self.label_index(example.label) for example in examples]
 
     def answered(self, texts: Sequence[Encoding]) -> Mask:
-        """Return for each text whether its answer is kept already, so that it costs nothing, (n,)."""
+        """Return for each text whether its answer is kept already, so that it costs nothing, (n,).
+
+        Args:
+            texts: the texts, or encodings of them.
+        """
         return np.zeros(len(texts), dtype=bool)
 
     @torch.inference_mode()
@@ -262,13 +290,20 @@ class Predictor(Labelled, ABC):
     def predict(self, texts: Iterable[Encoding] | Iterable[Text]) -> list[str]:
         """Return the name of each text's most probable class.
 
+        Args:
+            texts: the texts, or encodings of them.
+
         Raises:
             UnsupportedError: this is a regression.
         """
         return [self.labels[i] for i in self.predict_proba(texts).argmax(-1)]
 
     def encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
-        """Return texts encoded, as they are if they were."""
+        """Return texts encoded, as they are if they were.
+
+        Args:
+            texts: the texts, or encodings of them.
+        """
         listed: list[Any] = list(each_text(texts))
         if all(isinstance(text, Encoding) for text in listed):
             return listed
@@ -276,6 +311,9 @@ class Predictor(Labelled, ABC):
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the classes' probabilities, (.., C), of logits (.., C).
+
+        Args:
+            logits: logits, (.., C).
 
         Raises:
             UnsupportedError: this is a regression.
@@ -285,7 +323,11 @@ class Predictor(Labelled, ABC):
         return self.softmax_logits(logits).softmax(-1)
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Return the probabilities' natural logarithms, without rounding errors for a probability near 0."""
+        """Return the probabilities' natural logarithms, without rounding errors for a probability near 0.
+
+        Args:
+            logits: logits, (.., C).
+        """
         if self.problem is Problem.MULTI_LABEL:
             return functional.logsigmoid(logits)
         return self.softmax_logits(logits).log_softmax(-1)
@@ -294,6 +336,9 @@ class Predictor(Labelled, ABC):
         """Return numbers whose softmax is the classes' probabilities, for losses over one class of several.
 
         They are the logits; for a model with one logit z, half of -z and z, since its probability is sigmoid(z).
+
+        Args:
+            logits: logits, (.., C).
 
         Raises:
             UnsupportedError: the classes do not exclude each other.
@@ -350,7 +395,11 @@ class Predictor(Labelled, ABC):
         return other
 
     def named(self, name: str) -> Self:
-        """Return a copy with another name for messages."""
+        """Return a copy with another name for messages.
+
+        Args:
+            name: the other name.
+        """
         other = copy.copy(self)
         other.name = name
         return other

@@ -181,14 +181,25 @@ class TransformerPredictor(Predictor):
         compute: ComputeOptions | None = None,
         name: str = "",
     ) -> Self:
-        """Return a predictor for a loaded transformers model with the head that this class is for."""
+        """Return a predictor for a loaded transformers model with the head that this class is for.
+
+        Args:
+            model: the model.
+            tokenizer: its fast tokenizer.
+            compute: device, precision and batch size.
+            name: name for messages.
+        """
         wrapped: Any = model
         if cls.wrapper is not None:
             wrapped = cls.wrapper(model.config, model)
         return cls(wrapped, tokenizer, compute, name)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Save model, tokenizer and any prompt, for `explearn.load_classifier`."""
+        """Save model, tokenizer and any prompt, for `explearn.load_classifier`.
+
+        Args:
+            folder: folder to write.
+        """
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         if self.completion is not None:
@@ -198,6 +209,9 @@ class TransformerPredictor(Predictor):
         """Return a copy with another model of the same architecture.
 
         Tokenizer, device, precision and batch size are kept.
+
+        Args:
+            model: the other model.
         """
         changed: Any = model
         if self.spread is None:
@@ -228,14 +242,22 @@ class TransformerPredictor(Predictor):
         return self
 
     def check_plain(self, what: str) -> None:
-        """Raise UnsupportedError, naming `what`, unless the weights are on one device and not quantised."""
+        """Raise UnsupportedError, naming `what`, unless the weights are on one device and not quantised.
+
+        Args:
+            what: what needs such weights, for the message.
+        """
         if self.spread is not None:
             raise UnsupportedError(f"{what} needs a model on one device, but this one is spread over several")
         if has_quantised(self.model):
             raise UnsupportedError(f"{what} needs a model whose weights are not quantised, but these are")
 
     def check_readable(self, reader: str) -> None:
-        """Raise UnsupportedError, naming what reads weights directly, if some are offloaded."""
+        """Raise UnsupportedError, naming what reads weights directly, if some are offloaded.
+
+        Args:
+            reader: what reads weights directly, for the message.
+        """
         if self.spread is not None and self.spread.offloaded:
             raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
@@ -280,7 +302,13 @@ class TransformerPredictor(Predictor):
         return self.encode_within(None if whole else self.max_length, texts, first)
 
     def encode_within(self, limit: int | None, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
-        """Do as `encode` for another limit than `max_length`; None: texts are not cut."""
+        """Do as `encode` for another limit than `max_length`.
+
+        Args:
+            limit: most sub-tokens of a text. None: texts are not cut.
+            texts: strings, pairs of strings, examples, or rows of a table.
+            first: number of the first text, for error messages.
+        """
         if self.completion is not None:
             return self.completion.encode(texts, limit, first)
         encodings = encode_texts(self.tokenizer, texts, limit, first)
@@ -288,11 +316,19 @@ class TransformerPredictor(Predictor):
         return encodings
 
     def encode_samples(self, *texts: str) -> list[Encoding]:
-        """Encode short sample texts, for any kind of model."""
+        """Encode short sample texts, for any kind of model.
+
+        Args:
+            texts: strings, or pairs of strings.
+        """
         return self.encode(texts)
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
-        """Return the sub-tokens as text, without special tokens."""
+        """Return the sub-tokens as text, without special tokens.
+
+        Args:
+            encoding: the text as this predictor encodes it.
+        """
         ids = [encoding.input_ids[position] for position in encoding.positions]
         return tuple(self.tokenizer.convert_ids_to_tokens(ids))
 
@@ -319,7 +355,11 @@ class TransformerPredictor(Predictor):
         return autocast(self.device, self.dtype)
 
     def logits(self, batch: Batch) -> Tensor:
-        """Return logits, shape (batch, C), float32 (float64 of a float64 model)."""
+        """Return logits, shape (batch, C), float32 (float64 of a float64 model).
+
+        Args:
+            batch: texts encoded to one length, as `batch` returns them.
+        """
         with self.autocast():
             logits = cast(Tensor, self.model(**batch.model_inputs()).logits)
         return at_least_float32(logits)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explearn.core.attribution import Attribution, each_attribution
+from explearn.core.attribution import Attribution, each_attribution, text_numbers
 from explearn.core.word_tables import to_frame
 from explearn.show import display
 from explearn.show.blocks import several
@@ -49,12 +48,9 @@ class Attributions(list[Attribution]):
 
         A text that is repeated for the same method and class counts as two texts.
         """
-        texts: dict[object, list[Attribution]] = {}
-        seen: Counter[object] = Counter()
-        for attribution in self:
-            explained = (attribution.text_key, attribution.method, attribution.target)
-            texts.setdefault((attribution.text_key, seen[explained]), []).append(attribution)
-            seen[explained] += 1
+        texts: dict[int, list[Attribution]] = {}
+        for number, attribution in zip(text_numbers(self), self, strict=True):
+            texts.setdefault(number, []).append(attribution)
         return list(texts.values())
 
     @property

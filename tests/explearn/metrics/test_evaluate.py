@@ -123,6 +123,45 @@ def test_bad_input_is_named():
     assert evaluate({}) == {}
 
 
+def for_class(target):
+    return [replace(text, target=target) for text in attributions()]
+
+
+def test_several_targets_of_a_text_are_one_text_whose_value_is_their_mean():
+    yes = evaluation({"top": for_class("yes")})
+    no = evaluation({"top": for_class("no")})
+    both = evaluation({"top": [*for_class("yes"), *for_class("no")]})
+    assert both.example_ids == yes.example_ids
+    assert both.figures["top"]["texts"] == 4 and both.figures["top"]["plausibility_texts"] == 2
+    for name in ("sufficiency", "stability_lexical"):
+        expected = (yes.by_text[name]["top"] + no.by_text[name]["top"]) / 2
+        np.testing.assert_allclose(both.by_text[name]["top"], expected)
+        assert both.figures["top"][name] == pytest.approx(np.nanmean(expected))
+    # Marks do not depend on the target.
+    for name in ("f1", "macro_f1"):
+        assert both.figures["top"][name] == pytest.approx(yes.figures["top"][name])
+
+
+def test_a_text_may_have_more_targets_than_others_but_the_same_for_each_method():
+    more = [*for_class("yes"), for_class("no")[1]]
+    both = evaluation({"top": more, "again": more[::-1]})
+    one = evaluation({"top": for_class("yes")}).by_text["sufficiency"]["top"]
+    other = evaluation({"top": for_class("no")}).by_text["sufficiency"]["top"]
+    expected = [one[0], (one[1] + other[1]) / 2, *one[2:]]
+    np.testing.assert_allclose(both.by_text["sufficiency"]["top"], expected)
+    np.testing.assert_allclose(both.by_text["sufficiency"]["again"], expected)
+    for runs in ({"top": more, "again": for_class("yes")}, {"top": for_class("yes"), "again": more}):
+        with pytest.raises(DataError, match="example 'b' is not explained by all"):
+            evaluation(runs)
+
+
+def test_free_texts_are_counted_by_their_words():
+    free = [replace(text, example_id="") for text in [*for_class("yes"), *for_class("no")]]
+    classifier = FakeClassifier(random_probability)
+    assert len(evaluate_methods(classifier, free, metrics=["sufficiency"]).example_ids) == 4
+    assert len(evaluate_methods(classifier, free[:4] * 2, metrics=["sufficiency"]).example_ids) == 8
+
+
 def test_marks_of_no_text_are_told(caplog):
     explained = {"top": attributions()}
     with pytest.raises(DataError, match=r"2 of 2 ids name no text \(\['1', '2'\]\); expected ids .* such as 'a'"):

@@ -169,10 +169,18 @@ class Explainer(ABC):
         """
 
     def check(self, classifier: Any) -> None:  # noqa: B027 (accepting all is a default, not a gap)
-        """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
+        """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all.
+
+        Args:
+            classifier: the classifier.
+        """
 
     def check_trained_for(self, classifier: Any) -> None:  # noqa: B027
-        """Raise UnsupportedError if this method was trained for another classifier. The default accepts all."""
+        """Raise UnsupportedError if this method was trained for another classifier. The default accepts all.
+
+        Args:
+            classifier: the classifier.
+        """
 
     def settings(self) -> dict[str, Any]:
         """Return all that its scores depend on but the classifier, as JSON values."""
@@ -184,6 +192,9 @@ class Explainer(ABC):
 
     def check_problem(self, classifier: Predictor) -> Any:
         """Return what the method sees of a classifier: its transformer if the method looks inside, else itself.
+
+        Args:
+            classifier: the classifier.
 
         Raises:
             UnsupportedError: the method does not support the classifier's kind of outputs, or looks inside a model and
@@ -281,7 +292,17 @@ class Explainer(ABC):
         other_models: bool = False,
         aggregation: Aggregation | None = None,
     ) -> Iterator[list[Attribution]]:
-        """Do as `explain` for a stream of any length: yield each text's attributions, one for each class to explain."""
+        """Do as `explain` for a stream of any length: yield each text's attributions, one for each class to explain.
+
+        Args:
+            classifier: as for `explain`.
+            texts: as for `explain`; any iterable, which is read as needed.
+            targets: as for `explain`; a list has an entry for each text.
+            description: text of a progress bar. None: no bar.
+            windows: as for `explain`.
+            unit: as for `explain`.
+            other_models: as for `explain`.
+        """
         self.check_explains(classifier, other_models)
         aggregation = aggregation or self.aggregation
         chunk_texts = CHUNK_TEXTS
@@ -376,7 +397,13 @@ class BatchExplainer(Explainer):
 
     @abstractmethod
     def score_batch(self, classifier: Any, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        """Score every sub-token of a batch for `targets` (int64, (batch,)), or for the predicted classes if None."""
+        """Score every sub-token of a batch.
+
+        Args:
+            classifier: the classifier, or its transformer if the method looks inside.
+            batch: texts encoded to one length.
+            targets: indices of the classes to explain, int64 (batch,). None: the predicted classes.
+        """
 
     def score_texts(
         self, classifier: Any, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -409,5 +436,9 @@ class BatchExplainer(Explainer):
         return run_batches([self.size(encoding) for encoding in encodings], classifier, score, self.passes)
 
     def size(self, encoding: Encoding) -> int:
-        """Return how much of the budget of a batch a text takes, in sub-tokens."""
+        """Return how much of the budget of a batch a text takes, in sub-tokens.
+
+        Args:
+            encoding: the text as the classifier reads it.
+        """
         return len(encoding)

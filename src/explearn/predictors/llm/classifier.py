@@ -282,7 +282,11 @@ class LLMClassifier(FunctionPredictor):
             return sampled, values
 
     def prompt(self, text: str | tuple[str, str]) -> str:
-        """Return the prompt around a text; the blank before it goes where all its words are left out."""
+        """Return the prompt around a text; the blank before it goes where all its words are left out.
+
+        Args:
+            text: a text; a pair where the template has a place for it.
+        """
         before, between, behind = self.params.around()
         if isinstance(text, tuple) != self.params.takes_pairs:
             raise DataError(
@@ -316,7 +320,11 @@ class LLMClassifier(FunctionPredictor):
         return label_probabilities(answer.positions or (), self._words)
 
     def read_label(self, answer: ChatAnswer) -> int | None:
-        """Return the number of the label that a sample names; None if it names none."""
+        """Return the number of the label that a sample names; None if it names none.
+
+        Args:
+            answer: the answer of the server.
+        """
         return label_named(answer.content, self._words)
 
     async def _ask_unknown(self, store: AnswerStore, questions: Iterable[Question], stopped: Event) -> None:
