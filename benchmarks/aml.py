@@ -34,7 +34,7 @@ from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.listed_task import ListedTask
+from explearn.methods.base.task import ListedTask
 from explearn.methods.registry import accepted_options, get_explainer, get_info
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import f1_of_texts, rationale_counts, select_top_k

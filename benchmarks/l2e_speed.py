@@ -19,7 +19,7 @@ import transformers
 
 from _timing import CORPUS, load_classifier, load_texts, paired
 from explearn.core.examples import Example
-from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.base.teachers import Lesson, Lessons
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.registry import get_explainer
 from explearn.predictors.predictor import Predictor

@@ -22,8 +22,8 @@ import transformers
 
 from _timing import load_classifier, seconds
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 from explearn.predictors.predictor import Predictor

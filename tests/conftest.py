@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -36,6 +37,16 @@ def pytest_collection_finish():
     """Leave what is loaded by now out of collections of garbage, of which a comparison makes one a method."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_collections():
+    """Time methods without a collection of garbage before each, which takes longer than they do on few texts."""
+    from explearn.methods.base import timing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "gc", SimpleNamespace(collect=lambda: None))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ import yaml
 
 TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
-LEARNED = {
+LEARNED: dict[str, list[Any]] = {
     "from_texts": ["paml", "ivra", "reader"],
     "from_features": ["marker_in_domain", "marker", "cls_row", "expnet", "consensus", "word_list", "word_facts", "at2"],
-    "from_teachers": ["l2e"],
+    "from_teachers": [{"method": "l2e", "teacher": "input_x_gradient"}],
 }
 """Methods of the project that are trained: every one of ours."""
 
@@ -67,7 +66,8 @@ def all_steps() -> list[Step]:
         steps += [step(stage, task=task) for task in TASKS]
     for task in TASKS:
         steps.append(step("teach", task=task, teacher="input_x_gradient"))
-        for name in itertools.chain(*LEARNED.values()):
+        students = [student["method"] for student in LEARNED["from_teachers"]]
+        for name in [*LEARNED["from_texts"], *LEARNED["from_features"], *students]:
             steps.append(step("fit", task=task, method=name))
         steps += [step("explain", task=task), step("judge", task=task)]
     return [*steps, *(step("study", study=study) for study in ("marks_curve", "students")), step("report")]

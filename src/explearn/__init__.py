@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from explearn.comparison.run import CompareOptions, Comparison, compare
     from explearn.comparison.texts import TextColumns
     from explearn.core.attribution import Attribution, Interaction
-    from explearn.core.certificate import Certificate
     from explearn.core.examples import Example, Rationale
+    from explearn.core.record import Certificate
     from explearn.core.word_tables import to_arrow, to_frame
     from explearn.decision.document import DecisionRecord
     from explearn.decision.record import record
@@ -130,8 +130,8 @@ _LAZY = {
     "explearn.comparison.run": ("CompareOptions", "Comparison", "compare"),
     "explearn.comparison.texts": ("TextColumns",),
     "explearn.core.attribution": ("Attribution", "Interaction"),
-    "explearn.core.certificate": ("Certificate",),
     "explearn.core.examples": ("Example", "Rationale"),
+    "explearn.core.record": ("Certificate",),
     "explearn.core.word_tables": ("to_arrow", "to_frame"),
     "explearn.decision.document": ("DecisionRecord",),
     "explearn.decision.record": ("record",),

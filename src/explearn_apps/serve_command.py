@@ -47,6 +47,14 @@ def serve(
             help="Manifest (.json) next to a page of `explearn compare` for this classifier; its verdict is shown.",
         ),
     ] = None,
+    pairs: Annotated[
+        bool,
+        typer.Option(
+            "--pairs",
+            help="The classifier was trained on pairs of texts: the page asks for a second one. A prompt with a place "
+            "for it needs no option.",
+        ),
+    ] = False,
     host: Annotated[
         str,
         typer.Option(
@@ -90,7 +98,7 @@ def serve(
         verdict = None
         if comparison is not None:
             verdict = read_verdict(comparison, loaded)
-        app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or (), verdict=verdict)
+        app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or (), verdict=verdict, pairs=pairs)
         app.state.engine.warm_up()
         for name, reason in left_out.items():
             print(f"left out: {name} ({reason})", file=sys.stderr)

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from explearn.core.documents import PathLike, read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, kind_of
 from explearn.core.validation import Fraction, Section, Seed, problems_sentence
-from explearn.methods.base.teachers import ANSWERS, members
+from explearn.methods.base.teachers import ANSWERS, ENSEMBLE, members
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, list_explainers
 from explearn.metrics.params import SanityParams
@@ -33,6 +33,7 @@ from explearn_study.sections import (
     SignalsParams,
     SourceParams,
     StudiesParams,
+    TaughtParams,
     TeachParams,
 )
 
@@ -148,6 +149,14 @@ class RunMethod(Section):
         if from_features:
             raise ValueError(f"methods.{self.name}: got a teacher and `marked`; expected one of them")
         return "from_teachers"
+
+    @property
+    def learned_entry(self) -> str | TaughtParams:
+        """Its entry in that list."""
+        if self.teacher is None:
+            return self.name
+        alone = not self.teacher.startswith(ENSEMBLE)
+        return TaughtParams(method=self.name, teacher=self.teacher if alone else "")
 
 
 def _named(entries: Any) -> Any:
@@ -270,8 +279,9 @@ class Params(Section):
                 raise ValueError(f"methods.{name}.path: only for a method that is trained, and not in this run")
         elif info.trained and not (info.ready and nothing_trained):
             part = method.learned_part
-            if name not in getattr(self.learned, part):
-                raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
+            entry = method.learned_entry
+            if entry not in getattr(self.learned, part):
+                raise ValueError(f"methods.{name}: {method.of!r} is trained; expected {entry} under learned.{part}")
         elif name in listed:
             raise ValueError(f"learned: {name!r} needs no training; leave it out there")
         if info.base is not None and info.base not in listed:

@@ -119,6 +119,17 @@ class SignalsParams(Section):
     """Most additional texts per split without a rationale, by seed: the consensus marks them for marker."""
 
 
+class TaughtParams(Section):
+    """A method that learns from a teacher."""
+
+    method: str
+    teacher: str
+    """Its option `teacher`, the only one that its stage depends on; empty for an ensemble, which depends on all."""
+
+    def __str__(self) -> str:
+        return f"{{method: {self.method!r}, teacher: {self.teacher!r}}}"
+
+
 class LearnedParams(Section):
     """Names of the methods to train, with one stage for each method and task."""
 
@@ -126,13 +137,14 @@ class LearnedParams(Section):
     """Methods that learn only from the task's texts and its classifier."""
     from_features: list[str] = Field(default_factory=list)
     """Methods that learn from marks, attention features and word signals of all tasks."""
-    from_teachers: list[str] = Field(default_factory=list)
-    """Methods that learn from teachers' scores."""
+    from_teachers: list[TaughtParams] = Field(default_factory=list)
+    """Methods that learn from teachers' scores, each with its teacher."""
 
     @property
     def names(self) -> list[str]:
         """All of them."""
-        return [*self.from_texts, *self.from_features, *self.from_teachers]
+        taught = [entry.method for entry in self.from_teachers]
+        return [*self.from_texts, *self.from_features, *taught]
 
 
 class CurveParams(Section):

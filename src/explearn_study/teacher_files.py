@@ -19,8 +19,7 @@ from explearn.core.examples import Example
 from explearn.core.writing import atomic_folder
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.base.task import Lesson, Lessons
-from explearn.methods.base.teachers import combine_lessons, lesson_of
+from explearn.methods.base.teachers import Lesson, Lessons, combine_lessons, lesson_of
 from explearn.metrics.runs import MethodRun, kept_run, read_run, write_run
 from explearn.predictors.predictor import Predictor
 

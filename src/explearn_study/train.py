@@ -20,8 +20,7 @@ from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
-from explearn.methods.base.task import Lessons
-from explearn.methods.base.teachers import members
+from explearn.methods.base.teachers import Lessons, members
 from explearn.methods.registry import make_explainer
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier

@@ -87,7 +87,7 @@ def disturb(kind, count):
         if kind == "writing" and calls[0] == count:
             def cut():
                 for number, explained in enumerate(lines):
-                    if number == 50:
+                    if number == 25:
                         die()
                     yield explained
             return real(folder, file, first, cut())
@@ -117,9 +117,11 @@ for line in sys.stdin:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
-def test_three_kills_change_no_bit_and_lose_no_part(tiny_folder, texts, tmp_path, repository):
+def test_three_kills_change_no_bit_and_lose_no_part(tiny_folder, tmp_path, repository):
     output = tmp_path / "out"
-    given = arguments(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(random_texts(600)), encoding="utf-8")
+    given = arguments(tiny_folder, texts, output, "--shard-texts", "50")
     finished = {}
     command = [sys.executable, "-c", KILLED, *given]
     path = os.pathsep.join([str(repository / "src"), os.environ.get("PYTHONPATH", "")])
@@ -135,10 +137,10 @@ def test_three_kills_change_no_bit_and_lose_no_part(tiny_folder, texts, tmp_path
             files = {part["file"]: (output / part["file"]).stat().st_ino for part in listed.values()}
             assert finished.items() <= files.items(), "a finished part was written again"
             finished = files
-    explain(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
-    explain(tiny_folder, texts, tmp_path / "whole", "--id-column", "key", "--shard-texts", "100")
+    explain(tiny_folder, texts, output, "--shard-texts", "50")
+    explain(tiny_folder, texts, tmp_path / "whole", "--shard-texts", "50")
     assert joined(output) == joined(tmp_path / "whole")
-    parts = {f"part-{number:05d}.parquet" for number in range(11)}
+    parts = {f"part-{number:05d}.parquet" for number in range(12)}
     assert {path.name for path in output.iterdir()} == {"_SUCCESS", "_manifest.json", *parts}
 
 
@@ -175,13 +177,6 @@ class TestGoingOn:
         path.write_text("quick fox", encoding="utf-8")
         refused("input differs", *job, "--shard-texts", "25")
         assert {file.name: file.read_bytes() for file in output.iterdir()} == before
-
-    def test_a_number_that_cannot_be_used_again_is_named(self, job):
-        manifest = job[2] / "_manifest.json"
-        content = json.loads(manifest.read_text())
-        content["settings"]["threads"] = "1"
-        manifest.write_text(json.dumps(content))
-        refused(f"{manifest}, settings, field 'threads': got '1'", *job, "--shard-texts", "25")
 
     def test_a_number_of_texts_that_is_not_the_inputs_is_refused(self, job):
         manifest = job[2] / "_manifest.json"

@@ -23,7 +23,7 @@ from explearn import (
     ParamsError,
     UnsupportedError,
 )
-from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
+from explearn_apps.onnx import OnnxExplainer, OnnxPredictor, export_onnx, writing
 
 onnx = pytest.importorskip("onnx")
 
@@ -118,6 +118,53 @@ def test_both_questions_are_in_one_file(made):
         OnnxExplainer(plain, aim=0)
 
 
+@pytest.mark.parametrize("name", ["roberta paper", pytest.param("bert reader", marks=pytest.mark.slow)])
+def test_the_graph_is_a_predictor_for_other_methods(made, name):
+    path, of, _ = made(name)
+    predictor = OnnxPredictor(OnnxExplainer(path, threads=1))
+    assert (predictor.labels, predictor.problem, predictor.max_length) == (of.labels, of.problem, of.max_length)
+    encodings = of.encode([*tiny.TEXTS, *tiny.PAIRS])
+    shortened = []
+    for whole in encodings:
+        shortened += [whole, whole.delete([0]), whole.keep([1]), whole.mask([0], predictor.mask_token_id)]
+    np.testing.assert_allclose(predictor.predict_proba(shortened), of.predict_proba(shortened), atol=1e-4)
+    target = of.labels[-1]
+    for method in ("occlusion", "kernel_shap"):
+        for removal in ("mask", "delete"):
+            found = explearn.explain(predictor, tiny.TEXTS, method, target, removal=removal)
+            expected = explearn.explain(of, tiny.TEXTS, method, target, removal=removal)
+            for one, other in zip(found, expected, strict=True):
+                assert (one.words, one.tokens, one.predicted) == (other.words, other.tokens, other.predicted)
+                np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-3)
+    with pytest.raises(UnsupportedError, match="no model to look into"):
+        explearn.explain(predictor, "a fox", "rollout")
+    with pytest.raises(UnsupportedError, match="leave out the windows"):
+        explearn.explain(predictor, "a fox", "occlusion", windows=2)
+
+
+def test_the_predictor_is_compared_and_known_by_its_file(made, tmp_path):
+    path, of, _ = made("bert marker")
+    predictor = OnnxPredictor(OnnxExplainer(path, threads=1))
+    texts = [*tiny.TEXTS, *onnx_cases.TEXTS]
+    figures = []
+    for number, classifier in enumerate((predictor, of)):
+        options = {"methods": "random,occlusion", "out": tmp_path / f"{number}.html"}
+        figures.append(explearn.compare(classifier, texts, **options).methods)
+    for metric in ("comprehensiveness", "sufficiency"):
+        assert figures[0]["occlusion"][metric] == pytest.approx(figures[1]["occlusion"][metric], abs=1e-3)
+    again = tmp_path / "again.onnx"
+    again.write_bytes(path.read_bytes())
+    assert OnnxPredictor(OnnxExplainer(again)).fingerprint == predictor.fingerprint
+    model = onnx.load(path)
+    for entry in model.metadata_props:
+        if entry.key == "explearn":
+            entry.value = json.dumps({**json.loads(entry.value), "mask_token_id": None})
+    onnx.save(model, again)
+    maskless = OnnxPredictor(OnnxExplainer(again))
+    assert maskless.fingerprint != predictor.fingerprint
+    complaint(lambda: explearn.explain(maskless, "a fox", "occlusion"), "use removal=delete")
+
+
 def test_what_the_file_says_of_itself(made):
     path, of, _ = made("bert marker")
     model = onnx.load(path)
@@ -167,11 +214,11 @@ def test_the_page_and_a_bundle(
     assert done.exit_code == 0, done.output
     # One of the texts that a file is tried on is cut; nobody who exports gave it.
     assert not any("not read" in said for said in (done.output, *caplog.messages))
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    exec(code, {})
-    assert "funny" in capsys.readouterr().out
+    exec("".join(re.findall(r"```python\n(.*?)```", page, re.S)), {})
+    assert capsys.readouterr().out.count("funny") > 1
     check_example(export_onnx)
     check_example(OnnxExplainer)
+    check_example(OnnxPredictor)
 
     explearn.export("bundle", explainer="my-marker", classifier="my-classifier", with_classifier=True)
     done = run("export-onnx", "--explainer", "bundle", "--out", "again.onnx")

@@ -6,8 +6,6 @@ import tiny
 import torch
 import transformers
 
-from explearn_apps.trainer import METRICS, CompareCallback
-
 TEXTS = [*tiny.TEXTS, "the fox is quick", "a lazy dog"]
 
 
@@ -24,6 +22,9 @@ def trainer_of(folder):
 
 
 def test_figures_are_logged_and_the_training_is_the_same(tmp_path):
+    # It loads the Trainer, which takes seconds that other tests do not need.
+    from explearn_apps.trainer import METRICS, CompareCallback
+
     plain = trainer_of(tmp_path / "plain")
     plain.train()
     watched = trainer_of(tmp_path / "watched")

@@ -10,7 +10,7 @@ from explearn import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, initial_model
 from explearn.methods.aml.target_metric import MapEvaluator
-from explearn.methods.listed_task import ListedTask
+from explearn.methods.base.task import ListedTask
 from explearn.metrics.params import EvaluateParams
 
 LEARNING = {

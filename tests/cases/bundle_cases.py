@@ -8,8 +8,8 @@ import pytest
 import tiny
 
 from explearn.methods.aml.paml import PAML
+from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 

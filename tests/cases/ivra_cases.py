@@ -7,11 +7,11 @@ import tiny
 import torch
 
 from explearn import Example
+from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
-from explearn.methods.listed_task import ListedTask
 
 EMPTY = "\u200b"
 """A word of which the tokenizer leaves no piece."""

@@ -5,8 +5,8 @@ import tiny
 
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
+from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 

@@ -4,7 +4,7 @@ import numpy as np
 import tiny
 
 from explearn.lens.features import ExampleFeatures
-from explearn.methods.listed_task import ListedTask
+from explearn.methods.base.task import ListedTask
 
 WIDTH = tiny.LAYERS * 2 * tiny.HEADS
 

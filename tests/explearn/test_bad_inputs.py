@@ -15,7 +15,6 @@ import explearn
 from explearn import Attribution, TextColumns, TransformerPredictor, get_explainer, load_classifier
 from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
-from explearn.core.escape import printable, printable_json
 
 RECORD = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
 GOOD = Attribution.from_dict(RECORD)
@@ -119,11 +118,7 @@ TRAINING = [
     {"classifier": len},
     {"texts": "a film"},
     {"texts": [("a", "b", "c")]},
-    {"texts": [("a film", 3)]},
-    {"validation": "a film"},
-    {"rationales": "a film"},
     {"rationales": [[True, False], None]},
-    {"rationales": [[True]]},
     {"rationales": {"train-2": [True]}},
 ]
 
@@ -150,9 +145,6 @@ CONFIGS = {
     "classes that read the same": {"id2label": {"0": "caf\u00e9", "1": "cafe\u0301", "2": "good"}},
     "a class too many": {"id2label": {"0": "bad", "1": "fair", "2": "good", "3": "best"}},
     "layers in words": {"num_hidden_layers": "three"},
-    "another width": {"hidden_size": 64},
-    "fewer than no heads": {"num_attention_heads": -1},
-    "no layers": {"num_hidden_layers": 0},
     "another type": {"model_type": "nobody"},
     "code of its own": {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}},
 }
@@ -170,23 +162,6 @@ def test_classes_numbered_by_strings_are_shown_as_strings():
     complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "classes are numbered '0', '1'; expected")
 
 
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("config.json", None),
-        ("config.json", b"[]"),
-        ("model.safetensors", b"weights"),
-        ("tokenizer.json", b"[]"),
-    ],
-)
-def test_files_of_a_classifier(tmp_path, tiny_folder, file, content):
-    shutil.copytree(tiny_folder, tmp_path / "c")
-    (tmp_path / "c" / file).unlink()
-    if content is not None:
-        (tmp_path / "c" / file).write_bytes(content)
-    complaint(lambda: load_classifier(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
-
-
 @pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J", "x" * 300], ids=lambda name: ascii(name)[:20])
 def test_classifiers_that_are_not_there(name):
     complaint(lambda: load_classifier(name, device="cpu"))
@@ -199,12 +174,8 @@ def test_methods_to_compare(methods):
 
 ARGUMENTS = [
     {"max_texts": 0},
-    {"max_texts": float("nan")},
     {"seed": "x"},
-    {"methods": 3},
-    {"classifier": 3},
     {"out": "."},
-    {"out": 3},
     {"out": "x" * 300},
 ]
 
@@ -223,10 +194,8 @@ def test_arguments_of_a_comparison(tmp_path, monkeypatch, change):
 
 OPTIONS = [
     ("rollout", {"nonsense": 1}),
-    ("lime", {"samples": 10**12}),
     ("lime", {"kernel_width": float("nan")}),
     ("solvex", {"metric": "accuracy"}),
-    ("reader", {"heads": 3, "width": 128}),
     ("consensus", {"signals": ["nobody"]}),
 ]
 
@@ -243,12 +212,8 @@ COMMANDS = [
     ["explain", "a", "-o", "seed=4294967296", "--method", "random", "--classifier", "C"],
     ["explain", "a", "--target", "\x1b[2J", "--classifier", "C"],
     ["explain", "a", "-o", "samples=" + "9" * 5000, "--method", "lime", "--classifier", "C"],
-    ["explain", "a", "-o", "self=1", "--method", "lime", "--classifier", "C"],
     ["train", "reader", "-o", "seed=1", "--texts", "t.txt", "--out", "r", "--classifier", "C"],
-    ["train", "reader", "-o", "out=1", "--texts", "t.txt", "--out", "r", "--classifier", "C"],
-    ["finetune", "-o", "seed=1", "--texts", "t.txt", "--out", "r", "--encoder", "embedded"],
     ["demo", "--out", "."],
-    ["demo", "--out", __file__],
     ["export", "--method", "rollout", "--out", ""],
     ["report"],
     ["annotate", "run", "--task", "films"],
@@ -278,10 +243,3 @@ def test_nothing_of_a_text_or_a_label_commands_the_terminal(tmp_path, tiny_folde
     written = explain(folder, "--method", "random", "a film", "--out", str(tmp_path / "\x1b[2J.html"))
     assert written.exit_code == 0 and "\x1b" not in written.stdout
     assert record["words"] == HOSTILE.split() and record["predicted"].endswith("\x1b[31m")
-
-
-def test_what_steers_nothing_stays_as_it_is():
-    for text in ("caf\u00e9", "\u6620\u753b", "\U0001f468\u200d\U0001f469", "\u05e9\u05dc\u05d5\u05dd", "a\tb\nc", ""):
-        assert printable(text) == text
-    assert printable(printable(HOSTILE)) == printable(HOSTILE)
-    assert json.loads(printable_json({"a": HOSTILE})) == {"a": HOSTILE}

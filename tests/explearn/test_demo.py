@@ -31,11 +31,11 @@ def test_the_headlines_are_those_of_the_corpus(repository):
 
 @pytest.mark.slow
 def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch):
-    """From half of its headlines in two of its three epochs already."""
+    """From a third of its headlines in two of its three epochs already."""
     (texts, labels), (held_out, truth) = headlines("train"), headlines("test")
-    half = texts[:240], labels[:240]
+    third = texts[:160], labels[:160]
     with monkeypatch.context() as patch:
-        patch.setattr(classifier, "headlines", lambda _split: half)
+        patch.setattr(classifier, "headlines", lambda _split: third)
         patch.setattr(classifier, "_EPOCHS", 2)
         trained = demo_classifier(ComputeOptions("cpu"), 13)
     right = [a == b for a, b in zip(trained.predict(held_out), truth, strict=True)]

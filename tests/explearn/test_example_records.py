@@ -6,14 +6,6 @@ GOOD = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "t
 
 
 class TestExample:
-    def test_words_of_both_segments_come_in_order(self):
-        actual = Example(**GOOD, pair=("and", "more"))
-        assert actual.all_words == ("two", "words", "and", "more")
-        assert (actual.text, actual.pair_text) == ("two words", "and more")
-
-    def test_a_single_text_has_no_second_segment(self):
-        assert Example(**GOOD).pair_text is None
-
     @pytest.mark.parametrize(
         ("change", "words"),
         [

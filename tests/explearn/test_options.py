@@ -29,6 +29,8 @@ def folders(root, *names):
         (["faml_states", "paml"], ["paml_states", "paml"], ["paml_states", "paml"]),
         ([], ["reader", "marker"], ["reader", "marker"]),
         ([], [], [None]),
+        (["gae", "lime"], ["reader", "marker"], [None, None, "reader", "marker"]),
+        (["paml"], ["reader", "paml"], ["paml", "reader"]),
     ],
 )
 def test_a_folder_goes_to_the_method_whose_training_it_holds(tmp_path, methods, trained, expected):
@@ -39,10 +41,8 @@ def test_a_folder_goes_to_the_method_whose_training_it_holds(tmp_path, methods, 
 @pytest.mark.parametrize(
     ("methods", "trained", "said"),
     [
-        (["gae", "lime"], ["marker"], "which holds 'marker'; expected one of gae or lime"),
-        (["consensus", "marker"], ["marker", "reader"], "which holds 'reader'; expected one of consensus or marker"),
         (["marker", "lime"], [], "--explainer: got no folder of a trained 'marker'"),
-        (["lime", "lime"], [], "--method: got 'lime' twice"),
+        (["lime", "lime"], [], "methods: got 'lime' twice"),
     ],
 )
 def test_a_folder_too_many_or_too_few(tmp_path, methods, trained, said):

@@ -41,20 +41,10 @@ class TestDamage:
         with pytest.raises(DataError, match=r"e\.parquet: not a whole Parquet file .*; create it again"):
             read_examples(path)
 
-    def test_no_file(self, tmp_path):
-        with pytest.raises(DataError, match=r"e\.parquet: no such file"):
-            read_examples(tmp_path / "e.parquet")
-
     def test_a_missing_column(self, tmp_path):
         pq.write_table(pa.table({"id": ["a"], "label": ["x"]}), tmp_path / "e.parquet")
         with pytest.raises(DataError, match=r"column 'words' is missing; expected id, words, .*, got id, label"):
             read_examples(tmp_path / "e.parquet")
-
-    def test_more_columns_do_no_harm(self, tmp_path):
-        write_examples(tmp_path / "e.parquet", EXAMPLES)
-        table = pq.read_table(tmp_path / "e.parquet").append_column("extra", pa.array([1, 2]))
-        pq.write_table(table, tmp_path / "e.parquet")
-        assert read_examples(tmp_path / "e.parquet") == EXAMPLES
 
     def test_a_mask_that_has_a_gap(self, tmp_path):
         table = pa.table(
@@ -77,11 +67,6 @@ class TestDocuments:
             read_json(tmp_path / "j.json")
         (tmp_path / "l.jsonl").write_bytes(b'{"a": 1}\n\n{' + content + b"\n")
         with pytest.raises(DataError, match=r"l\.jsonl, (row 3: not valid JSON|line 3: byte 1 is not valid UTF-8)"):
-            list(read_jsonl(tmp_path / "l.jsonl"))
-
-    def test_a_line_that_is_no_object(self, tmp_path):
-        (tmp_path / "l.jsonl").write_bytes(b"[1]\n")
-        with pytest.raises(DataError, match="row 1: got list; expected a JSON object"):
             list(read_jsonl(tmp_path / "l.jsonl"))
 
     @pytest.mark.parametrize("read", [read_json, read_examples, lambda path: list(read_jsonl(path))])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from explearn.metrics.significance import pooled_interval, resampled_areas
 from explearn_study.marks_curve import judge_draws
 
 MARKED = [np.array([True, False, False]), np.array([False, True, False, False])]
@@ -27,20 +26,3 @@ class TestJudging:
         # sqrt(.25) / .25 = 2; Student's 97.5 % quantile of one degree of freedom is 12.706.
         odds = np.exp(2 * 12.7062)
         assert actual["f1_topk_high"] == pytest.approx(odds / (1 + odds)) == 1 - actual["f1_topk_low"]
-
-    def test_the_interval_of_one_draw_is_that_of_the_judge(self):
-        gold = [*MARKED, *MARKED]
-        scores = [text.astype(np.float32) for text in (*RIGHT, *WRONG)]
-        actual = judge_draws([scores], gold, 1, "top_k", 0.95)
-        without = [resampled_areas(scores, gold, counts[None])[0][0] for counts in 1 - np.eye(4, dtype=int)]
-        expected_interval = pooled_interval(actual["auroc"], without, 0.95)
-        assert (actual["auroc_low"], actual["auroc_high"]) == expected_interval
-
-    def test_words_that_were_not_read_are_never_chosen_and_come_last(self):
-        # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
-        text = np.array([0.5, 0.1, np.nan, np.nan])
-        actual = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95)
-        # Five of four words: TP a, FP b, FN d.
-        assert actual["f1_topk"] == actual["f1"] == 0.5
-        # a > b, a > c, d < b, d = c.
-        assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)

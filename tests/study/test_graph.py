@@ -82,11 +82,23 @@ def test_a_new_teacher_runs_its_students_and_what_shows_them(default, tmp_path):
     def add(params):
         params["teachers"]["lime"] = {}
         params["methods"]["l2e_lime"] = L2E_OF_LIME
-        params["learned"]["from_teachers"].append("l2e_lime")
+        params["learned"]["from_teachers"].append({"method": "l2e_lime", "teacher": "lime"})
 
     stages = rerun(default, read_pipeline(tmp_path, add))
     assert kinds(stages) == {"teach", "fit-students", "explain", "judge", "report"}
-    assert "teach@reviews-attcat" not in stages and "fit-students@reviews-l2e_lime" in stages
+    trained = {stage for stage in stages if stage.startswith(("teach", "fit"))}
+    tasks = ("reviews", "civility", "topics", "order")
+    assert trained == {f"teach@{task}-lime" for task in tasks} | {f"fit-students@{task}-student1" for task in tasks}
+
+
+def test_an_ensemble_s_student_needs_all_teachers(tmp_path):
+    def add(params):
+        params["teachers"]["lime"] = {}
+        params["methods"]["l2e"]["options"]["teacher"] = "ensemble:attcat,lime"
+        params["learned"]["from_teachers"] = [{"method": "l2e", "teacher": ""}]
+
+    needs = read_pipeline(tmp_path, add).needs["fit-students@topics-student0"]
+    assert {"teach@topics-attcat", "teach@topics-lime"} <= needs
 
 
 def test_a_new_learned_method_runs_neither_features_nor_other_methods(default, tmp_path):

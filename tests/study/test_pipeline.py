@@ -59,7 +59,8 @@ class Checkout:
             "+methods.paml={options: {epochs: 1, max_texts: 16, validation_texts: 8}}",
             "+methods.faml={options: {steps: 2}}",
             "+methods.ivra={options: {schedule: {epochs: 1, validation_texts: 8}}}",
-            "learned={from_texts: [ivra, paml], from_features: [marker_in_domain], from_teachers: [l2e]}",
+            "learned.from_texts=[ivra, paml]",
+            "learned.from_features=[marker_in_domain]",
         ]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *few, *more]
 

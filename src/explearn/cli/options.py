@@ -53,7 +53,7 @@ Explainers = Annotated[
     list[Path] | None,
     typer.Option(
         help="Folder of a trained explainer (data/explainers/TASK/NAME), or a bundle of any method (`explearn "
-        "export`); may be repeated.",
+        "export`), beside the methods named; may be repeated.",
         rich_help_panel="Methods",
     ),
 ]
@@ -158,21 +158,22 @@ class ChosenMethod:
 def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[ChosenMethod]:
     """Return the methods by name, each with the folder or bundle that holds it or, for a refining method, its base.
 
+    After them come the methods of the other folders.
+
     Args:
-        methods: names. None or empty: the methods in the folders, or DEFAULT if there are no folders.
+        methods: names. Without any, and without folders: DEFAULT.
         folders: folders of trained explainers, and bundles.
 
     Raises:
         UnknownNameError: there is no such method.
-        ParamsError: a method is repeated, a learned method has no folder, or a folder belongs to none of the methods.
+        ParamsError: a method is repeated, or a learned method has no folder.
         ModelError: a folder or bundle cannot be used.
     """
     held = [_held(folder) for folder in folders]
-    names = list(methods or [one.info.name for one in held]) or [DEFAULT]
+    if not methods and not held:
+        methods = [DEFAULT]
     chosen = []
-    for name in names:
-        if names.count(name) > 1:
-            raise ParamsError(f"--method: got {name!r} twice; expected each method once")
+    for name in methods or ():
         info = get_info(name)
         fitting = [one for one in held if _root(one.info.name) == _root(info.base or name)]
         if fitting:
@@ -184,9 +185,11 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
             raise ParamsError(f"--explainer: got no folder of a trained {name!r}; expected one")
         else:
             chosen.append(ChosenMethod(info, None))
-    if held:
-        holds = held[0].info.name
-        raise ParamsError(f"--explainer: got a folder which holds {holds!r}; expected one of {' or '.join(names)}")
+    chosen += held
+    names = [one.info.name for one in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParamsError(f"methods: got {name!r} twice; expected each once")
     return chosen
 
 

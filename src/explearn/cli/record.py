@@ -105,7 +105,7 @@ def chosen_explainer(
     """Return the explainer, None if none was named, and the classifier, which may come with it or be a prompt.
 
     Raises:
-        ParamsError: options without a method, or no classifier.
+        ParamsError: options without a method, two methods, or no classifier.
     """
     values = options.parse_options(option)
     if method is None and folder is None:
@@ -113,5 +113,7 @@ def chosen_explainer(
             raise ParamsError("--option: got options without a method; expected --method or --explainer, too")
         return None, options.classifier_or_prompt(classifier, llm)
     methods = options.choose(None if method is None else [method], [] if folder is None else [folder])
+    if len(methods) > 1:
+        raise ParamsError(f"got {' and '.join(one.info.name for one in methods)}; expected one method")
     (explainer,) = options.make(methods, values)
     return explainer, options.classifier_or_prompt(classifier, llm, methods)

@@ -8,7 +8,7 @@ outputs while the model runs, or while a block runs again (`trace_block`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
@@ -170,8 +170,7 @@ def linear_map(module: Any) -> nn.Linear:
     return module
 
 
-@dataclass(frozen=True, slots=True)
-class BlockCall:
+class BlockCall(NamedTuple):
     """A model's call of one of its blocks. Calling it runs the block again, on hidden states (b, n, d).
 
     Attributes:
@@ -272,8 +271,7 @@ def trace_block(block: EncoderBlock, call: BlockCall, hidden: Tensor | None = No
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TracedPass:
+class TracedPass(NamedTuple):
     """A forward pass of a classifier whose blocks can be computed again, one at a time.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,8 +82,7 @@ def batch_features(
     return TokenFeatures(attention, states, logits)
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleFeatures:
+class ExampleFeatures(NamedTuple):
     """The stored features of one example, without its special tokens.
 
     Attributes:
@@ -104,20 +102,26 @@ class ExampleFeatures:
     hidden: Array32 | None = None
 
 
+def encoder_sizes(model: Any) -> dict[str, int]:
+    """Return the number of an encoder's layers (`layers`), of `heads` in each, and its `hidden_size`."""
+    config = model.config
+    return {
+        "layers": layer_count(model),
+        "heads": int(config.num_attention_heads),
+        "hidden_size": int(config.hidden_size),
+    }
+
+
 def feature_source(classifier: TransformerPredictor, layers: Layers = "all") -> dict[str, Any]:
     """Describe the source of features.
 
     Returns:
-        `classifier`, its fingerprint; `attended`, the layers whose attention is taken, from 0; `layers`, the number of
-        the encoder's layers; `heads` in each layer; `hidden_size`.
+        `classifier`, its fingerprint; `attended`, the layers whose attention is taken, from 0; and `encoder_sizes`.
     """
-    config: Any = classifier.model.config
     return {
         "classifier": classifier.fingerprint,
         "attended": resolve_layers(classifier.model, layers),
-        "layers": layer_count(classifier.model),
-        "heads": int(config.num_attention_heads),
-        "hidden_size": int(config.hidden_size),
+        **encoder_sizes(classifier.model),
     }
 
 

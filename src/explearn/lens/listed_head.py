@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -26,8 +25,7 @@ READ_ELSEWHERE = 0.01
 """Share of the largest gradient at the encoder's output that may be rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(NamedTuple):
     """What a model's head turned out to be.
 
     Attributes:

@@ -7,7 +7,7 @@ kernels store no probabilities to take a gradient at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
 
 
-@dataclass(slots=True)
-class Watched:
+class Watched(NamedTuple):
     """The results of a forward pass, with their graph; b = batch, h = heads, n = tokens, d = width.
 
     Attributes:

@@ -80,8 +80,10 @@ class Context(Shared):
     task_context: Context | None = None
     methods: dict[str, Explanations] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.predictions = self.predictions or CachedPredictions(self.classifier)
+    @cached_property
+    def pool(self) -> CachedPredictions:
+        """The `predictions`, or new ones."""
+        return self.predictions or CachedPredictions(self.classifier)
 
     def add(
         self, method: str, attributions: Sequence[Attribution], rule: str = "top_k", run: MethodRun | None = None

@@ -277,7 +277,7 @@ def _all_methods(context: Context) -> dict[str, FaithfulnessResult]:
         for method, explanations in context.methods.items():
             rationales[method] = dict(zip(ids, explanations.shared(chosen_words), strict=True))
     return faithfulness(
-        context.classifier, context.encodings, context.attributions, context.params, rationales, context.predictions
+        context.classifier, context.encodings, context.attributions, context.params, rationales, context.pool
     )
 
 

@@ -6,23 +6,14 @@ class's probability falls. Unlike captum's function of that name, one set of per
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.arrays import Array, Mask
-from explearn.core.attribution import Attribution
 from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Metric, measure_together
 from explearn.metrics.context import Context
 from explearn.metrics.protocols import mask_of
-from explearn.predictors.cached import CachedPredictions
-
-if TYPE_CHECKING:
-    from explearn.predictors.encoding import Encoding
-    from explearn.predictors.predictor import Predictor
 
 
 def draw_masks(words: int, samples: int, rng: np.random.Generator) -> Mask:
@@ -50,60 +41,37 @@ def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) ->
     return float(((factor * predicted - observed) ** 2).mean())
 
 
-def infidelity(
-    classifier: Predictor,
-    encodings: Mapping[str, Encoding],
-    attributions: Mapping[str, Sequence[Attribution]],
-    samples: int = 10,
-    seed: int = 0,
-    predictions: CachedPredictions | None = None,
-) -> dict[str, Array]:
+def infidelity(context: Context) -> dict[str, Array]:
     """Compute infidelity of every method on each of its texts.
 
-    A text's masks depend on `seed` and its position in `encodings` alone, so all methods meet the same ones.
-
-    Args:
-        classifier: the explained model.
-        encodings: example id -> unchanged text.
-        attributions: method -> attributions of any number of texts.
-        samples: masks per text.
-        seed: seed of the masks.
-        predictions: predictions whose evaluated inputs are shared with other metrics (default: none).
+    A text's masks depend on the seed and the text's position alone, so all methods meet the same ones.
 
     Returns:
-        Method -> infidelity of each text, (texts,), in [0, 1].
-
-    Raises:
-        DataError: a score is not finite.
-        ModelError: the classifier gave a probability that is not finite.
+        Method -> infidelity of each text, (texts,), in [0, 1]; empty if `params.infidelity_samples` is 0, or the
+        classifier has no mask token.
     """
-    pool = predictions or CachedPredictions(classifier)
-    rng = np.random.default_rng(seed)
-    masks = {i: draw_masks(len(encoding.words), samples, rng) for i, encoding in encodings.items()}
+    samples = context.params.infidelity_samples
+    mask_token = mask_of(context.classifier)
+    if not samples or mask_token is None:
+        return {}
+    pool = context.pool
+    rng = np.random.default_rng(context.seed)
+    masks: dict[str, Mask] = {}
     rows: dict[str, list[int]] = {}
-    for i, encoding in encodings.items():
+    for i, encoding in context.encodings.items():
+        masks[i] = draw_masks(len(encoding.words), samples, rng)
         rows[i] = [pool.request(encoding)]
         for mask in masks[i]:
-            masked = encoding.mask(np.flatnonzero(mask).tolist(), classifier.mask_token_id)
-            rows[i].append(pool.request(masked))
+            rows[i].append(pool.request(encoding.mask(np.flatnonzero(mask).tolist(), mask_token)))
     pool.evaluate("infidelity")
     values: dict[str, Array] = {}
-    for method, texts in attributions.items():
+    for method, texts in context.attributions.items():
         values[method] = np.zeros(len(texts))
         for number, text in enumerate(texts):
-            target = classifier.labels.index(text.target)
+            target = context.classifier.labels.index(text.target)
             p = pool.values[rows[text.example_id], target]
             values[method][number] = infidelity_of_text(text.filled(0.0), masks[text.example_id], p[0] - p[1:])
     return values
-
-
-def _all_methods(context: Context) -> dict[str, Array]:
-    """Measure all methods; none if `params.infidelity_samples` is 0, or the classifier has no mask token."""
-    samples = context.params.infidelity_samples
-    if not samples or mask_of(context.classifier) is None:
-        return {}
-    attributions = context.attributions
-    return infidelity(context.classifier, context.encodings, attributions, samples, context.seed, context.predictions)
 
 
 METRICS = (
@@ -114,7 +82,7 @@ METRICS = (
         "each text's scores by the factor, of either sign, that fits these masks best: only proportions count, which "
         "favours unsigned methods",
         "lower",
-        measure_together(_all_methods),
+        measure_together(infidelity),
         group="faithfulness",
         reference="Yeh et al. 2019, definition 2.1",
         lowest=0.0,

@@ -8,7 +8,7 @@ Everything is at word level, with one array per text: `scores` float (n,) and ma
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.arrays import Array, Counts, Mask
-from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
 from explearn.core.words import Span
 from explearn.metrics.arrays import check_scores, float_or_none, ratio
 from explearn.metrics.base import Measure, Measurement, Metric
 from explearn.metrics.context import Context, Explanations
-from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import pooled_interval, resampled_areas, resampled_means
 from explearn.text.marks import spans_from_mask
 
@@ -169,18 +167,17 @@ def f1_of_texts(counts: Counts) -> Array:
     return ratio(2 * tp, 2 * tp + fp + fn)
 
 
-def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
+def spans_of_mask(mask: Mask, boundary: int) -> list[Span]:
     """Return runs of chosen words as spans.
 
     Args:
-        mask: bool (n,).
-        boundary: first word of a pair's second segment; no span crosses it.
+        mask: (n,).
+        boundary: first word of a pair's second segment, which no span crosses; n if there is one segment.
     """
-    chosen = np.asarray(mask).tolist()
+    chosen = mask.tolist()
     spans = spans_from_mask(chosen[:boundary])
-    if boundary is not None:
-        for start, end in spans_from_mask(chosen[boundary:]):
-            spans.append((boundary + start, boundary + end))
+    for start, end in spans_from_mask(chosen[boundary:]):
+        spans.append((boundary + start, boundary + end))
     return spans
 
 
@@ -235,85 +232,6 @@ def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
     return float(auc(recall, precision))
 
 
-def plausibility(
-    attributions: Sequence[Attribution],
-    chosen: Sequence[Mask],
-    gold: Sequence[Mask],
-    boundaries: Sequence[int | None],
-    k: int,
-    params: EvaluateParams,
-) -> dict[str, Measurement]:
-    """Compare one method's scores and chosen words with the marked words of n texts.
-
-    Args:
-        attributions: one for each text.
-        chosen: words chosen by the method's own rule, one mask per text.
-        gold: marked words, one mask per text.
-        boundaries: first word of a text's second segment, or None; no span crosses it.
-        k: number of words of the top-K rule.
-        params: gives the `confidence` of the intervals, which are over whole texts.
-
-    Returns:
-        Name of a metric -> its values by text, (n,), and its figure: f1, f1_topk, iou_f1, auroc and auprc pooled over
-        the texts, with intervals from the jackknife; precision and recall pooled; means macro_f1 and eraser_auprc.
-    """
-    scores = [text.filled() for text in attributions]
-    top_words = [text.read & select_top_k(values, k) for text, values in zip(attributions, scores, strict=True)]
-    own_rule = rationale_counts(chosen, gold)
-    top_k = rationale_counts(top_words, gold)
-    predicted = [spans_of_mask(mask, boundary) for mask, boundary in zip(chosen, boundaries, strict=True)]
-    true = [spans_of_mask(mask, boundary) for mask, boundary in zip(gold, boundaries, strict=True)]
-    spans = span_counts(predicted, true)
-    hits, too_many, missed = own_rule.T
-    agreement = pooled_agreement(own_rule)
-    f1 = f1_of_texts(own_rule)
-    auroc = np.zeros(0)
-    if attributions:
-        auroc, _ = resampled_areas(scores, gold, np.eye(len(scores), dtype=np.int64))
-    auprc = np.array([auprc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)])
-    by_text = {
-        "f1": f1,
-        "f1_topk": f1_of_texts(top_k),
-        "iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]),
-        "auroc": auroc,
-        "auprc": auprc,
-    }
-    measured = {
-        "precision": Measurement(ratio(hits, hits + too_many), agreement.precision),
-        "recall": Measurement(ratio(hits, hits + missed), agreement.recall),
-        "macro_f1": Measurement.of_mean(f1),
-        "eraser_auprc": Measurement.of_mean(auprc),
-    }
-    pooled: Mapping[str, Array] = dict.fromkeys(by_text, np.array([np.nan]))
-    if attributions:
-        pooled = _resampled_figures(scores, gold, own_rule, top_k, spans)
-    for name, values in by_text.items():
-        figure, *without_one = pooled[name]
-        low, high = pooled_interval(figure, without_one, params.confidence)
-        measured[name] = Measurement(values, float_or_none(figure), low, high)
-    return measured
-
-
-def _resampled_figures(
-    scores: Sequence[ArrayLike],
-    gold: Sequence[Mask],
-    own_rule: Counts,
-    top_k: Counts,
-    spans: Counts,
-) -> dict[str, Array]:
-    """Return each pooled figure over all texts, and then over all texts but each one: (1 + texts,)."""
-    texts = len(scores)
-    draws = np.vstack([np.ones((1, texts), dtype=np.int64), 1 - np.eye(texts, dtype=np.int64)])
-    auroc, auprc = resampled_areas(scores, gold, draws)
-    return {
-        "f1": f1_of_texts(draws @ own_rule),
-        "f1_topk": f1_of_texts(draws @ top_k),
-        "iou_f1": iou_f1(spans, draws),
-        "auroc": auroc,
-        "auprc": auprc,
-    }
-
-
 def words_to_choose(context: Context) -> int:
     """Return K of the top-K rule: the context's, or from the mean number of marked words of its texts."""
     if context.k is not None:
@@ -360,27 +278,71 @@ def texts_with_marks(explanations: Explanations) -> list[int]:
 
 
 def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
-    """Measure plausibility over the texts of `texts_with_marks`: name of a metric -> measurement of these texts."""
+    """Compare the scores and chosen words of n texts, those of `texts_with_marks`, with their marked words.
+
+    Returns:
+        Name of a metric -> its values by text, (n,), and its figure: f1, f1_topk, iou_f1, auroc and auprc pooled over
+        the texts, with intervals from the jackknife; precision and recall pooled; means macro_f1 and eraser_auprc.
+    """
     context = explanations.context
-    texts = explanations.shared(texts_with_marks)
-    chosen = explanations.shared(chosen_words)
-    return plausibility(
-        [explanations.attributions[number] for number in texts],
-        [chosen[number] for number in texts],
-        [context.gold[number] for number in texts],
-        [len(context.examples[number].words) or None for number in texts],
-        context.shared(words_to_choose),
-        context.params,
-    )
+    k = context.shared(words_to_choose)
+    scores = []
+    chosen = []
+    top_words = []
+    gold = []
+    predicted = []
+    true = []
+    for number in explanations.shared(texts_with_marks):
+        text = explanations.attributions[number]
+        boundary = len(context.examples[number].words)
+        scores.append(text.filled())
+        chosen.append(explanations.shared(chosen_words)[number])
+        top_words.append(text.read & select_top_k(scores[-1], k))
+        gold.append(context.gold[number])
+        predicted.append(spans_of_mask(chosen[-1], boundary))
+        true.append(spans_of_mask(gold[-1], boundary))
+    own_rule = rationale_counts(chosen, gold)
+    top_k = rationale_counts(top_words, gold)
+    spans = span_counts(predicted, true)
+    hits, too_many, missed = own_rule.T
+    agreement = pooled_agreement(own_rule)
+    auprc_by_text = np.array([auprc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)])
+    measured = {
+        "precision": Measurement(ratio(hits, hits + too_many), agreement.precision),
+        "recall": Measurement(ratio(hits, hits + missed), agreement.recall),
+        "macro_f1": Measurement.of_mean(f1_of_texts(own_rule)),
+        "eraser_auprc": Measurement.of_mean(auprc_by_text),
+    }
+    # All texts, then all but each one, then each one alone.
+    texts = len(scores)
+    alone = np.eye(texts, dtype=np.int64)
+    draws = np.vstack([np.ones((1, texts), dtype=np.int64), 1 - alone, alone])
+    auroc, auprc = resampled_areas(scores, gold, draws)
+    pooled = {
+        "f1": f1_of_texts(draws @ own_rule),
+        "f1_topk": f1_of_texts(draws @ top_k),
+        "iou_f1": iou_f1(spans, draws),
+        "auroc": auroc,
+        "auprc": auprc,
+    }
+    by_text = {"iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]), "auprc": auprc_by_text}
+    for name, figures in pooled.items():
+        low, high = pooled_interval(figures[0], figures[1 : texts + 1], context.params.confidence)
+        values = by_text.get(name, figures[texts + 1 :])
+        measured[name] = Measurement(values, float_or_none(figures[0]), low, high)
+    return measured
 
 
 def _measure(name: str) -> Measure:
     """Return the function that measures one of the figures."""
 
     def measure(explanations: Explanations) -> Measurement:
-        measured = explanations.shared(agreement_with_marks)[name]
         values = np.full(len(explanations.attributions), np.nan)
-        values[explanations.shared(texts_with_marks)] = measured.values
+        texts = explanations.shared(texts_with_marks)
+        if not texts:
+            return Measurement(values, None)
+        measured = explanations.shared(agreement_with_marks)[name]
+        values[texts] = measured.values
         return replace(measured, values=values)
 
     return measure

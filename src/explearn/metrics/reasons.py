@@ -12,10 +12,9 @@ random. Two questions are put to these copies:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -48,8 +47,7 @@ Simulator = Callable[[Sequence["Simulation"]], Sequence[str | None]]
 Trust = Literal["trusted", "not trusted", "undecided"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReasonResult:
+class ReasonResult(NamedTuple):
     """What the named words are worth, by text, (texts,).
 
     Attributes:
@@ -149,31 +147,6 @@ def _text_without(encoding: Encoding, left_out: Collection[int]) -> str:
     return " ".join(kept)
 
 
-def reason_agreement(
-    classifier: LLMClassifier, attributions: Sequence[Attribution], encodings: Sequence[Encoding]
-) -> Array:
-    """Return how far reasons agree if they are asked for in other words (`paraphrases` of the prompt), (texts,).
-
-    It is the mean of |A and B| / |A or B| over all pairs of the reason and those with the paraphrases, A and B the
-    named words; NaN where none names a word.
-    """
-    from explearn.predictors.llm.reasons import named_words
-
-    targets = [classifier.labels.index(text.target) for text in attributions]
-    named = [[set(np.flatnonzero(text.filled(0.0) > 0).tolist()) for text in attributions]]
-    for question in classifier.params.paraphrases:
-        by_text = []
-        for places in named_words(classifier, encodings, targets, question):
-            by_text.append({word for start, end in places for word in range(start, end)})
-        named.append(by_text)
-    shares = []
-    for first, second in combinations(named, 2):
-        both = [len(a & b) for a, b in zip(first, second, strict=True)]
-        either = [len(a | b) for a, b in zip(first, second, strict=True)]
-        shares.append(ratio(both, either))
-    return ratio(np.nansum(shares, axis=0), (~np.isnan(shares)).sum(axis=0))
-
-
 def judge_trust(margin: Array, gain: Array, params: EvaluateParams) -> Trust:
     """Say whether reasons can be trusted, from their margin and gain by text, (texts,).
 
@@ -223,7 +196,7 @@ def _result(explanations: Explanations) -> ReasonResult | None:
         partial(simulate, classifier),
         list(context.encodings.values()),
         context.seed,
-        context.predictions,
+        context.pool,
     )
 
 
@@ -241,12 +214,32 @@ def _measure(name: str) -> Measure:
 
 
 def _agreement(explanations: Explanations) -> Array | None:
+    """Return how far reasons agree if they are asked for in other words (`paraphrases` of the prompt), (texts,).
+
+    It is the mean of |A and B| / |A or B| over all pairs of the reason and those with the paraphrases, A and B the
+    named words; NaN where none names a word.
+    """
     classifier = _prompt_of(explanations)
     context = explanations.context
     # Quotes are put on words.
     if classifier is None or any(example.unit != "word" for example in context.examples):
         return None
-    return reason_agreement(classifier, explanations.attributions, list(context.encodings.values()))
+    from explearn.predictors.llm.reasons import named_words
+
+    attributions = explanations.attributions
+    targets = [classifier.labels.index(text.target) for text in attributions]
+    named = [[set(np.flatnonzero(text.filled(0.0) > 0).tolist()) for text in attributions]]
+    for question in classifier.params.paraphrases:
+        by_text = []
+        for places in named_words(classifier, list(context.encodings.values()), targets, question):
+            by_text.append({word for start, end in places for word in range(start, end)})
+        named.append(by_text)
+    shares = []
+    for first, second in combinations(named, 2):
+        both = [len(a & b) for a, b in zip(first, second, strict=True)]
+        either = [len(a | b) for a, b in zip(first, second, strict=True)]
+        shares.append(ratio(both, either))
+    return ratio(np.nansum(shares, axis=0), (~np.isnan(shares)).sum(axis=0))
 
 
 def _empty(explanations: Explanations) -> Array | None:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
-from explearn.core.arrays import Array, Array32, Mask
+from explearn.core.arrays import Array, Array32
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Metric, measure_together
@@ -107,10 +107,30 @@ def simulatability(
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
 
     tested = ~learns
+    learned = torch.from_numpy(learns)
+    share = learned / learned.sum(1, keepdim=True)
+    absent = ~known[:, None]
+    rows = torch.arange(texts)
 
     def accuracy(explanations: Array32, weight: float) -> Array:
+        """Train students that are shown explanations, (texts, words); return the share that is right on each text."""
         pull = weight * torch.from_numpy(explanations)
-        right = _train_and_test(words, known, target, torch.from_numpy(learns), first, params, pull)
+        query = first.repeat(len(learns), 1).requires_grad_()
+        head = torch.zeros(len(learns), words.shape[-1], max(classes) + 1, requires_grad=True)
+        bias = torch.zeros(len(learns), 1, max(classes) + 1, requires_grad=True)
+        optimiser = torch.optim.Adam([query, head, bias], lr=params.learning_rate)
+        with torch.enable_grad():
+            for _ in range(params.steps):
+                optimiser.zero_grad()
+                outputs, attention = read_bags(words, absent, query, head, bias)
+                # KL(r || a) without its constant, the entropy of r.
+                divergence = -(pull[:, None] * attention.masked_fill(absent, 0.0)).sum(-1).T
+                loss = divergence - outputs.log_softmax(-1)[:, rows, target]
+                (share * loss).sum().backward()
+                optimiser.step()
+        with torch.no_grad():
+            outputs, _ = read_bags(words, absent, query, head, bias)
+        right = (outputs.argmax(-1) == target).numpy()
         return np.asarray((right & tested).sum(axis=0) / tested.sum(axis=0))
 
     shown = np.zeros(known.shape, dtype=np.float32)
@@ -177,52 +197,6 @@ def read_bags(
     attention = (query @ words.transpose(1, 2)).masked_fill(absent, float("-inf")).log_softmax(-1)
     pooled = (attention.exp() @ words).transpose(0, 1)
     return pooled @ weight + bias, attention
-
-
-def _train_and_test(
-    words: torch.Tensor,
-    known: torch.Tensor,
-    target: torch.Tensor,
-    learns: torch.Tensor,
-    first: torch.Tensor,
-    params: SimulatabilityParams,
-    pull: torch.Tensor,
-) -> Mask:
-    """Train the students that are shown some explanations; return which texts each predicts correctly, (s, n).
-
-    Args:
-        words: what they read, (n, w, d).
-        known: which words are real, (n, w).
-        target: the class to predict, (n,).
-        learns: the texts that each student learns from, (s, n).
-        first: attention's first weights, (d,).
-        params: their training.
-        pull: the explanations times the weight of the divergence from them, (n, w).
-    """
-    import torch
-
-    students = len(learns)
-    classes = int(target.max()) + 1
-    query = first.repeat(students, 1).requires_grad_()
-    weight = torch.zeros(students, words.shape[-1], classes, requires_grad=True)
-    bias = torch.zeros(students, 1, classes, requires_grad=True)
-    optimiser = torch.optim.Adam([query, weight, bias], lr=params.learning_rate)
-    share = learns / learns.sum(1, keepdim=True)
-    absent = ~known[:, None]
-    rows = torch.arange(len(target))
-
-    with torch.enable_grad():
-        for _ in range(params.steps):
-            optimiser.zero_grad()
-            outputs, attention = read_bags(words, absent, query, weight, bias)
-            # KL(r || a) without its constant, the entropy of r.
-            divergence = -(pull[:, None] * attention.masked_fill(absent, 0.0)).sum(-1).T
-            loss = divergence - outputs.log_softmax(-1)[:, rows, target]
-            (share * loss).sum().backward()
-            optimiser.step()
-    with torch.no_grad():
-        outputs, _ = read_bags(words, absent, query, weight, bias)
-    return np.asarray((outputs.argmax(-1) == target).numpy())
 
 
 def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:

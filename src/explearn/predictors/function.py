@@ -32,17 +32,11 @@ from explearn.predictors.batching import progress
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Predictor
+from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings if the texts are pairs."""
-
-START = -1
-"""In an encoding's ids: the start of a text."""
-BETWEEN = -2
-"""In an encoding's ids: the start of the second segment."""
-MASKED = -3
-"""In an encoding's ids: the first masked word."""
 
 SUM_TOLERANCE = 0.01
 """Largest distance of a text's sum of probabilities from 1, since services round them; they are then scaled to 1."""
@@ -72,22 +66,24 @@ class FunctionEncoding(Encoding):
     """The words of a text for a function.
 
     Attributes:
-        input_ids: number of the word in `pieces` at each position, MASKED less the number for a masked word, or START
-            or BETWEEN.
-        pieces: the words of the whole text.
+        input_ids: index in `vocabulary` of the piece at each position, NO_WORD at the start of a segment.
+        token_type_ids: segment of each position.
+        vocabulary: the words of the whole text, then what each of them is where it is masked: the mask word, or
+            nothing.
         ends: the characters before the first word and behind the last, of each segment.
         mask_word: word that replaces a masked one; empty: masked words are deleted.
         empty: text in place of one without words.
     """
 
-    pieces: tuple[Piece, ...] = ()
+    vocabulary: tuple[Piece, ...] = ()
     ends: tuple[tuple[str, str], ...] = ()
     mask_word: str = ""
     empty: str = ""
 
     def masked_ids(self, mask_token_id: int) -> list[int]:
-        """Return the id of each masked position, which keeps the word's number for the characters around it."""
-        return [mask_token_id - number if number >= 0 else number for number in self.input_ids]
+        """Return the id of each position's word where it is masked, with the characters around that word."""
+        words = len(self.vocabulary) // 2
+        return [words + number % words for number in self.input_ids]
 
     def cut(self, bounds: Sequence[Collection[int]]) -> FunctionEncoding:
         segments = []
@@ -106,29 +102,26 @@ class FunctionEncoding(Encoding):
     @cached_property
     def input(self) -> str | tuple[str, str]:
         """What the function gets: the text, or a pair of texts, without the words that were left out."""
-        ids = self.input_ids
-        if BETWEEN not in ids:
-            return self._joined(ids, self.ends[0])
-        between = ids.index(BETWEEN)
-        first, second = self.ends
-        return self._joined(ids[:between], first), self._joined(ids[between:], second)
+        texts = [self._joined(segment) for segment in range(len(self.ends))]
+        if len(texts) == 1:
+            return texts[0]
+        return texts[0], texts[1]
 
-    def _joined(self, ids: Sequence[int], ends: tuple[str, str]) -> str:
-        """Return some words as a text, with what stood before each, or else behind the one that is before it now."""
+    def _joined(self, segment: int) -> str:
+        """Return a segment's words, with what stood before each, or else behind the one that is before it now."""
         parts: list[str] = []
         behind = ""
-        for number in ids:
-            if number >= 0:
-                word, before, after = self.pieces[number]
-            elif number <= MASKED and self.mask_word:
-                _, before, after = self.pieces[MASKED - number]
-                word = self.mask_word
-            else:
+        for number, owner in zip(self.input_ids, self.token_type_ids, strict=True):
+            if owner != segment or number == NO_WORD:
+                continue
+            word, before, after = self.vocabulary[number]
+            if not word:
                 continue
             if parts:
                 parts.append(before or behind)
             parts.append(word)
             behind = after
+        ends = self.ends[segment]
         if not parts:
             return self.empty
         return "".join([ends[0], *parts, ends[1]])
@@ -137,28 +130,25 @@ class FunctionEncoding(Encoding):
 def function_encoding(segments: Sequence[Segment], example_id: str, mask_word: str, empty: str) -> FunctionEncoding:
     """Return the words of a text, or of a pair's segments, after a position for the start of each segment."""
     parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
-    pair_start = start_of_pair(segments)
     offsets: list[Span | None] = []
-    for start, segment in parts:
-        offsets.append(None)
-        offsets.extend((start + a, start + b) for a, b in segment.spans)
-    fields = align_words(offsets, parts)
+    types: list[int] = []
     pieces: list[Piece] = []
     ends = []
-    for segment in segments:
+    for number, (start, segment) in enumerate(parts):
+        offsets.append(None)
+        offsets.extend((start + a, start + b) for a, b in segment.spans)
+        types += [number] * (1 + len(segment.spans))
         before, *gaps, behind = gaps_of(segment)
         ends.append((before, behind))
         pieces += map(Piece, segment.words, ["", *gaps], [*gaps, ""])
-    ids = list(fields["word_ids"])
-    if pair_start is not None:
-        ids[pair_start + 1] = BETWEEN
+    fields = align_words(offsets, parts)
     return FunctionEncoding(
-        input_ids=(START, *ids[1:]),
-        token_type_ids=(),
+        input_ids=fields["word_ids"],
+        token_type_ids=tuple(types),
         special=tuple(offset is None for offset in offsets),
         example_id=example_id,
-        pair_start=pair_start,
-        pieces=tuple(pieces),
+        pair_start=start_of_pair(segments),
+        vocabulary=(*pieces, *(piece._replace(word=mask_word) for piece in pieces)),
         ends=tuple(ends),
         mask_word=mask_word,
         empty=empty,
@@ -250,7 +240,8 @@ class FunctionPredictor(Predictor):
 
     @property
     def mask_token_id(self) -> int:
-        return MASKED
+        """No id of its own: each word is masked by one (`FunctionEncoding.masked_ids`)."""
+        return NO_WORD
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """Split texts into words, after a position for the start.

@@ -71,6 +71,7 @@ class Predictor(Labelled, ABC):
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
         spread: how the model is spread over several devices (`explearn.predictors.spread`); None if it is on one.
         completion: the prompt around each text, for a generative model.
+        needs_pairs: whether each text must be a pair: its prompt has a place for a second segment.
 
     Example:
         >>> from explearn.testing import make_classifier
@@ -93,6 +94,7 @@ class Predictor(Labelled, ABC):
     file_labels: Mapping[str, str] = {}
     spread: Any = None
     completion: Any = None
+    needs_pairs: bool = False
 
     # ---- what a subclass defines -----------------------------------------------------------------------------------
 

@@ -133,6 +133,7 @@ class TransformerPredictor(Predictor):
         compute = compute or ComputeOptions()
         self.name = name
         self.completion: Completion | None = completion
+        self.needs_pairs = completion is not None and completion.params.takes_pairs
         self.tokenizer = with_padding(model, tokenizer, shown_name)
         saved_dtype = model.dtype
         self.model: Any = with_both_classes(model, shown_name).eval().requires_grad_(False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from explearn.core.escape import is_unicode
@@ -20,8 +19,7 @@ class Marks(NamedTuple):
     mask: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MappedRow:
+class MappedRow(NamedTuple):
     """A row on its way to an example: not yet in a split and, where the source gives none, without an id.
 
     Attributes:

@@ -13,9 +13,8 @@ import re
 import sys
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,7 @@ Round = Literal["exact", "insensitive", "fuzzy"]
 ROUNDS: tuple[Round, ...] = get_args(Round)
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(NamedTuple):
     """Words that a model gave as evidence.
 
     Attributes:
@@ -47,8 +45,7 @@ class Quote:
     occurrence: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(NamedTuple):
     """The words that a model's quotes mean.
 
     Attributes:

@@ -53,6 +53,7 @@ class Metadata(Shape):
             segment.
         truncation_side: where texts are cut.
         pad_token_id: pads the shorter texts of a batch.
+        mask_token_id: replaces a masked sub-token; None: there is no such id, and words can only be deleted.
         split_special_tokens: whether special tokens written in a text are split like any text.
         words: a sentence that says how sub-tokens belong to words.
     """
@@ -70,6 +71,7 @@ class Metadata(Shape):
     max_length: int = Field(ge=1, le=MOST)
     truncation_side: Literal["left", "right"]
     pad_token_id: int = Field(ge=0, le=MOST)
+    mask_token_id: int | None = Field(default=None, ge=0, le=MOST)
     split_special_tokens: bool
     words: str = WORDS
 

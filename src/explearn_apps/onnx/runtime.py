@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,22 +162,35 @@ class OnnxExplainer(Labelled):
 
     # ---- the graph -----------------------------------------------------------------------------------------------
 
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return the graph's outputs, the logits, (batch, C), first.
+
+        Args:
+            inputs: all of `explearn_apps.onnx.metadata.Input`, by name.
+
+        Raises:
+            ModelError: the graph fails, or its logits are not finite, or not one for each label.
+        """
+        try:
+            outputs: list[NDArray[Any]] = self._session.run(None, {name: inputs[name] for name in self.metadata.inputs})
+        except Exception as error:  # onnxruntime's errors have no common base
+            raise ModelError(f"{self.path}: its graph failed ({first_line(error)[:200]})") from error
+        logits = outputs[0]
+        if logits.shape != (len(inputs["input_ids"]), len(self.labels)):
+            raise ModelError(
+                f"{self.path}: its graph gives {logits.shape[-1]} logits; expected one for each of its "
+                f"{len(self.labels)} labels; export it again"
+            )
+        check_logits(logits, str(self.path))
+        return outputs
+
     def _run(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> list[TextScores]:
         """Run the graph on each text with its target, in batches of similar length."""
         scores: dict[int, TextScores] = {}
         for batch in budget_batches([len(encoding) for encoding in encodings], self.max_tokens):
             start = time.perf_counter()
             inputs = self._inputs([encodings[i] for i in batch], [targets[i] for i in batch])
-            try:
-                logits, token_scores, *rest = self._session.run(None, inputs)
-            except Exception as error:  # onnxruntime's errors have no common base
-                raise ModelError(f"{self.path}: its graph failed ({first_line(error)[:200]})") from error
-            if logits.shape != (len(batch), len(self.labels)):
-                raise ModelError(
-                    f"{self.path}: its graph gives {logits.shape[-1]} logits; expected one for each of its "
-                    f"{len(self.labels)} labels; export it again"
-                )
-            check_logits(logits, str(self.path))
+            logits, token_scores, *rest = self.run(inputs)
             seconds = (time.perf_counter() - start) / len(batch)
             certified: list[Sequence[float] | None] = [None] * len(batch)
             if rest and self.aim == 1:
@@ -205,4 +218,4 @@ class OnnxExplainer(Labelled):
             inputs["attention_mask"][row, :length] = 1
             inputs["token_type_ids"][row, : len(encoding.token_type_ids)] = encoding.token_type_ids
             inputs["word_ids"][row, :length] = encoding.word_ids
-        return {name: inputs[name] for name in self.metadata.inputs}
+        return inputs

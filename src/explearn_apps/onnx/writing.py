@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from itertools import chain
 from operator import attrgetter
@@ -188,6 +189,9 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
     inputs: list[Input] = ["input_ids", "attention_mask"]
     if "token_type_ids" in tokenizer.model_input_names:
         inputs.append("token_type_ids")
+    mask = None
+    with suppress(ModelError):  # a tokenizer with neither a mask nor an unknown token
+        mask = classifier.mask_token_id
     name = public_name(classifier.name)
     architecture = str(config.model_type)
     return Metadata(
@@ -203,6 +207,7 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
         max_length=classifier.max_length,
         truncation_side=tokenizer.truncation_side,
         pad_token_id=classifier.pad_token_id,
+        mask_token_id=mask,
         split_special_tokens=bool(getattr(tokenizer, "split_special_tokens", False)),
     )
 

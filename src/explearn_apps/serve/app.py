@@ -42,6 +42,7 @@ def make_app(
     hosts: Collection[str] | None = None,
     embedders: Collection[str] = (),
     verdict: str | None = None,
+    pairs: bool = False,
 ) -> FastAPI:
     """Make the service for a classifier and some methods.
 
@@ -52,6 +53,7 @@ def make_app(
         hosts: allowed names of the service in requests. None: any.
         embedders: origins whose pages may show the service in a frame.
         verdict: verdict of a comparison of the methods (`Comparison.verdict`).
+        pairs: whether the page asks for a second text. It always does where a prompt has a place for one.
 
     Returns:
         The application.
@@ -60,7 +62,7 @@ def make_app(
         ParamsError: a method is repeated, or there is none.
         UnsupportedError: a method cannot explain the classifier, or the model answers questions.
     """
-    engine = Engine(classifier, explainers, limits or Limits(), verdict)
+    engine = Engine(classifier, explainers, limits or Limits(), verdict, pairs)
 
     @asynccontextmanager
     async def running(_app: FastAPI) -> AsyncIterator[None]:

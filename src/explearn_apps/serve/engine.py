@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from explearn.core.attribution import Attribution
 from explearn.core.documents import public_name
-from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
 from explearn.predictors.heads.question_answering import QuestionPredictor
@@ -80,7 +80,7 @@ class Engine:
         classifier: the classifier, named without the path of a local folder.
         explainers: by name, in the order of the arguments.
         summaries: the first sentence about each method, by name.
-        takes_pairs: whether the classifier reads a second segment.
+        asks_pairs: whether the page asks for a second segment; the API takes pairs wherever the classifier reads them.
         seconds: by method, time for a short text; empty before `warm_up`.
         verdict: verdict of a comparison of the methods, if any.
 
@@ -95,6 +95,7 @@ class Engine:
         explainers: Sequence[Explainer],
         limits: Limits,
         verdict: str | None = None,
+        pairs: bool = False,
     ) -> None:
         if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
@@ -104,11 +105,7 @@ class Engine:
         self.limits = limits
         self.metrics = Metrics()
         self.verdict = verdict
-        self.takes_pairs = True
-        try:
-            classifier.logits(classifier.batch(classifier.encode([(WARM_UP, WARM_UP)])))
-        except ExplearnError:  # prompts and functions may be for single texts
-            self.takes_pairs = False
+        self.asks_pairs = pairs or classifier.needs_pairs
         self.explainers: dict[str, Explainer] = {}
         self.summaries: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
@@ -134,8 +131,7 @@ class Engine:
             ExplearnError: a method cannot explain it.
         """
         text: str | tuple[str, str] = WARM_UP
-        completion = self.classifier.completion
-        if completion is not None and completion.params.takes_pairs:
+        if self.asks_pairs:
             text = WARM_UP, WARM_UP
         for name in self.explainers:
             for _ in range(2):

@@ -32,6 +32,9 @@ SHOWN_LABELS = 8
 EXAMPLE = "The plot is thin, but the actors are warm and funny."
 """Example text offered by the page."""
 
+EXAMPLE_PAIR = "The actors are good."
+"""Its second segment, for classifiers of pairs."""
+
 LINK_CHARS = 6000
 """Longest URL of a result. Proxies such as nginx refuse request lines of more than 8,000 characters."""
 
@@ -173,6 +176,9 @@ def _page(
     methods = []
     for name, explainer in engine.explainers.items():
         methods.append((name, explainer.about.cost, engine.seconds.get(name), engine.summaries[name]))
+    example = {"text": EXAMPLE, "method": methods[0][0]}
+    if engine.asks_pairs:
+        example["pair"] = EXAMPLE_PAIR
     template = _environment().get_template("page.html.j2")
     html = template.render(
         form=form,
@@ -180,12 +186,13 @@ def _page(
         error=error,
         classifier=engine.classifier.name,
         labels=engine.classifier.labels,
-        takes_pairs=engine.takes_pairs,
+        # A link may hold a pair that the page did not ask for.
+        asks_pairs=engine.asks_pairs or bool(form.pair),
         regression=not engine.has_probabilities,
         units=UNITS,
         verdict=engine.verdict,
         methods=methods,
-        example="?" + urlencode({"text": EXAMPLE, "method": next(iter(engine.explainers))}),
+        example="?" + urlencode(example),
         most=engine.limits.text_chars,
     )
     return HTMLResponse(html, status, headers)

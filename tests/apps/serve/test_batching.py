@@ -55,29 +55,6 @@ async def started(batcher, work):
     return first
 
 
-def test_methods_do_not_mix_and_the_oldest_comes_first():
-    work = Work()
-
-    async def case(batcher):
-        answers = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
-        assert answers == [[2], [4], [6]]
-
-    with_batcher(work, case)
-    assert work.batches == [("a", [1, 3]), ("b", [2])]
-    assert len(work.threads) == 1 and threading.get_ident() not in work.threads
-
-
-def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is():
-    work = Work()
-
-    async def case(batcher):
-        await asyncio.gather(batcher.submit("a", [1, 2, 3]), batcher.submit("a", [4, 5]), batcher.submit("a", [6]))
-        await batcher.submit("a", [1, 2, 3, 4, 5])
-
-    with_batcher(work, case)
-    assert [items for _, items in work.batches] == [[1, 2, 3, 6], [4, 5], [1, 2, 3, 4, 5]]
-
-
 def test_a_text_that_cannot_be_used_harms_its_own_request_alone():
     work = Work()
 
@@ -104,22 +81,3 @@ def test_more_than_may_wait_is_refused_with_a_time_to_come_back():
         assert len((await asyncio.gather(first, waits))[1]) == LIMITS.waiting
 
     with_batcher(work, case)
-
-
-def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused():
-    work = Work(held=True)
-
-    async def case(batcher):
-        first = await started(batcher, work)
-        waits = asyncio.ensure_future(batcher.submit("b", [2]))
-        await asyncio.sleep(0.01)
-        closing = asyncio.ensure_future(batcher.close())
-        await asyncio.sleep(0.01)
-        work.go.set()
-        await closing
-        results = await asyncio.gather(first, waits, batcher.submit("a", [3]), return_exceptions=True)
-        assert results[0] == [2]
-        assert [error.status_code for error in results[1:] if isinstance(error, HTTPException)] == [429] * 2
-
-    with_batcher(work, case)
-    assert [key for key, _ in work.batches] == ["a"]

@@ -49,7 +49,6 @@ JSON = b"content-type: application/json\r\n"
 
 RAW = {
     "a path of control characters": (b"GET /%1b%5b2J%e2%80%ae" + LINE + b"\r\n", 404),
-    "a verb of one's own": (b"BREW /explain" + LINE + b"\r\n", 405),
     "another host": (b"GET /methods HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n", 400),
     "chunks without end": (
         POST + JSON + b"transfer-encoding: chunked\r\n\r\n" + (b"1000\r\n" + b" " * 4096 + b"\r\n") * 50, 413

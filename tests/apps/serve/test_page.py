@@ -12,7 +12,7 @@ from html_pages import Page
 from serving_cases import METHODS, app_of
 
 import explearn
-from explearn import ComputeOptions, FunctionPredictor, TransformerPredictor
+from explearn import ComputeOptions, LLMClassifier, TransformerPredictor
 from explearn.show.display import words_html
 
 HOSTILE = '</textarea><script>alert(1)</script> "onmouseover="alert(2) \x1b[2J \u202efox'
@@ -27,15 +27,21 @@ def test_an_empty_form(client):
     assert {field["id"] for field in [*page.all("textarea"), *page.all("select")]} <= labelled
 
 
-def test_a_second_text_is_asked_for_where_the_classifier_reads_one(client):
-    def lengths(texts):
-        shares = [1 / len(text.split()) for text in texts]
-        return [[share, 1 - share] for share in shares]
+def test_a_second_text_is_asked_for_where_the_model_was_made_for_pairs(client, tmp_path):
+    assert "Second text" not in client.get("/").text
+    with TestClient(app_of("occlusion", pairs=True)) as for_pairs:
+        page = for_pairs.get("/").text
+        assert "Second text" in page
+        example = str(Page(page).all("a")[0]["href"])
+        assert "pair=" in example and for_pairs.get("/" + example).status_code == 200
+    prompt = {"model": "m", "template": "{text} So {pair}?", "label_words": {"no": "no", "yes": "yes"}}
+    prompted = LLMClassifier(prompt, tmp_path / "answers")
+    assert "Second text" in TestClient(app_of("occlusion", classifier=prompted)).get("/").text
 
-    function = FunctionPredictor(lengths, ["short", "long"])
-    page = TestClient(app_of("occlusion", classifier=function)).get("/").text
-    assert "Second text" not in page and 'name="before_pair"' in page
-    assert "Second text" in client.get("/").text
+
+def test_a_pair_in_a_link_has_its_field_on_any_page(client):
+    answer = client.get("/", params={"text": "the fox", "pair": "a dog", "method": "occlusion"})
+    assert Page(answer.text).texts["textarea"][1].strip() == "a dog"
 
 
 def test_label_probabilities_and_heatmaps_side_by_side(client):

@@ -104,15 +104,6 @@ def test_the_last_token_is_the_last_that_is_not_the_padding_id():
     assert weights.argmax(-1).tolist() == [2, 3, 0]
 
 
-def test_local_layers_see_no_further_than_their_window():
-    of = tiny.classifier("modernbert")
-    first, second, _ = run(of, tiny.batch(of, [tiny.TEXTS[3]]), Attention.head_mean)
-    n = first.shape[1]
-    distance = (torch.arange(n)[:, None] - torch.arange(n)).abs()
-    assert n > 6 and (first > 0).all()
-    assert (second[0][distance > 2] == 0).all() and (second[0][distance <= 2] > 0).all()
-
-
 class TestByHand:
     """Two tokens: Q K^T = (0 ln 3; 0 0)."""
 
@@ -126,11 +117,6 @@ class TestByHand:
         assert actual.tolist() == [[[[0.0, 0.0], [1.0, 0.0]]]]
         actual[..., 0].sum().backward()
         assert query.grad is not None and query.grad.isfinite().all()
-
-
-@pytest.mark.parametrize(("layer", "index"), [(0, 0), (2, 2), (-1, 2), (-3, 0)])
-def test_negative_layers_count_from_the_end(layer, index):
-    assert resolve_layer(tiny.classifier().model, layer) == index
 
 
 class TestRefusals:

@@ -6,8 +6,7 @@ import tiny
 import torch
 from rounding import assert_close
 
-import explearn
-from explearn.lens.representations import aggregate_states, hashed_pieces, word_embeddings
+from explearn.lens.representations import aggregate_states, word_embeddings
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
@@ -36,13 +35,3 @@ def test_a_words_embedding_is_the_mean_of_its_pieces():
         else:
             assert np.isnan(row).all()
     assert sum(np.isnan(row).any() for row in actual) == len(encoding.words) - len({*encoding.word_ids} - {-1})
-
-
-def test_forms_of_a_word_share_pieces_and_what_is_no_word_has_none():
-    of = explearn.FunctionPredictor(len, ["no", "yes"])
-    rows = hashed_pieces(of.encode(["boring Boring bored sea", "sea"])).numpy()
-    assert not rows[0, 0].any() and not rows[1, 2:].any()
-    _, lower, upper, form, other = rows[0]
-    np.testing.assert_array_equal(lower, upper)
-    np.testing.assert_array_equal(rows[1, 1], other)
-    assert lower @ form > 0.1 > abs(lower @ other)

@@ -6,7 +6,7 @@ import pytest
 import tiny
 import torch
 
-from explearn.lens.watch import differentiate, watch
+from explearn.lens.watch import differentiate
 
 KINDS = tiny.SEEN
 IN_FLOAT32 = ("gemma2", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
@@ -56,31 +56,3 @@ def test_values_and_gradients_equal_those_of_the_eager_model(kind):
                     actual = actual[:n]
                 torch.testing.assert_close(actual, wanted, atol=tolerance, rtol=tolerance)
                 assert actual.abs().max() > 1e-4
-
-
-@pytest.mark.parametrize("kind", ["bert", "albert", "modernbert", "gpt2"])
-def test_embeddings_words_and_states_are_the_model_s(kind):
-    of = tiny.classifier(kind, 3)
-    batch = tiny.batch(of)
-    with torch.inference_mode():
-        run = watch(of, batch)
-        whole = of.model(**batch.model_inputs(), output_hidden_states=True)
-    real = batch.attention_mask.bool()
-    words = of.model.get_input_embeddings()(batch.input_ids)
-    if kind == "modernbert":
-        words = of.model.model.embeddings.norm(words)
-    assert run.words is not None and torch.equal(run.words, words)
-    torch.testing.assert_close(run.states[real], whole.hidden_states[-1][real], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(run.inputs[0][real], whole.hidden_states[0][real], atol=1e-5, rtol=1e-5)
-    if kind != "albert":  # a projection stands between
-        assert torch.equal(run.embedded, run.inputs[0])
-
-
-def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_is_there():
-    of = double("bert")
-    batch = tiny.batch(of)
-    actual = differentiate(of, batch, None, inputs=True)
-    assert torch.equal(actual.targets, actual.logits.argmax(-1)) and actual.attention_gradients == ()
-    named = differentiate(of, batch, actual.targets, inputs=True)
-    torch.testing.assert_close(actual.input_gradients, named.input_gradients, atol=0, rtol=0)
-    assert differentiate(of, batch, None, attentions=True).input_gradients == ()

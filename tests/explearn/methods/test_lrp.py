@@ -8,8 +8,6 @@ import torch
 
 import explearn
 from explearn import ParamsError, UnsupportedError
-from explearn.lens.anatomy import TracedPass
-from explearn.methods.relevance.lrp import RULES, divide, through_head, to_attention, to_input
 
 VARIANTS = {
     "partial_lrp__ours_layers": ("lrp", {}),
@@ -23,14 +21,9 @@ VARIANTS = {
 
 METHODS = ("lrp", "full_lrp", "transformer_attribution")
 TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
-CONSERVING = RULES["conserving"]
 
 TOLERANCE = 1e-6
 """By how much a total of relevance may miss 1: the stabiliser of 1e-9 has its part at every division."""
-
-
-def tensor(*values):
-    return torch.tensor(values, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
@@ -54,39 +47,14 @@ def test_a_model_loaded_with_eager_attention_gives_the_same(name):
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_division_by_nothing_gives_nothing():
-    np.testing.assert_allclose(divide(tensor(1, 1, -2), tensor(0, -1e-9, 1e-9)), [0, 1e9, -1e9])
-
-
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
 class TestConservation:
-    @torch.inference_mode()
-    def test_relevance_adds_up_to_1_at_every_stage_and_is_0_at_padding(self, kind):
+    def test_relevance_adds_up_to_1_and_is_0_at_padding(self, kind):
         of = tiny.double(kind, 3)
-        batch = tiny.batch(of, TEXTS)
-        run = TracedPass.run(of.model, batch)
-        padding = batch.attention_mask == 0
-        assert padding.any()
-
-        def check(*parts):
-            total = sum(part.flatten(1).sum(1) for part in parts)
-            np.testing.assert_allclose(total, np.ones(len(TEXTS)), atol=TOLERANCE)
-
-        start = torch.eye(3, dtype=torch.float64)[run.logits.argmax(-1)]
-        relevance = through_head(CONSERVING, run.anatomy.head, run.output, run.activated, start)
-        check(relevance)
-        for layer in reversed(range(tiny.LAYERS)):
-            block = run.anatomy.blocks[layer]
-            kept = run.block(layer)
-            reached = to_attention(CONSERVING, block, kept, relevance)
-            check(reached.attention, reached.value, reached.skipped)
-            assert not reached.attention.transpose(1, 3)[padding].any()
-            relevance = to_input(CONSERVING, block, kept, reached)
-            check(relevance)
-            assert not relevance[padding].any()
         scores = tiny.score("full_lrp", of, TEXTS)
         assert scores.completeness_error.max() < TOLERANCE
         np.testing.assert_allclose(scores.scores.sum(1), np.ones(len(TEXTS)), atol=TOLERANCE)
+        assert not scores.scores[tiny.batch(of, TEXTS).attention_mask == 0].any()
 
     def test_the_rolled_out_row_adds_up_to_1(self, kind):
         actual = tiny.score("transformer_attribution", tiny.classifier(kind, 3), TEXTS).scores

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.lens.passes import count_passes
 from explearn.methods.perturbation.method import PerturbedText
 from explearn.predictors.cached import CachedPredictions
 
@@ -31,10 +29,9 @@ def some_sets(text, count):
 
 
 class TestPredictor:
-    @pytest.mark.parametrize("budget", [1, 40, 4096])
-    @pytest.mark.parametrize("kind", ["bert", "albert", "deberta-v2", "modernbert", "longformer", "gpt2", "llama"])
-    def test_logits_are_those_of_one_text_at_a_time(self, kind, budget):
-        of = tiny.make_classifier(kind, 3, max_tokens=budget)
+    @pytest.mark.parametrize("kind", ["bert", "albert", "longformer", "gpt2"])
+    def test_logits_are_those_of_one_text_at_a_time(self, kind):
+        of = tiny.make_classifier(kind, 3, max_tokens=40)
         requests = []
         expected = []
         for text in (perturbed(of, text) for text in TEXTS):
@@ -46,22 +43,6 @@ class TestPredictor:
         with torch.inference_mode():
             logits = [of.logits(of.batch([encoding]))[0].numpy() for encoding in expected]
         np.testing.assert_allclose(CachedPredictions(of, of.predict_logits)(requests), logits, atol=2e-5)
-
-    def test_each_distinct_input_is_evaluated_once(self):
-        of = tiny.classifier("bert")
-        one, other = perturbed(of, "the lazy fox"), perturbed(of, "the lazy dog")
-        predict = CachedPredictions(of, of.predict_logits)
-        with count_passes(of.model) as passes:
-            # Of 2 x 8 copies without some words, those without the last word are the same for both.
-            sets = np.array(list(product((False, True), repeat=3)))[:, ::-1]
-            again = np.concatenate([sets, sets[::-1]])
-            a, b = np.split(predict([*one.perturbed(again, "delete"), *other.perturbed(sets, "delete")]), [16])
-            assert passes.forward == 12
-            c = predict(other.perturbed(sets, "delete"))
-            assert passes.forward == 12
-        assert (a[:8] == a[:7:-1]).all()
-        assert (b == c).all()
-        assert (a[:4] == b[:4]).all()
 
 
 OUTPUTS = {"probability": np.array, "log_probability": np.log}

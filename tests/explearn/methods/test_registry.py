@@ -43,15 +43,6 @@ def make(name="shout", **about):
 
 
 class TestOwnMethods:
-    def test_the_methods_of_the_papers_are_there(self):
-        expected = (
-            "marker expnet reader l2e ivra smat paml faml consensus "
-            "random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
-            "integrated_gradients gradient_shap sequential_ig lrp full_lrp transformer_attribution gae mgae cam "
-            "grad_cam cat attcat attn_lrp occlusion lime shap kernel_shap deep_shap solvex alti globenc decompx"
-        )
-        assert set(expected.split()) <= set(explearn.list_explainers())
-
     @pytest.mark.parametrize("name", explearn.list_explainers())
     def test_what_is_listed_can_be_made_and_is_as_described(self, name):
         method = explearn.get_explainer(name)
@@ -118,9 +109,6 @@ class TestVariants:
         assert info.summary == "Marker trained on the task's own rationales."
         assert explearn.get_explainer("marker_in_domain").options.protocol == "in_domain"
 
-    def test_a_variant_may_refine_another_variant(self):
-        assert [explearn.get_info(name).base for name in ("faml", "faml_states")] == ["paml", "paml_states"]
-
     def test_a_variant_is_a_method_with_options_of_its_own(self):
         info = variant_of("first", "raw_attention", {"layer": 0})
         base = explearn.get_info("raw_attention")
@@ -131,17 +119,6 @@ class TestVariants:
         assert attribution.method == "first"
         assert attribution.scores.tolist() == same.scores.tolist()
         assert "first" not in explearn.list_explainers()
-
-    def test_options_stand_above_those_of_the_variant(self):
-        info = variant_of("lime_1000", "lime", {"samples": 1000, "seed": 1})
-        made = make_explainer(info, {"samples": 20})
-        assert (made.options.samples, made.options.seed, made.name) == (20, 1, "lime_1000")
-
-    def test_a_built_in_one_may_have_other_options(self):
-        built_in = explearn.get_info("marker_in_domain")
-        assert variant_of("marker_in_domain", "marker", built_in.defaults) == built_in
-        changed = variant_of("marker_in_domain", "marker", {**built_in.defaults, "hidden": 8})
-        assert changed.defaults["hidden"] == 8 and changed.summary != built_in.summary
 
     @pytest.mark.parametrize(
         ("name", "of", "error", "words"),

@@ -10,9 +10,7 @@ import shap
 import tiny
 
 import explearn
-from explearn.lens.passes import count_passes
-from explearn.methods.perturbation.method import PerturbedText
-from explearn.methods.perturbation.shap import segment_trees, segments, token_masker, word_tree
+from explearn.lens.hooks import count_passes
 
 LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"
 
@@ -90,33 +88,6 @@ class TestWords:
         refund = (gain({2}) + gain({2}, {1}) + gain({2}, {0}) + gain({2}, {0}, {1})) / 4
         np.testing.assert_allclose(attribution.scores, [slow, no, refund], atol=1e-6)
 
-    def test_share_their_value_among_their_pieces(self):
-        of = tiny.classifier("roberta")
-        (attribution,) = explearn.get_explainer("shap", level="word").explain(of, ["unbelievably slow"])
-        (encoding,) = of.encode(["unbelievably slow"])
-        owners = np.array([encoding.word_ids[i] for i in encoding.positions])
-        for word in (0, 1):
-            pieces = attribution.token_scores[owners == word]
-            assert (pieces == pieces[0]).all()
-            assert pieces.sum() == pytest.approx(attribution.scores[word], rel=1e-5)
-
-    def test_the_hierarchy_is_the_library_s_and_joins_segments_last(self):
-        of = tiny.classifier("bert")
-        (single,) = of.encode([LONG])
-        words = segments(PerturbedText(single, 0))
-        assert words == [LONG.split()]
-        assert (segment_trees(words) == word_tree(LONG.split())).all()
-        for pair, expected in (
-            (("a b", "c"), [[0, 1, 2 / 3, 2], [3, 2, 1, 3]]),
-            (("a", "b c"), [[1, 2, 2 / 3, 2], [0, 3, 1, 3]]),
-            (("a b", "c d"), [[0, 1, 0.5, 2], [2, 3, 0.5, 2], [4, 5, 1, 4]]),
-            (("a", "b"), [[0, 1, 1, 2]]),
-        ):
-            (encoding,) = of.encode([pair])
-            words = segments(PerturbedText(encoding, 0))
-            assert words == [part.split() for part in pair]
-            assert segment_trees(words).tolist() == pytest.approx(np.array(expected))
-
 
 class TestLevels:
     @pytest.mark.parametrize("level", ["auto", "word"])
@@ -137,17 +108,6 @@ class TestLevels:
         (actual,) = explearn.get_explainer("shap").explain(of, [text])
         (by_words,) = explearn.get_explainer("shap", level="word").explain(of, [text])
         assert (actual.token_scores == by_words.token_scores).all()
-
-    @pytest.mark.parametrize("kind", ("bert", "roberta"))
-    def test_of_a_long_text_what_the_classifier_reads_is_masked(self, kind):
-        of = tiny.classifier(kind)
-        (encoding,) = of.encode(["unbelievably " * 60])
-        masker, (string,) = token_masker(of, encoding)
-        assert masker is not None
-        (again,) = of.encode([string])
-        assert len(again) == len(encoding) == 46
-        assert again.key == encoding.key
-        assert len(string) < len("unbelievably ") * 46
 
 
 def test_the_budget_is_kept():

@@ -7,7 +7,7 @@ import tiny
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.lens.passes import count_passes
+from explearn.lens.hooks import count_passes
 from explearn.methods.perturbation.method import AskedText, PerturbedText
 from explearn.methods.perturbation.solvex import Solvex
 from explearn.predictors.cached import CachedPredictions

@@ -16,8 +16,6 @@ from saying import complaint
 
 import explearn
 from explearn import ComputeOptions, TransformerPredictor
-from explearn.lens.representations import aggregate_states
-from explearn.methods.aml.paml import PAML
 from explearn.methods.registry import known_infos
 from explearn.predictors.architectures import ARCHITECTURES
 
@@ -143,23 +141,6 @@ def test_only_models_that_see_padding_are_asked_without():
     assert not tiny.classifier().same_length
 
 
-@pytest.mark.parametrize("kind", SEES_PADDING)
-def test_no_batch_of_a_training_is_padded_where_padding_shows(kind, tmp_path, monkeypatch):
-    """AML's texts go through such a classifier without padding, too."""
-    of = classifier(kind)
-    lengths = []
-
-    def batch(encodings):
-        lengths.append({len(encoding) for encoding in encodings})
-        return TransformerPredictor.batch(of, encodings)
-
-    monkeypatch.setattr(of, "batch", batch)
-    texts = [(text, "no") for text in (*TEXTS, "slow fox")]
-    backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
-    PAML(epochs=1, batch_size=4, backbone=backbone).fit(of, texts, validation=texts)
-    assert lengths and all(len(actual) == 1 for actual in lengths)
-
-
 NORMS = {"bloom": "transformer.word_embeddings_layernorm", "funnel": "funnel.embeddings.layer_norm"}
 
 
@@ -237,21 +218,6 @@ def test_a_text_with_the_end_of_texts_in_it_is_refused():
     of = classifier("bart")
     complaint(lambda: of.encode(["a film", "a </s> film"]), "text 2: holds the token", "'bart' model")
     tiny.classifier("roberta").encode(["a </s> film"])  # no head there looks for it
-
-
-@pytest.mark.parametrize("kind", ["bart", "funnel"])
-def test_states_of_all_layers(kind):
-    of = classifier(kind)
-    encodings = of.encode(TEXTS)
-    if kind == "funnel":  # its later layers see every other token
-        complaint(lambda: aggregate_states(of, encodings), "a 'funnel' model gives no hidden states")
-        return
-    model = of.model
-    with torch.inference_mode():
-        output = model(**of.batch(encodings[:1]).model_inputs(), output_hidden_states=True)
-    both = [*output.encoder_hidden_states[1:], *output.decoder_hidden_states[1:]]
-    expected = torch.stack(both).mean((0, 2))[0].numpy()
-    np.testing.assert_allclose(aggregate_states(of, encodings)[0], expected, atol=1e-5)
 
 
 def test_a_model_that_cannot_read_texts(monkeypatch):

@@ -17,11 +17,6 @@ def one(states, scores, *arguments, **named):
     return c.consistency(states, {"m": scores}, *arguments, **named)["m"]
 
 
-def test_explanations_are_padded_shares():
-    assert c.padded([[1, -3], [2, 0, 0], [0, 0]]) == pytest.approx(np.array([[0.25, -0.75, 0], [1, 0, 0], [0, 0, 0]]))
-    assert c.padded([[3e38, 3e38]]) == pytest.approx(np.array([[0.5, 0.5]]))
-
-
 def test_one_batch_is_scipys_rank_correlation_of_distances():
     states, scores = world()
     actual = one(states, scores, batch_size=12)

@@ -107,21 +107,6 @@ def test_the_best_is_alone_and_those_not_significantly_worse_tie():
     assert (turned.best, turned.tied) == (("bad",), ())
 
 
-def test_the_direction_is_that_of_the_signed_ranks():
-    by_text = table()
-    actual = s.paired_tests("m", means(by_text), by_text)
-    for i, first in enumerate(actual.methods):
-        for j, second in enumerate(actual.methods):
-            differences = by_text[first] - by_text[second]
-            # scipy's statistic of a one-sided test is the sum of the positive ranks.
-            above = wilcoxon(differences, alternative="greater").statistic if i != j else 0
-            below = wilcoxon(-differences, alternative="greater").statistic if i != j else 0
-            assert actual.direction[i, j] == np.sign(above - below)
-    # Differences 0, NaN, -1 and 3: ranks 1 and 2.
-    few = s.paired_tests("m", {"a": 1.0, "b": 0.0}, {"a": [1.0, np.nan, 0.0, 3.0], "b": [1.0, 1.0, 1.0, 0.0]})
-    assert few.direction.tolist() == [[0, 1], [-1, 0]]
-
-
 def test_where_the_test_contradicts_the_figures_nobody_is_better():
     by_text = table()
     figures = {"good": 0.2, "fair": 0.1, "bad": 0.9}
@@ -176,10 +161,3 @@ def test_few_texts_with_ties_and_zeros_are_tested_exactly_as_by_scipy(texts):
         second = by_text[actual.methods[j]][:texts]
         expected = wilcoxon(first - second).pvalue if (first != second).any() else 1.0
         assert actual.p_values[i, j] == pytest.approx(expected)
-
-
-def test_holm_of_a_table_by_hand():
-    # In order: 4 x 0.005, 3 x 0.01, 2 x 0.03, and 0.04 takes the 0.06 before it.
-    assert s.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert s.holm([0.4, 0.02, 0.9]) == pytest.approx([0.8, 0.06, 0.9])
-    assert s.holm([0.7, 0.6]) == pytest.approx([1, 1])

@@ -123,17 +123,6 @@ def test_adapters_in_memory_of_a_model_with_one_output(rank):
     np.testing.assert_allclose(of.predict_proba(tiny.TEXTS[:1])[0], [1 - expected, expected], atol=1e-5)
 
 
-def test_adapters_of_a_quantised_model(encoder, tmp_path):
-    pytest.importorskip("bitsandbytes")
-    kind, base = encoder
-    adapted(kind, "lora", base).save_pretrained(tmp_path / "adapters")
-    of = load_classifier(tmp_path / "adapters", device="cpu", precision="int8")
-    plain = load_classifier(tmp_path / "adapters", device="cpu")
-    probabilities, expected = (one.predict_proba(tiny.TEXTS) for one in (of, plain))
-    assert 0 < np.abs(probabilities - expected).max() < 0.2
-    assert all(np.isfinite(one).all() for one in scores(of, "input_x_gradient"))
-
-
 class TestIsRefused:
     def saved(self, tmp_path):
         base = tmp_path / "base"

@@ -22,8 +22,8 @@ from explearn import (
     load_classifier,
 )
 from explearn.methods.aml.paml import PAML
+from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 from explearn.predictors.heads.completion import COMPLETION_FILE
@@ -137,6 +137,7 @@ def test_every_method_of_decoders_explains_or_refuses_by_name(kind, prompted):
 def test_a_pair_goes_into_its_slots(folders):
     prompt = {"template": "{text} so {pair} ? it is", "label_words": {"no": " slow", "yes": " quick"}}
     of = load_classifier(folders("gpt2"), device="cpu", completion=prompt)
+    assert of.needs_pairs
     (encoding,) = of.encode([("the fox sleeps", "a dog")])
     assert encoding.words == ("the", "fox", "sleeps", "a", "dog") and encoding.pair_start == 3
     assert read_back(of, encoding.input_ids) == "the fox sleeps so a dog ? it is"

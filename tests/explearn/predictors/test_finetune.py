@@ -4,7 +4,6 @@ import functools
 import sys
 from itertools import product
 
-import numpy as np
 import pytest
 import tiny
 import torch
@@ -148,19 +147,6 @@ def test_a_classifier_starts_from_its_own_head_whatever_the_order_of_its_classes
 
 
 class TestRandomRemoval:
-    def test_the_share_of_removed_words_is_uniform(self):
-        [encoding] = tiny.make_classifier().encode(["the quick fox sleeps"])
-        generator = np.random.default_rng(1)
-        left = np.zeros(5)
-        by_word = np.zeros(4)
-        for _ in range(400):
-            kept = remove_random_words(encoding, "delete", 0, generator).read
-            left[len(kept)] += 1
-            by_word[list(kept)] += 1
-        # The ends are half as wide as the shares that round to 1, 2 or 3 words.
-        assert left / 400 == pytest.approx([1 / 8, 1 / 4, 1 / 4, 1 / 4, 1 / 8], abs=0.07)
-        assert by_word / 400 == pytest.approx([1 / 2] * 4, abs=0.1)
-
     @pytest.mark.parametrize("removal", ["delete", "mask"])
     def test_half_of_the_training_texts_and_a_copy_of_each_validation_text(self, removal, tmp_path, monkeypatch):
         shortened = []

@@ -12,7 +12,6 @@ from rounding import assert_close
 
 import explearn
 from explearn import ComputeOptions, ModelError, TransformerPredictor
-from explearn.predictors.architectures import reads_last
 
 
 def classifier_of(kind, config_pad, **tokens):
@@ -76,15 +75,6 @@ def test_an_end_of_text_token_that_ends_each_text_cannot_be_padding():
     )
     with pytest.raises(ModelError, match="mine: its tokenizer ends each text with '</s>', which its head would take"):
         TransformerPredictor(model, words, ComputeOptions(device="cpu"), "mine")
-
-
-def test_a_decoder_that_nobody_listed_is_known_by_the_name_of_its_head():
-    config = transformers.GPTNeoXConfig(
-        vocab_size=60, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
-    )
-    assert reads_last(transformers.GPTNeoXForSequenceClassification(config))
-    assert not reads_last(tiny.model("longformer"))
-    assert not reads_last(tiny.model("bert"))
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])

@@ -15,10 +15,10 @@ from spread_cases import halves
 from explearn import ComputeOptions, TransformerPredictor
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
+from explearn.methods.base.task import ListedTask
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 

@@ -11,7 +11,7 @@ from rounding import assert_close
 
 import explearn
 from explearn import ComputeOptions, DataError, Example, ExplearnError, UnsupportedError, load_classifier
-from explearn.methods.listed_task import ListedTask
+from explearn.methods.base.task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn_apps.onnx import export_onnx
 from explearn_apps.serve.engine import Engine

@@ -9,11 +9,10 @@ from task_reports import HOSTILE, check, comparison, metrics, run, shown, simila
 
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.dots import dot_plot
-from explearn.report.figures.style import INK, svg
-from explearn.report.manifest import versions
+from explearn.report.figures.style import svg
 from explearn.report.page import report_blocks
 from explearn.report.task_sections import against_each_other, sanity_blocks, task_section
-from explearn.show.blocks import Cell, Column, ExampleText, Fold, Heading, Paragraph, Table, bold, walk
+from explearn.show.blocks import Cell, Column, Fold, Heading, Paragraph, Table, bold, walk
 from explearn.show.tables import csv_of, latex_of
 from explearn_study.report.pages import render_markdown, select, write_report
 
@@ -123,12 +122,6 @@ class TestTables:
         assert "rollout (not among sanity.methods)" in note.text and "lime (too slow)" in note.text
         assert sanity_blocks(run(), [task()]) == []
 
-    def test_example_texts_after_the_first_show_the_best_methods(self):
-        texts = [shown(methods=("marker", "rollout", "random"), number=number) for number in range(2)]
-        blocks = walk(task_section(run(), task(texts=texts), named={"marker", "random"}))
-        rows = [[row.name for row in block.rows] for block in blocks if isinstance(block, ExampleText)]
-        assert rows == [["marked", "marker", "rollout"], ["marked", "marker"]]
-
 
 class TestDotPlot:
     def test_methods_are_named_by_the_first_figure_with_their_time(self):
@@ -142,10 +135,6 @@ class TestDotPlot:
         assert places == sorted(places) and {"4.0×", "2.0×"} <= set(re.findall(r">([\d.]+×)<", drawn))
         assert "<title>cam: F1 top-K 0.400</title>" in drawn
         assert dot_plot(run(), [task(methods={})], ()) is None
-
-    def test_pictures_follow_the_theme_of_their_page(self):
-        drawn = svg(dot_plot(run(), [task()], ()))
-        assert "light-dark(" in drawn and INK not in drawn and "currentColor" in drawn
 
 
 def test_known_answers_are_on_the_first_page():
@@ -162,11 +151,6 @@ def test_tasks_come_before_what_the_caller_and_the_methods_say():
     assert titles[start + 1] == "Of the caller" and titles[start + 2].startswith("AML: training")
 
 
-def test_versions_name_python_and_every_direct_dependency():
-    names = {name for name, _ in versions()}
-    assert {"python", "explearn", "dvc", "jinja2", "transformers"} <= names and "pytest" not in names
-
-
 def test_a_table_as_csv_has_intervals_in_columns_of_their_own():
     heads = [Column("Method", numeric=False), Column("F1 ↑"), Column("AUROC")]
     table = Table(
@@ -177,11 +161,3 @@ def test_a_table_as_csv_has_intervals_in_columns_of_their_own():
         r"a, b & \textbf{0.3} {\scriptsize (0.1 to 0.5)} & -- \\",
         r"\textbf{c} & 0 & 2 \\",
     ]
-
-
-def test_points_of_pictures_say_their_values_escaped():
-    name = '<i>"&'
-    run_of = run(methods={**run("cam").methods, name: run("cam").methods["cam"].model_copy(update={"name": name})})
-    of = task("t", {"cam": metrics(0.25, 0.2, 0.3), name: metrics(0.5)})
-    drawing = svg(dot_plot(run_of, [of], ()))
-    assert '<title>&lt;i&gt;"&amp;: F1 top-K 0.500</title>' in drawing and "<i>" not in drawing

@@ -77,21 +77,6 @@ def test_units_of_a_text_that_is_read_through_windows():
 
 class TestPhrases:
     # The largest is 4, so that a word costs 2 in a phrase, and a phrase .4.
-    @pytest.mark.parametrize(
-        ("scores", "pair_start", "expected"),
-        [
-            ([4, 3, 0, 0], None, [(0, 2)]),
-            ([0, 2.3, 0, 4], None, [(3, 4)]),  # 2.3 - 2 < .4
-            ([4, 1.7, 4], None, [(0, 3)]),  # a gap of .3 costs less than a second phrase
-            ([4, 1.5, 4], None, [(0, 1), (2, 3)]),
-            ([4, 3, -3, -3], None, [(0, 2), (2, 4)]),
-            ([4, 4, 4], 1, [(0, 1), (1, 3)]),
-            ([4, np.nan, 4, np.nan], None, [(0, 1), (2, 3)]),
-            ([0, 0], None, []),
-        ],
-    )
-    def test_runs_of_large_scores_of_one_sign(self, scores, pair_start, expected):
-        assert find_phrases(scores, pair_start) == expected
 
     def test_are_the_best_of_all_runs(self):
         rng = np.random.default_rng(0)

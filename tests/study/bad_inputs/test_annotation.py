@@ -25,9 +25,6 @@ def studio(**change):
 
 LABEL_STUDIO = [
     [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": [REGION]}]}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": {"email": {}, "id": [3]}}]}],
-    [studio(start="0")],
     [studio(end=99, text=None)],
     [studio(text="two")],
     [{"text": "one two", "label": [{"start": "0", "end": 3}], "annotator": 1}],
@@ -43,8 +40,6 @@ def test_label_studio(tmp_path, document):
 
 
 SHEETS = [
-    {},
-    {"sheet": ["mark"]},
     {"sheet": "mark", "id": "a", "text": "one two"},
     {"sheet": "mark", "id": "a", "text": "one two", "shown": "0 \u00b2"},
     {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": "ana", "verdict": "reject"},

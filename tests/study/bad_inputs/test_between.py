@@ -29,10 +29,8 @@ ATTRIBUTION["probability"] = 0.5
 
 ROWS = [
     (read_examples, EXAMPLE, {"words": []}),
-    (read_examples, EXAMPLE, {"id": None}),
     (read_examples, EXAMPLE, {"split": "dev"}),
     (read_rationales, RATIONALE, {"kind": "robot"}),
-    (read_attributions, ATTRIBUTION, {"scores": [0.5, 1]}),
     (read_attributions, ATTRIBUTION, {"scores": [float("inf")]}),
 ]
 

@@ -10,7 +10,7 @@ from explearn.comparison.score_files import read_scores
 from explearn.report.manifest import check_manifest
 
 
-@pytest.mark.parametrize("score", [1e39, 10**90, True], ids=ascii)
+@pytest.mark.parametrize("score", [1e39, True], ids=ascii)
 def test_scores_from_elsewhere(tmp_path, score):
     path = tmp_path / "scores.jsonl"
     path.write_text(json.dumps({"words": ["a", "film"], "scores": [0, score]}) + "\n", encoding="utf-8")
@@ -27,8 +27,6 @@ MANIFEST = {
 
 MANIFESTS = [
     ("manifest", True),
-    ("root", 3),
-    ("parts", []),
     ("parts", {"data": {"paths": [], "files": {"a": [1]}}}),
     ("versions", {"torch": [1]}),
     ("classifiers", {"films": {"name": 3, "fingerprint": "x"}}),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from explearn import DataError, ParamsError
 from explearn.core.seeds import hash_order
-from explearn_study.sources.splits import apportion, carve, subsample
+from explearn_study.sources.splits import carve, subsample
 
 
 def labelled(**counts):
@@ -20,24 +20,6 @@ class TestOrder:
     def test_the_order_is_that_of_sha256_of_seed_and_id(self):
         # As sha256sum gives them: 13:c 13eb..., 13:a 193a..., 13:d 4e51..., 13:e a1e0..., 13:b d9cb...
         assert hash_order(["a", "b", "c", "d", "e"], 13) == ["c", "a", "d", "e", "b"]
-
-
-class TestApportion:
-    @pytest.mark.parametrize(
-        ("total", "sizes", "shares"),
-        [
-            (10, {"a": 60, "b": 40}, {"a": 6, "b": 4}),
-            (5, {"a": 5, "b": 3, "c": 2}, {"a": 3, "b": 1, "c": 1}),  # quotas 2.5, 1.5, 1: the tie goes to the first
-            (10, {"a": 95, "b": 5}, {"a": 9, "b": 1}),  # quotas 9.5, 0.5: the first takes the tie, then gives one
-            (1, {"a": 2, "b": 3}, {"a": 0, "b": 1}),
-            (9, {"a": 2, "b": 3}, {"a": 2, "b": 3}),
-        ],
-    )
-    def test_largest_remainder_by_hand(self, total, sizes, shares):
-        assert apportion(total, sizes) == shares
-
-    def test_limits_pass_the_rest_to_other_labels(self):
-        assert apportion(4, {"a": 4, "b": 4}, {"a": 1, "b": 4}) == {"a": 1, "b": 3}
 
 
 class TestCarve:
@@ -82,11 +64,6 @@ class TestSubsample:
     def test_labels_keep_their_proportions(self):
         texts = labelled(a=60, b=40)
         assert Counter(texts[text] for text in subsample(texts, 10, seed=7)) == {"a": 6, "b": 4}
-
-    def test_no_limit_keeps_all(self):
-        texts = labelled(a=5, b=3)
-        assert subsample(texts, None, 7) == set(texts)
-        assert subsample(texts, 100, 7) == set(texts)
 
     def test_a_smaller_draw_is_part_of_a_larger_one(self):
         texts = labelled(a=30, b=30)

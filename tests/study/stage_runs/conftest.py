@@ -29,7 +29,7 @@ def run_all(folder):
         "learned": {
             "from_texts": list(FROM_TEXTS),
             "from_features": list(FROM_FEATURES),
-            "from_teachers": list(FROM_TEACHERS),
+            "from_teachers": [{"method": name, "teacher": "occlusion"} for name in FROM_TEACHERS],
         },
         "explainer": "marker",
         "teachers": {"occlusion": {}, "input_x_gradient": {}},

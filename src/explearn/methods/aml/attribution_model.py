@@ -6,10 +6,8 @@ classifier's.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,8 +33,7 @@ WIDTH = 192
 ENCODERS = "an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or ModernBERT"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInput:
+class ModelInput(NamedTuple):
     """What G reads of b texts.
 
     Attributes:
@@ -93,19 +90,7 @@ def token_links(target: Encoding, source: Encoding) -> Mask:
 # ---- G ---------------------------------------------------------------------------------------------------------------
 
 
-class AttributionModel(nn.Module, ABC):
-    """G: from a text and the prediction y, (b, C), to the logits of the attributions, a = sigmoid of them."""
-
-    @abstractmethod
-    def prepare(self, classifier: TransformerPredictor, batch: Batch) -> ModelInput:
-        """Classify a batch, and return what G reads of it."""
-
-    @abstractmethod
-    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
-        """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
-
-
-class StatesModel(AttributionModel):
+class StatesModel(nn.Module):
     """G as a small network on the hidden states of the pass that classifies (`StateNetwork`, which is Reader's, too).
 
     It scores each sub-token for every class; the logit of an attribution is sum_c y_c s_ic. The paper's G is a second
@@ -138,16 +123,18 @@ class StatesModel(AttributionModel):
 
     @torch.no_grad()
     def prepare(self, classifier: TransformerPredictor, batch: Batch) -> ModelInput:
+        """Classify a batch, and return what G reads of it."""
         logits, states = read_states(classifier, batch, self.layers)
         return ModelInput(batch, logits, batch, states=states)
 
     def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
+        """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
         by_class = self.network(inputs.states, inputs.batch.attention_mask.bool()).scores
         scores: Tensor = (by_class * predictions[:, None]).sum(-1)
         return scores
 
 
-class EncoderModel(AttributionModel):
+class EncoderModel(nn.Module):
     """G of AML, section 3.3: encoder, Linear(d, d) - tanh - Linear(d, 1) on each token's last state, sigmoid outside.
 
     The prediction enters as one more embedding, z = z_0 + sum_j y_j z_j, behind the last separator. Where the text
@@ -185,6 +172,7 @@ class EncoderModel(AttributionModel):
 
     @torch.no_grad()
     def prepare(self, classifier: TransformerPredictor, batch: Batch) -> ModelInput:
+        """Classify a batch, and return what G reads of it."""
         logits = classifier.logits(batch)
         if self.tokenizer is None:
             return ModelInput(batch, logits, batch)
@@ -227,6 +215,7 @@ class EncoderModel(AttributionModel):
         return inputs
 
     def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: Tensor) -> Tensor:
+        """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
         with classifier.autocast():
             states = self.backbone(**self.backbone_inputs(inputs.source, predictions)).last_hidden_state
             scores: Tensor = self.output(torch.tanh(self.dense(states[:, :-1])))
@@ -234,6 +223,10 @@ class EncoderModel(AttributionModel):
 
 
 # ---- backbones -------------------------------------------------------------------------------------------------------
+
+
+AttributionModel = StatesModel | EncoderModel
+"""G: from a text and the prediction y, (b, C), to the logits of the attributions, a = sigmoid of them."""
 
 
 def load_backbone(

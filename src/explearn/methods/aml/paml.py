@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.extras import need
 from explearn.core.validation import Number
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
@@ -28,7 +29,6 @@ from explearn.methods.aml.attribution_model import (
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weighted
 from explearn.methods.aml.params import ENCODER, STATES, PAMLParams
 from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator
-from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import (
     About,
     Batch,
@@ -50,6 +50,9 @@ from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.loading import check_sizes, errors_of_loading
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
+
+STARTUP_TRIALS = 5
+"""Trials before TPE models anything, which are random, and before any trial is pruned."""
 
 BACKBONE_FOLDER = "backbone"
 MOST_STANDARDISED = 500
@@ -249,6 +252,56 @@ def initial_model(
 # ---- the explainer -------------------------------------------------------------------------------------------------
 
 
+def search_weights(
+    objective: Callable[[Weights, Callable[[int, float], None]], float], trials: int, first: Weights, seed: int
+) -> Weights:
+    """Search for the best weights of the loss in some trials (AML, section 4): TPE over [0, 1] each.
+
+    Args:
+        objective: trains with some weights and returns a number, larger being better. It calls its second argument with
+            each epoch and the number after it; that call prunes a hopeless trial (below the median of earlier trials at
+            that epoch). A DivergedError raised by it also ends the trial.
+        trials: number of trials.
+        first: weights of the first trial. A term whose weight is 0 there stays out of all trials.
+        seed: seed of the search.
+
+    Returns:
+        The best weights of all completed trials.
+
+    Raises:
+        DivergedError: no trial was completed.
+    """
+    optuna = need("optuna", extra="pipeline", what="the search for AML's weights")
+    # An error that ends a trial ends the search and is raised there; a warning would add its traceback.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    searched = {name: weight for name, weight in first._asdict().items() if weight}
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
+    )
+    study.enqueue_trial(searched)
+
+    def run(trial: Any) -> float:
+        def report(epoch: int, value: float) -> None:
+            trial.report(value, epoch)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        weights = {name: trial.suggest_float(name, 0.0, 1.0) for name in searched}
+        try:
+            return objective(first._replace(**weights), report)
+        except DivergedError as error:
+            raise optuna.TrialPruned from error
+
+    study.optimize(run, n_trials=trials)
+    if not any(trial.state.name == "COMPLETE" for trial in study.trials):
+        raise DivergedError(
+            f"pAML: none of {trials} trials was completed; a smaller learning_rate or head_learning_rate may help"
+        )
+    return first._replace(**study.best_params)
+
+
 class PAML(BoundExplainer, BatchExplainer):
     """A model trained to mask all but the words that keep the prediction, and whose absence changes it.
 
@@ -333,7 +386,7 @@ class PAML(BoundExplainer, BatchExplainer):
             return max(float(evaluator.signs[0] * epoch["metric"]) for epoch in history)
 
         if options.trials:
-            self.weights = search(objective, options.trials, self.weights, options.seed)
+            self.weights = search_weights(objective, options.trials, self.weights, options.seed)
         self.history = train(model, texts, validation, evaluator, self.weights, options, description)
         self.model = model.requires_grad_(False).eval()
         self.trained_classifier = classifier.fingerprint
@@ -343,7 +396,7 @@ class PAML(BoundExplainer, BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
-        model = self._trained(self.model).to(classifier.device)
+        model: Any = self._trained(self.model).to(classifier.device)
         inputs = model.prepare(classifier, batch)
         chosen = resolve_targets(inputs.logits, targets)
         scores = model(classifier, inputs, prediction_information(classifier, inputs.logits, chosen))
@@ -368,7 +421,7 @@ class PAML(BoundExplainer, BatchExplainer):
         record: dict[str, Any] = {"weights": self.weights._asdict()}
         if isinstance(model, StatesModel):
             record["layers"] = model.layers
-        elif isinstance(model, EncoderModel):
+        else:
             record["own_tokenizer"] = model.tokenizer is not None
         return TrainedState(model.state_dict(), record)
 

@@ -87,7 +87,7 @@ class AT2(BoundExplainer, BatchExplainer):
         encodings = classifier.encode(examples)
         counts = [self.options.samples] * len(encodings)
         answered = {
-            str(answer.text.encoding.example_id): answer
+            answer.text.encoding.example_id: answer
             for answer in ask(classifier, encodings, counts, self.options.seed, description)
         }
         self.layers = list(source["attended"])

@@ -26,9 +26,8 @@ from explearn.core.examples import Example
 from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.task import LabelledText, Marks
+from explearn.methods.base.task import LabelledText, ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
-from explearn.methods.listed_task import ListedTask
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.examples import Example
-from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.registry import get_explainer, with_seed
 from explearn.metrics.arrays import ranks
 
@@ -26,6 +25,32 @@ ANSWERS = "answers"
 
 ENSEMBLE = "ensemble:"
 """Prefix of the name of a teacher that is an ensemble of methods."""
+
+
+class Lesson(NamedTuple):
+    """A teacher's scores of one text.
+
+    Attributes:
+        example_id: id of the text.
+        target: name of the explained class.
+        weights: float64, (words,), larger for more evidence.
+    """
+
+    example_id: str
+    target: str
+    weights: Array
+
+
+class Lessons(NamedTuple):
+    """A teacher's scores of a task's texts.
+
+    Attributes:
+        by_split: lessons in the texts' order; texts that the teacher failed on are missing.
+        signed: whether weights below 0 are evidence against the class.
+    """
+
+    by_split: dict[str, list[Lesson]]
+    signed: bool
 
 
 def members(teacher: str) -> list[str]:

@@ -12,7 +12,7 @@ from explearn.core.attribution import Aggregation
 from explearn.core.compute import peak_from_here
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
-from explearn.lens.passes import count_passes
+from explearn.lens.hooks import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.metrics.runs import Cost, MethodRun

@@ -6,7 +6,7 @@ import string
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -85,6 +85,7 @@ class WordList(WordScorer):
 
     shares: Mapping[str, float] | None = None
     rate = 0.0
+    kept: ClassVar = {"rate": float}
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Count the marked words.
@@ -112,12 +113,11 @@ class WordList(WordScorer):
 
     def _state(self) -> TrainedState:
         shares = self._trained(self.shares)
-        return TrainedState({"shares": torch.tensor([*shares.values()])}, {"words": [*shares], "rate": self.rate})
+        return TrainedState({"shares": torch.tensor([*shares.values()])}, {"words": [*shares]})
 
     def _restore(self, state: TrainedState) -> None:
         words = state.value("words", list[str])
         self.shares = dict(zip(words, state.tensors["shares"].tolist(), strict=True))
-        self.rate = state.value("rate", float)
 
 
 class WordFacts(WordScorer):
@@ -139,7 +139,8 @@ class WordFacts(WordScorer):
     weights_file = "word_facts.safetensors"
 
     coefficients: Array | None = None
-    frequent: frozenset[str] = frozenset()
+    kept: ClassVar = {"frequent": list[str]}
+    frequent: Sequence[str] = ()
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Fit the regression.
@@ -156,7 +157,7 @@ class WordFacts(WordScorer):
 
         texts = list(marked_texts(task))
         counts = Counter(word for words, _ in texts for word in set(words))
-        self.frequent = frozenset(word for word, count in counts.items() if count >= FREQUENT * len(texts))
+        self.frequent = sorted(word for word, count in counts.items() if count >= FREQUENT * len(texts))
         x = np.concatenate([self.facts(words) for words, _ in texts])
         y = np.concatenate([mask for _, mask in texts])
         fitted = LogisticRegression(max_iter=1000).fit(x, y)
@@ -176,12 +177,11 @@ class WordFacts(WordScorer):
 
     def _state(self) -> TrainedState:
         coefficients = torch.tensor(self._trained(self.coefficients), dtype=torch.float64)
-        return TrainedState({"coefficients": coefficients}, {"frequent": sorted(self.frequent)})
+        return TrainedState({"coefficients": coefficients})
 
     def _restore(self, state: TrainedState) -> None:
         state.check_sizes({"coefficients": (5,)})
         self.coefficients = state.tensors["coefficients"].numpy()
-        self.frequent = frozenset(state.value("frequent", list[str]))
 
 
 def bare(word: str) -> str:

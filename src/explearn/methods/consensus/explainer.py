@@ -117,22 +117,22 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def fit_tasks(
         self,
         tasks: dict[str, list[MarkedText]],
-        weights: Mapping[str, float] | None = None,
+        weights: Mapping[str, float],
     ) -> Self:
         """Learn from the marked texts of some tasks.
 
         Args:
             tasks: name of a task -> its marked texts.
-            weights: how much each task counts. None: all the same.
+            weights: how much each task counts.
 
         Raises:
             DataError: the marks of a task are all of one class.
         """
-        self._model = fit_model(tasks, self.options, self.options.seed, weights)
+        self._model = fit_model(tasks, self.options, weights)
         self._record = {
             "trained_on": list(tasks),
             "texts": {name: len(texts) for name, texts in tasks.items()},
-            "weights": dict(weights or dict.fromkeys(tasks, 1.0)),
+            "weights": dict(weights),
             "signals": list(self._model.signals),
             "features": list(self._model.names),
         }

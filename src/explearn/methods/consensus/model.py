@@ -153,8 +153,7 @@ class TaskRows(NamedTuple):
 def fit_model(
     tasks: Mapping[str, Sequence[MarkedText]],
     options: ConsensusParams,
-    seed: int,
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float],
 ) -> WordModel:
     """Learn from the marks of one or more tasks.
 
@@ -165,15 +164,13 @@ def fit_model(
     Args:
         tasks: task -> its marked texts.
         options: options of the consensus.
-        seed: seed of the signals left out in copies.
-        weights: weight of each task. None: all equal.
+        weights: weight of each task.
 
     Raises:
         DataError: a task's words are all marked, or none is.
     """
-    generator = np.random.default_rng(seed)
-    shares = weights or dict.fromkeys(tasks, 1.0)
-    rows = [task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
+    generator = np.random.default_rng(options.seed)
+    rows = [task_rows(name, texts, options, weights[name], generator) for name, texts in tasks.items()]
     model = _fit(rows, options)
     logits: list[Array] = []
     marks: list[Mask] = []

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from explearn.core.validation import Section
-from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
+from explearn.lens.anatomy import Activation, EncoderBlock, TracedPass
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.predictors.quantised import weight_of
@@ -96,7 +96,12 @@ class DecompX(BatchExplainer):
             parts = parts[:, :, :rows]
             bias = block.output.bias if first else block.output(block.value.bias)
             for i in row_pieces:
-                parts[:, :, i] = rules.finish_block(block, self.options.activation, trace, i, bias, parts[:, :, i])
+                attended = rules.share(bias, parts[:, :, i])
+                middle = rules.norm(block.attention_norm, trace.attention_sum[:, i], attended)
+                wide = rules.linear(block.expand, middle)
+                total = trace.expanded[:, i]
+                wide = rules.activate(block.activation, self.options.activation, total, trace.activated[:, i], wide)
+                parts[:, :, i] = rules.norm(block.norm, trace.sum[:, i], middle + rules.linear(block.contract, wide))
         # If a value is near 0, dividing it by a differently rounded copy of itself would be far from the slope.
         dense = head.dense(run.output[:, :1])
         parts = rules.linear(head.dense, parts)
@@ -152,24 +157,6 @@ class PartRules(NamedTuple):
             (slope,) = torch.autograd.grad(function(points).sum(), points)
         intercept = activated - slope * total
         return self.share(intercept[:, None], parts.mul_(slope[:, None]))
-
-    def finish_block(
-        self,
-        block: EncoderBlock,
-        activation: Rule,
-        trace: BlockTrace,
-        i: slice,
-        bias: Tensor,
-        parts: Tensor,
-    ) -> Tensor:
-        """Carry the parts of some tokens i from the attention's output to the block's output.
-
-        The parts include the residual connection; the attention's bias is added here.
-        """
-        middle = self.norm(block.attention_norm, trace.attention_sum[:, i], self.share(bias, parts))
-        wide = self.linear(block.expand, middle)
-        wide = self.activate(block.activation, activation, trace.expanded[:, i], trace.activated[:, i], wide)
-        return self.norm(block.norm, trace.sum[:, i], middle + self.linear(block.contract, wide))
 
 
 def _attend(block: EncoderBlock, attention: Tensor, parts: Tensor, first: int, owned: bool) -> Tensor:

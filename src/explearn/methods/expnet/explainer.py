@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from explearn.core.arrays import Counts
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, located
 from explearn.core.validation import Number
-from explearn.lens.attention import layer_count
-from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
+from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features, encoder_sizes
 from explearn.lens.listed_head import check_reads
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
@@ -233,12 +232,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     def check(self, classifier: TransformerPredictor) -> None:
         self._trained(self.network)
         check_reads(classifier)
-        config: Any = classifier.model.config
-        shape = {
-            "layers": layer_count(classifier.model),
-            "heads": int(config.num_attention_heads),
-            "hidden_size": int(config.hidden_size),
-        }
+        shape = encoder_sizes(classifier.model)
         for key in self.encoder_keys[1:]:
             if self.encoder[key] != shape[key]:
                 raise UnsupportedError(

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from explearn.core.attribution import Attribution
 from explearn.core.compute import check_weights
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
@@ -29,7 +28,6 @@ from explearn.methods.base.explainer import (
     Batch,
     BatchExplainer,
     BatchScores,
-    Encoding,
     Variant,
 )
 from explearn.methods.base.learned import DIVERGED, BoundExplainer, TaskData, TrainedState
@@ -239,22 +237,28 @@ class IvRA(BoundExplainer, BatchExplainer):
             for text, scores in zip(texts, self.score_texts(classifier, texts, None), strict=True)
         ]
         word_scores = {"": [attribution.filled(0.0) for attribution in attributions]}
+        criteria = self.options.criteria
         measured: dict[str, float | None] = {}
-        for criterion in self.options.criteria:
-            if criterion in ("comp", "suff") and criterion not in measured:
-                measured |= measure_faithfulness(classifier, texts, attributions)
-            elif criterion == "cons":
-                measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].figure
-            elif criterion == "sim":
-                classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-                measured["sim"] = None
-                # One class is predicted by a student that has seen nothing else, whatever it was shown.
-                if len(set(classes)) > 1:
-                    students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
-                    embeddings = word_embeddings(classifier, texts)
-                    results = simulatability(embeddings, classes, word_scores, students, self.options.seed)
-                    measured["sim"] = float(results[""].gain.mean())
-        return accuracy, {name: measured[name] for name in self.options.criteria}
+        if "comp" in criteria or "suff" in criteria:
+            by_id = {text.example_id: text for text in texts}
+            params = EvaluateParams(percents=list(PERCENTS))
+            means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
+            measured["comp"] = means["aopc_comprehensiveness"]
+            sufficiency = means["aopc_sufficiency"]
+            # Larger is better for all criteria.
+            measured["suff"] = sufficiency and -sufficiency
+        if "cons" in criteria:
+            measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].figure
+        if "sim" in criteria:
+            classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
+            measured["sim"] = None
+            # One class is predicted by a student that has seen nothing else, whatever it was shown.
+            if len(set(classes)) > 1:
+                students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
+                embeddings = word_embeddings(classifier, texts)
+                results = simulatability(embeddings, classes, word_scores, students, self.options.seed)
+                measured["sim"] = float(results[""].gain.mean())
+        return accuracy, {name: measured[name] for name in criteria}
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
@@ -303,19 +307,6 @@ def check_count(split: str, examples: Sequence[Example], options: SMaTParams) ->
     least = LEAST_TEXTS if "cons" in options.criteria else 1
     if len(examples) < least:
         raise DataError(f"split {split!r} has {len(examples)} texts; expected {least} or more")
-
-
-def measure_faithfulness(
-    classifier: TransformerPredictor, texts: Sequence[Encoding], attributions: Sequence[Attribution]
-) -> dict[str, float | None]:
-    """Return the metrics of criteria comp and suff, larger being better."""
-    by_id = {text.example_id: text for text in texts}
-    params = EvaluateParams(percents=list(PERCENTS))
-    means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
-    sufficiency = means["aopc_sufficiency"]
-    if sufficiency is not None:
-        sufficiency = -sufficiency
-    return {"comp": means["aopc_comprehensiveness"], "suff": sufficiency}
 
 
 class SMaT(IvRA):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,8 +31,7 @@ GATE_FLOOR = 1e-12
 """Weight of a deleted token in attention: negligible in float32, with a finite logarithm."""
 
 
-@dataclass(frozen=True, slots=True)
-class WordIndex:
+class WordIndex(NamedTuple):
     """The word that each token of a batch belongs to.
 
     Attributes:

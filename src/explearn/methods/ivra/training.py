@@ -217,29 +217,17 @@ class JointTrainer:
             if criterion in self.params.criteria:
                 shortened = functional.cross_entropy(self._gated(batch, 1 - closed), predicted, reduction="none")
                 loss = objectives.margin_loss(sign * (shortened - reference), objectives.MARGINS[criterion])
-                terms[criterion] = loss.mean() + self._choice(batch, words, explained.r, closed, predicted, loss)
+                # A word's effect is the slope at a random point of the straight line from the whole text to the
+                # shortened one, gates partly closed. The gated pass gives the model's weights no gradient; r, in whose
+                # graph they are, does.
+                share = torch.rand(len(top), 1, generator=self.generator).to(top.device)
+                gate = (1 - share * closed).requires_grad_()
+                odds = objectives.log_odds(self._gated(batch, gate, recount=False), predicted)
+                (slope,) = torch.autograd.grad(odds.sum(), gate)
+                choice = (objectives.choice_loss(explained.r, slope, words) * (loss.detach() > 0)).mean()
+                # 0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
+                terms[criterion] = loss.mean() + CHOICE_WEIGHT * (choice - choice.detach())
         return terms
-
-    def _choice(
-        self,
-        batch: Batch,
-        words: objectives.WordIndex,
-        r: Tensor,
-        closed: Tensor,
-        predicted: Tensor,
-        loss: Tensor,
-    ) -> Tensor:
-        """Return 0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
-
-        A word's effect is the slope at a random point of the straight line from the whole text to the shortened one,
-        gates partly closed. The gated pass gives the model's weights no gradient; r, in whose graph they are, does.
-        """
-        share = torch.rand(len(r), 1, generator=self.generator).to(r.device)
-        gate = (1 - share * closed).requires_grad_()
-        odds = objectives.log_odds(self._gated(batch, gate, recount=False), predicted)
-        (slope,) = torch.autograd.grad(odds.sum(), gate)
-        term = (objectives.choice_loss(r, slope, words) * (loss.detach() > 0)).mean()
-        return CHOICE_WEIGHT * (term - term.detach())
 
     def _gated(self, batch: Batch, gate: Tensor, recount: bool = True) -> Tensor:
         """Return numbers whose softmax is the classes' probabilities, (b, C), of a text with some gates closed."""

@@ -17,16 +17,17 @@ from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.validation import Figures
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, TrainedState
-from explearn.methods.base.task import Lesson, Lessons, TaskData
-from explearn.methods.base.teachers import check_lesson, members
+from explearn.methods.base.learned import BoundExplainer, TaskData, TrainedState
+from explearn.methods.base.teachers import Lessons, check_lesson, members
 from explearn.methods.base.training import seeded
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import LEVELS, Student, principal_embeddings
-from explearn.methods.l2e.student_training import (
+from explearn.methods.l2e.student import (
+    LEVELS,
+    Student,
     StudentLesson,
     collate,
     inside,
+    principal_embeddings,
     student_ids,
     student_lesson,
     token_scores,
@@ -118,10 +119,18 @@ class L2E(BoundExplainer, BatchExplainer):
         options = self.options
         table: Any = classifier.transformer.model.get_input_embeddings().weight
         by_id = {example.id: example for example in examples}
-        splits = {}
-        for split in ("train", "validation"):
+        splits: dict[str, list[StudentLesson]] = {"train": [], "validation": []}
+        for split, learned in splits.items():
             rows = lessons.by_split.get(split, [])
-            splits[split] = self._student_lessons(classifier, by_id, rows, lessons.signed, len(table))
+            for lesson in rows:
+                check_lesson(options.teacher, lesson, by_id.get(lesson.example_id))
+            encodings = classifier.encode([by_id[lesson.example_id] for lesson in rows])
+            for encoding, lesson in zip(encodings, rows, strict=True):
+                target = classifier.label_index(lesson.target)
+                signed = lessons.signed
+                row = student_lesson(encoding, target, lesson.weights, signed, len(table), options.formulation)
+                if (row.owner != NO_WORD).any():
+                    learned.append(row)
         if not splits["train"]:
             raise DataError(f"teacher {options.teacher!r} explains no training text; expected some to learn from")
         with seeded(options.seed, classifier.device):
@@ -134,25 +143,6 @@ class L2E(BoundExplainer, BatchExplainer):
         self.trained_classifier = classifier.fingerprint
         self.trained_on = {split: len(rows) for split, rows in splits.items()}
         return self
-
-    def _student_lessons(
-        self,
-        classifier: Predictor,
-        by_id: dict[str, Example],
-        lessons: Sequence[Lesson],
-        signed: bool,
-        vocabulary: int,
-    ) -> list[StudentLesson]:
-        for lesson in lessons:
-            check_lesson(self.options.teacher, lesson, by_id.get(lesson.example_id))
-        encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
-        learned = []
-        for encoding, lesson in zip(encodings, lessons, strict=True):
-            target = classifier.label_index(lesson.target)
-            row = student_lesson(encoding, target, lesson.weights, signed, vocabulary, self.options.formulation)
-            if (row.owner != NO_WORD).any():
-                learned.append(row)
-        return learned
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 

@@ -1,17 +1,30 @@
 """L2E's student: a Transformer encoder over the classifier's sub-tokens, with whole or local attention.
 
+Its training on a teacher's lessons stops early, by how well it agrees with the teacher.
+
 b = batch, n = tokens, h = heads, d = width.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
+from explearn.core.arrays import Array, Counts
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.params import HEADS, L2EParams
+from explearn.metrics.arrays import correlation, levels, ranks
+from explearn.predictors.batching import random_batches
+from explearn.predictors.encoding import Encoding
+from explearn.text.alignment import NO_WORD, aggregate
 
 LEVELS = (-2, -1, 0, 1, 2)
 """High negative, low negative, neutral, low positive, high positive: the outputs under formulation `labelling`."""
@@ -21,6 +34,18 @@ DROPOUT = 0.1
 
 WAVELENGTH = 10_000.0
 """Longest wavelength of the position code, in units of 2 pi tokens (Vaswani et al., 2017, section 3.5)."""
+
+BATCH_TEXTS = 32
+"""Texts in a step."""
+
+SORTED_BATCHES = 16
+"""Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
+
+WEIGHT_DECAY = 0.01
+"""Weight decay of the optimizer."""
+
+PATIENCE = 3
+"""Epochs without better agreement with the teacher on the validation texts before training stops."""
 
 
 def position_code(tokens: int, width: int) -> Tensor:
@@ -146,3 +171,199 @@ def principal_embeddings(table: Tensor, width: int) -> Tensor:
     components = centred @ vectors.flip(-1)[:, :width]
     scaled = components / components.std().clamp_min(1e-12) * 0.5**0.5
     return functional.pad(scaled, (0, width - scaled.shape[1])).float()
+
+
+def labelling_loss(logits: Tensor, levels: Tensor, known: Tensor) -> Tensor:
+    """Return the sequence-labelling loss (L2E section 3): the mean of -log Pr(h(w_i)) over tokens; the paper sums.
+
+    Args:
+        logits: (batch, tokens, 5), of LEVELS.
+        levels: int64, (batch, tokens), values of LEVELS.
+        known: bool, (batch, tokens), True where the teacher gives a score.
+    """
+    return functional.cross_entropy(logits[known], levels[known] - LEVELS[0])
+
+
+def ranking_loss(values: Tensor, weights: Tensor, known: Tensor) -> Tensor:
+    """Return the ranking loss: -log(e^v_k / (e^v_i + e^v_j)) of each pair of a text's tokens, where |w_k| is larger.
+
+    The paper (L2E section 3) sums over i < j; here each text has the mean over its pairs, so that long texts weigh as
+    much as short ones. Pairs of equal weight (the pieces of a word) are left out. Memory is batch x tokens^2.
+
+    Args:
+        values: v, (batch, tokens).
+        weights: |w|, (batch, tokens).
+        known: bool, (batch, tokens), True where the teacher gives a score.
+    """
+    # Entry (i, j): i outweighs j. Each ordered pair occurs once.
+    ordered = (weights[:, :, None] > weights[:, None, :]) & known[:, :, None] & known[:, None, :]
+    losses = functional.softplus(values[:, None, :] - values[:, :, None]) * ordered
+    pairs = ordered.sum((1, 2))
+    return (losses.sum((1, 2)) / pairs.clamp_min(1)).sum() / (pairs > 0).sum().clamp_min(1)
+
+
+def student_ids(encoding: Encoding, target: int, vocabulary: int) -> tuple[list[int], int]:
+    """Put a class's label token before and after a text's sub-tokens; separators inside a pair stay.
+
+    Args:
+        encoding: the text.
+        target: index of the class.
+        vocabulary: the label token of class 0.
+
+    Returns:
+        The ids, and the position in the encoding of the sub-token after the first label token.
+    """
+    label = vocabulary + target
+    content = encoding.positions
+    if not content:
+        return [label, label], 0
+    return [label, *encoding.input_ids[content[0] : content[-1] + 1], label], content[0]
+
+
+def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return ids, (batch, tokens), padded with 0, and lengths, (batch,); both int64."""
+    lengths = torch.tensor([len(ids) for ids in texts], device=device)
+    return pad_sequence([torch.tensor(ids) for ids in texts], batch_first=True).to(device), lengths
+
+
+class StudentLesson(NamedTuple):
+    """A text with the teacher's scores.
+
+    Attributes:
+        ids: label token, sub-tokens, label token; see `student_ids`.
+        owner: word of each id, NO_WORD for label tokens, separators and pieces of no word.
+        values: (words,), what is learned of each word: int8 levels, or float64 |w| for a ranking.
+        weights: float64, (words,), the order that the student's scores should have.
+    """
+
+    ids: Sequence[int]
+    owner: Counts
+    values: NDArray[np.int8] | Array
+    weights: Array
+
+
+def student_lesson(
+    encoding: Encoding, target: int, weights: Array, signed: bool, vocabulary: int, formulation: str
+) -> StudentLesson:
+    """Pair a text with its teacher's word scores, whose magnitude a ranking student learns."""
+    ids, first = student_ids(encoding, target, vocabulary)
+    owner = np.array([NO_WORD, *encoding.word_ids[first : first + len(ids) - 2], NO_WORD], dtype=np.int64)
+    if formulation == "ranking":
+        return StudentLesson(ids, owner, np.abs(weights), np.abs(weights))
+    return StudentLesson(ids, owner, levels(weights, signed), weights)
+
+
+def train(
+    student: Student,
+    lessons: Sequence[StudentLesson],
+    validation: Sequence[StudentLesson],
+    options: L2EParams,
+    device: torch.device,
+    description: str | None = None,
+) -> list[dict[str, float | None]]:
+    """Train in place until the agreement on the validation texts has not risen for PATIENCE epochs.
+
+    The student ends with the weights of the best epoch; where no epoch has an agreement, of the last.
+
+    Args:
+        student: the network.
+        lessons: texts to learn from.
+        validation: other texts, on which the agreement with the teacher is measured.
+        options: options of L2E as published.
+        device: device to train on.
+        description: text of a progress bar. None: no bar.
+
+    Returns:
+        For each epoch the mean `loss` of its batches and the `agreement` with the teacher on the validation texts, None
+        if it is undefined: without such texts, or if the scores of all words of each are equal or not finite.
+    """
+    generator = torch.Generator().manual_seed(options.seed)
+    student.to(device)
+    parameters = list(student.parameters())
+    kind = torch.optim.SGD if options.optimizer == "sgd" else torch.optim.AdamW
+    optimizer = kind(parameters, lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
+    lengths = [len(lesson.ids) for lesson in lessons]
+    history: list[dict[str, float | None]] = []
+
+    def batch_loss(batch: list[int]) -> Tensor:
+        return _loss(student, [lessons[i] for i in batch], options.formulation, device)
+
+    def validate(epoch: int, losses: list[float]) -> float | None:
+        agreement = agreement_with(student, validation, options.formulation, device)
+        history.append({"loss": float(np.mean(losses)), "agreement": agreement})
+        return agreement
+
+    # Dropout draws from the global generator.
+    with seeded(options.seed, device):
+        train_epochs(
+            [student],
+            optimizer,
+            lambda: random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES),
+            batch_loss,
+            options.epochs,
+            clipped=parameters,
+            validate=validate,
+            patience=PATIENCE,
+            description=description,
+        )
+    student.cpu().requires_grad_(False)
+    return history
+
+
+def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> Tensor:
+    ids, lengths = collate([lesson.ids for lesson in lessons], device)
+    has_word = [torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons]
+    # NO_WORD = -1 reads the last word's value, which is masked by `real`.
+    values = [torch.from_numpy(lesson.values[lesson.owner]) for lesson in lessons]
+    real = pad_sequence(has_word, batch_first=True).to(device)
+    wanted = pad_sequence(values, batch_first=True).to(device)
+    outputs = student(ids, lengths)
+    if formulation == "ranking":
+        return ranking_loss(outputs[..., 0], wanted.float(), real)
+    return labelling_loss(outputs, wanted.long(), real)
+
+
+def token_scores(outputs: Tensor, real: Tensor, formulation: str) -> Tensor:
+    """Return scores of all positions, (batch, tokens), float32.
+
+    Labelling: the expected level, sum over levels l of l Pr(l), in [-2, 2]. Ranking: e^v over its sum over the text's
+    sub-tokens, in (0, 1), which keeps the order.
+
+    Args:
+        outputs: (batch, tokens, 5 or 1).
+        real: bool, (batch, tokens), True at sub-tokens of the text.
+        formulation: `labelling` or `ranking`.
+    """
+    if formulation == "ranking":
+        return outputs[..., 0].float().masked_fill(~real, -torch.inf).softmax(-1).nan_to_num()
+    levels = torch.tensor(LEVELS, device=outputs.device, dtype=torch.float32)
+    return (outputs.float().softmax(-1) * levels).sum(-1)  # no matrix product: autocast would round it
+
+
+@torch.inference_mode()
+def agreement_with(
+    student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device
+) -> float | None:
+    """Average Spearman's rho between the student's and the teacher's word scores over texts.
+
+    Texts in which one of the two gives all words the same score are left out; None if no text remains.
+    """
+    order = sorted(lessons, key=lambda lesson: len(lesson.ids))
+    correlations = []
+    for start in range(0, len(order), 4 * BATCH_TEXTS):
+        batch = order[start : start + 4 * BATCH_TEXTS]
+        ids, lengths = collate([lesson.ids for lesson in batch], device)
+        scores = token_scores(student(ids, lengths), inside(lengths, ids.shape[1]), formulation).cpu().numpy()
+        for lesson, row in zip(batch, scores, strict=True):
+            words = aggregate(row, lesson.owner.tolist(), len(lesson.weights), "max")
+            scored = ~np.isnan(words)
+            if scored.any():
+                correlations.append(correlation(ranks(words[scored]), ranks(lesson.weights[scored])).item())
+    defined = [rho for rho in correlations if not math.isnan(rho)]
+    return float(np.mean(defined)) if defined else None
+
+
+def inside(lengths: Tensor, tokens: int) -> Tensor:
+    """Return bool, (batch, tokens): True between the two label tokens."""
+    positions = torch.arange(tokens, device=lengths.device)
+    return (positions > 0) & (positions < lengths[:, None] - 1)

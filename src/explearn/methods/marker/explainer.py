@@ -126,7 +126,7 @@ class Marker(BoundExplainer, BatchExplainer):
         curriculum: Curriculum,
         features: Iterable[ExampleFeatures],
         source: Mapping[str, Any],
-        device: torch.device | None = None,
+        device: torch.device,
         description: str | None = None,
     ) -> Self:
         """Train on targets.
@@ -135,7 +135,7 @@ class Marker(BoundExplainer, BatchExplainer):
             curriculum: the targets.
             features: features of its texts, perhaps with others.
             source: what they were computed with (`explearn.lens.features.feature_source`).
-            device: device to train on. None: the CPU, which is fast enough for so small a network.
+            device: device to train on.
             description: text of a progress bar. None: no bar.
 
         Raises:
@@ -144,9 +144,7 @@ class Marker(BoundExplainer, BatchExplainer):
         words = training_words(features, curriculum)
         if words.targets.min() == words.targets.max():
             raise DataError(f"all {len(words.targets):,} training words have the same target; expected several")
-        self.network, self.losses = train_network(
-            words, self.options, self.regime, device or torch.device("cpu"), description
-        )
+        self.network, self.losses = train_network(words, self.options, self.regime, device, description)
         self.layers = list(source["attended"])
         self.trained_classifier = str(source["classifier"])
         self.trained_on = list(curriculum.trained_on)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -29,8 +28,7 @@ TEXTS_OF_A_TASK = 20.0
 right."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WordTargets:
+class WordTargets(NamedTuple):
     """Targets of one text.
 
     Attributes:
@@ -132,7 +130,7 @@ def curriculum_for(task: TaskData, options: MarkerParams, sources: Sources | Non
 
 def _reweighted(texts: Mapping[str, WordTargets], total: float) -> dict[str, WordTargets]:
     """Return the texts with equal weights that sum to `total`."""
-    return {key: replace(text, weight=total / len(texts)) for key, text in texts.items()}
+    return {key: text._replace(weight=total / len(texts)) for key, text in texts.items()}
 
 
 def marked_targets(task: TaskData) -> dict[str, WordTargets]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ TEXTS_TOGETHER = 64
 """Texts that are answered in one go."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Answered:
+class Answered(NamedTuple):
     """The classifier's answers to one text of w words with K sets of them.
 
     Attributes:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from explearn.core.arrays import Array
-from explearn.core.extras import check_installed
 from explearn.core.validation import Rounds, Seeded
 from explearn.methods.info import About
 from explearn.methods.perturbation.method import AskedText, AskOptions, PerturbationExplainer, Scored
-from explearn.predictors.predictor import Predictor
 
 
 class KernelShap(PerturbationExplainer):
@@ -34,16 +32,13 @@ class KernelShap(PerturbationExplainer):
         costly=True,
     )
     signed = True
+    package = "shap"
     additive = True
 
     class Options(AskOptions, Seeded):
         samples: Rounds | None = None
         """Sets of words evaluated in addition to all and none; None: 2 n + 256 for n words (the library's default is
         2 n + 2048)."""
-
-    def check(self, classifier: Predictor) -> None:
-        check_installed("shap", extra="baselines", what=self.name)
-        super().check(classifier)
 
     def score_text(self, asked: AskedText) -> Scored:
         from shap import KernelExplainer

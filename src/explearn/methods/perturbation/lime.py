@@ -8,11 +8,9 @@ import numpy as np
 from pydantic import Field
 
 from explearn.core.arrays import Array, Mask
-from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.methods.info import About
 from explearn.methods.perturbation.method import AskedText, AskOptions, PerturbationExplainer, Scored
-from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal
 
 
@@ -38,6 +36,7 @@ class Lime(PerturbationExplainer):
         costly=True,
     )
     signed = True
+    package = "lime"
 
     class Options(AskOptions, Seeded):
         samples: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] = 500
@@ -46,10 +45,6 @@ class Lime(PerturbationExplainer):
         """Width of the exponential kernel, in hundredths of cosine distance."""
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
-
-    def check(self, classifier: Predictor) -> None:
-        check_installed("lime", extra="baselines", what=self.name)
-        super().check(classifier)
 
     def score_text(self, asked: AskedText) -> Scored:
         from lime.lime_base import LimeBase

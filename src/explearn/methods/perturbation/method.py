@@ -7,14 +7,14 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 
 from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.extras import check_installed
 from explearn.core.validation import Section
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.predictors.cached import Ask, CachedPredictions
@@ -88,8 +88,7 @@ class PerturbedText:
         return np.bincount(self.owners, minlength=len(self) + 1)[:-1]
 
 
-@dataclass(frozen=True, slots=True)
-class AskedText:
+class AskedText(NamedTuple):
     """A text, and what a classifier answers to copies of it.
 
     Attributes:
@@ -121,8 +120,7 @@ class AskedText:
         return float(self.by_class([self.text.encoding])[0, self.target])
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """Scores of one text.
 
     Attributes:
@@ -149,6 +147,8 @@ class PerturbationExplainer(Explainer):
 
     needs_model = False
     perturbs = True
+    package: ClassVar[str] = ""
+    """Package of the extra `baselines` that the method is taken from; empty for none."""
     additive: ClassVar[bool] = False
     """Whether scores add up to f(text) - f(text without any word)."""
 
@@ -160,6 +160,8 @@ class PerturbationExplainer(Explainer):
         """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
     def check(self, classifier: Predictor) -> None:
+        if self.package:
+            check_installed(self.package, extra="baselines", what=self.name)
         check_mask_token(classifier, getattr(self.options, "removal", "mask"))
 
     def score_texts(

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from explearn.core.arrays import Array, Mask
-from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import lay_out
 from explearn.methods.info import About
@@ -57,6 +56,7 @@ class Shap(PerturbationExplainer):
     )
     aggregation = "sum"
     signed = True
+    package = "shap"
     additive = True
 
     class Options(Seeded):
@@ -66,10 +66,6 @@ class Shap(PerturbationExplainer):
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         level: Level = "auto"
         """`auto`, or `word`: by words also where tokens are sound."""
-
-    def check(self, classifier: Predictor) -> None:
-        check_installed("shap", extra="baselines", what=self.name)
-        super().check(classifier)
 
     def score_text(self, asked: AskedText) -> Scored:
         import shap

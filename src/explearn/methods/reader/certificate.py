@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from explearn.core.arrays import Array
-from explearn.core.certificate import COVERAGE
+from explearn.core.record import COVERAGE
 
 FAMILIAR = 0.99
 """Share of the texts held out that count as like the training texts."""

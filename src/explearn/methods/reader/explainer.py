@@ -19,9 +19,9 @@ from pydantic import Field
 from torch import Tensor
 
 from explearn.core.arrays import Array, Array32
-from explearn.core.certificate import top_words
 from explearn.core.errors import DataError, ModelError
 from explearn.core.examples import Example
+from explearn.core.record import top_words
 from explearn.core.validation import Count, Number
 from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
 from explearn.methods.base.explainer import (
@@ -248,7 +248,7 @@ class Reader(BoundExplainer, BatchExplainer):
         encodings = classifier.encode(chosen)
         texts = []
         for encoding, states in zip(encodings, text_states(classifier, encodings, self.layers), strict=True):
-            lesson = by_id[str(encoding.example_id)]
+            lesson = by_id[encoding.example_id]
             owners = np.asarray(encoding.word_ids)
             words = np.unique(owners[owners != NO_WORD])
             values = np.full((len(words), len(classifier.labels)), np.nan, dtype=np.float32)
@@ -417,7 +417,7 @@ def _marks_of_tokens(encoding: Encoding, marks: Mapping[str, WordTargets]) -> Ar
     """Return how far each sub-token's word is evidence by the marks, (tokens,), NaN where unknown."""
     owners = np.asarray(encoding.word_ids)
     values = np.full(len(owners), np.nan, dtype=np.float32)
-    text = marks.get(str(encoding.example_id))
+    text = marks.get(encoding.example_id)
     if text is not None:
         real = owners != NO_WORD
         values[real] = text.targets[owners[real]]

@@ -162,6 +162,7 @@ class LLMClassifier(FunctionPredictor):
             self._predict, list(self.params.label_words), mask=self.params.mask or "", batch_size=TEXTS_A_CALL
         )
         self.name = self.model
+        self.needs_pairs = self.params.takes_pairs
         self._words = list(self.params.label_words.values())
         self._accepted: dict[str, RequestFormat] = {}
         self._announced = False

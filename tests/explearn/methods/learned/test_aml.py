@@ -98,17 +98,6 @@ class TestModel:
             (attribution,) = method.explain(classifier, [text])
             assert np.isnan(attribution.scores).tolist() == [False] * read + [True] * (100 - read)
 
-    @pytest.mark.parametrize("kind", ["bert", "albert", "gpt2", "gemma"])
-    def test_scores_depend_on_the_target_and_not_on_the_batch(self, kind):
-        classifier = tiny.classifier(kind, 3)
-        paml = untrained(classifier)
-        for attribution, text in zip(paml.explain(classifier, TEXTS), TEXTS, strict=True):
-            (alone,) = paml.explain(classifier, [text])
-            np.testing.assert_allclose(attribution.scores, alone.scores, atol=2e-4)
-            assert attribution.predicted == attribution.target
-        first, last = (paml.explain(classifier, [TEXTS[0]], [target])[0].scores for target in (0, 2))
-        assert not np.isclose(first, last, atol=1e-7).any()
-
 
 class TestBackbones:
     def test_another_tokenizer_learns_too(self, tmp_path):
@@ -137,17 +126,6 @@ class TestBackbones:
             file.unlink()
         with pytest.raises(ModelError, match="not a trained paml"):
             PAML.from_pretrained(tmp_path / "it")
-
-    @pytest.mark.parametrize(("kind", "config"), [("distilbert", {}), ("bert", {"type_vocab_size": 1})])
-    def test_another_encoder_of_the_same_vocabulary(self, tmp_path, kind, config):
-        """Encoders that do not tell segments apart among them."""
-        classifier = one_word_classifier()
-        paml = PAML(**{**QUICK, "backbone": "encoder"}).learn(
-            task_of(classifier, encoder=tiny.save_encoder(tmp_path, kind, "bert", **config))
-        )
-        assert isinstance(paml.model, EncoderModel) and paml.model.tokenizer is None
-        attributions = refiner(paml, steps=1, samples=2).explain(classifier, TEXTS)
-        assert all(np.isfinite(a.token_scores).all() for a in attributions)
 
     def test_a_decoder_is_refused(self, tmp_path):
         with pytest.raises(ModelError, match="'llama' model reads from left to right; expected an encoder"):

@@ -12,11 +12,11 @@ import explearn
 from explearn import DataError, ModelError, UnsupportedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.at2.explainer import AT2, ridge
+from explearn.methods.base.task import ListedTask
 from explearn.methods.chance.word_list import WordFacts, WordList
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 from explearn.testing import check_explainer

@@ -76,7 +76,7 @@ def words_alone():
     examples = texts(12, seed=3)
     signals = compute_signals(trained_on(False), examples)
     return Consensus(signals=[]).fit_tasks(
-        {"t": [MarkedText(text, np.char.str_len(text.words) > 4) for text in signals]}
+        {"t": [MarkedText(text, np.char.str_len(text.words) > 4) for text in signals]}, {"t": 1.0}
     )
 
 

@@ -9,8 +9,8 @@ import torch
 
 import explearn
 from explearn import Attribution, DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.certificate import Certificate, certify
-from explearn.methods.listed_task import ListedTask
+from explearn.core.record import Certificate, certify
+from explearn.methods.base.task import ListedTask
 from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.explainer import Reader
