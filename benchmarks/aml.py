@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from explearn.bundle.loading import trained_explainer
+from explearn.bundle.loading import explainer_in
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
@@ -85,10 +85,10 @@ def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
         if value:
             changed = {"metric": value} if info.base else {"beam": int(value)}
         if info.trained:
-            explainers[given] = trained_explainer(workspace.explainer(task, name), {})
+            explainers[given], _ = explainer_in(workspace.explainer(task, name), {})
         elif info.base:
             refining = {**params.method(name).all_options, **changed}
-            explainers[given] = trained_explainer(workspace.explainer(task, info.base), refining, name)
+            explainers[given], _ = explainer_in(workspace.explainer(task, info.base), refining, name)
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
             explainers[given] = get_explainer(name, **{**seeded, **params.method(name).options, **changed})

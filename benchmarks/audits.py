@@ -146,7 +146,7 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     subject = read_subject(classifier, texts[:count], None, None, None, options)
     searched, held_out = halves(subject.user_texts.examples, options.seed)
     read = explain_texts(subject, searched, NOT_KEPT, False)
-    known = Vocabulary.of(read)
+    known = Vocabulary.from_texts(read)
     candidates = find_candidates([read[i] for i in searched], known, ())
     first = Tested(subject, read, known, searched, held_out, candidates).run(NOT_KEPT, False)
     confirmed = [candidate for candidate, verdict in zip(candidates, first, strict=True) if verdict.confirmed]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explearn.bundle.loading import Bundle, fetched, load_bundle, trained_explainer
-from explearn.bundle.manifest import is_bundle
+from explearn.bundle.loading import Bundle, explainer_in, fetched
 from explearn.core.arguments import is_pair, models_left_as_they_came
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import PathLike, is_folder
+from explearn.core.documents import PathLike
 from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
@@ -201,12 +200,8 @@ def load(
         >>> explearn.load(explearn.export("my-bundle", method="gae")).explainer.name
         'gae'
     """
-    name = os.fspath(path)
-    folder = fetched(name, revision)
-    if is_folder(folder) and not is_bundle(folder):
-        return trained_explainer(folder, options, method)
-    if method is not None:
-        options["method"] = method
-    if options:
-        raise ParamsError(f"options: got {', '.join(options)}; the bundle {name} fixes these options")
-    return load_bundle(folder, _compute(device))
+    explainer, bundle = explainer_in(fetched(os.fspath(path), revision), options, method)
+    if bundle is None:
+        return explainer
+    bundle.load_classifier(_compute(device))
+    return bundle

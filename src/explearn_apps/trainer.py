@@ -51,7 +51,7 @@ class CompareCallback(transformers.TrainerCallback):
     ) -> None:
         self.trainer = trainer
         self.texts = given_texts(texts).examples
-        self.methods = Candidates.of(methods, seed)
+        self.methods = Candidates.from_methods(methods, seed)
 
     def on_evaluate(
         self,

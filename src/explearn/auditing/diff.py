@@ -93,7 +93,7 @@ def diff(
     with unread_words_known():
         read = explain_texts(new, every, work, options.show_progress)
         before = explain_texts(old, every, work, options.show_progress)
-    known = Vocabulary.of([*read, *before])
+    known = Vocabulary.from_texts([*read, *before])
     claims: dict[tuple[Element, int], Candidate] = {}
     for answered in (read, before):
         chosen = [answered[i] for i in searched]

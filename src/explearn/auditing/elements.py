@@ -101,7 +101,7 @@ class Vocabulary(NamedTuple):
     shares: Mapping[str, float]
 
     @classmethod
-    def of(cls, texts: Sequence[AuditText]) -> Vocabulary:
+    def from_texts(cls, texts: Sequence[AuditText]) -> Vocabulary:
         counts = Counter(chain.from_iterable(text.keys for text in texts))
         # The order among equally frequent words does not depend on the order of texts.
         frequent = sorted(counts, key=lambda key: (-counts[key], key))[:FREQUENT_WORDS]

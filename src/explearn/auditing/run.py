@@ -82,7 +82,7 @@ def audit(
             f"{scores}: has scores of the answers to {len(explained)} of {len(searched)} searched texts; expected "
             "a job without --target"
         )
-    known = Vocabulary.of(read)
+    known = Vocabulary.from_texts(read)
     candidates = find_candidates([read[i] for i in explained], known, options.patterns)
     tested = Tested(subject, read, known, explained, held_out, candidates)
     findings = list(zip(tested.run(work, options.show_progress), candidates, strict=True))

@@ -106,6 +106,20 @@ class Bundle:
                 "and labels"
             )
 
+    def load_classifier(self, compute: ComputeOptions | None = None) -> None:
+        """Load the classifier that the bundle contains, if it does.
+
+        Args:
+            compute: compute options.
+
+        Raises:
+            ModelError: it has another fingerprint.
+        """
+        if self.classifier_folder is not None:
+            self.classifier = load_classifier(self.classifier_folder, compute)
+            self.check_classifier(self.classifier)
+            self.explainer.check_explains(self.classifier)
+
     def explain(self, *arguments: Any, **options: Any) -> list[Attribution]:
         """Explain texts by `explain(texts)`, or by `explain(classifier, texts)` if the bundle has no classifier.
 
@@ -181,26 +195,6 @@ def open_bundle(folder: PathLike) -> Bundle:
     return Bundle(folder, manifest)
 
 
-def load_bundle(folder: Path, compute: ComputeOptions | None = None) -> Bundle:
-    """Load a bundle with its classifier, if it has one.
-
-    Args:
-        folder: the bundle's.
-        compute: compute options of its classifier.
-
-    Raises:
-        ModelError: a file is missing or has changed, this version does not know the format or the method, or the
-            classifier has another fingerprint.
-    """
-    bundle = open_bundle(folder)
-    explainer = bundle.explainer
-    if bundle.classifier_folder is not None:
-        bundle.classifier = load_classifier(bundle.classifier_folder, compute)
-        bundle.check_classifier(bundle.classifier)
-        explainer.check_explains(bundle.classifier)
-    return bundle
-
-
 def fetched(name: str, revision: str | None = None) -> Path:
     """Return a folder. If the name can only be a hub name, the files in the bundle's manifest are downloaded.
 
@@ -241,24 +235,32 @@ def find_explainer(source: PathLike, **options: Any) -> tuple[Explainer, Bundle 
     is_method = any(info.name == name for info in known_infos())
     if is_method or (not is_folder(name) and "/" not in name):
         return get_explainer(name, **options), None
-    folder = fetched(name)
-    if is_folder(folder) and not is_bundle(folder):
-        return trained_explainer(folder, options), None
-    if options:
-        raise ParamsError(f"options: got {', '.join(options)}; the bundle {name} fixes these options")
-    bundle = open_bundle(folder)
-    return bundle.explainer, bundle
+    return explainer_in(fetched(name), options)
 
 
-def trained_explainer(folder: Path, options: Mapping[str, Any], method: str | None = None) -> Explainer:
-    """Return the explainer that was trained in a folder.
+def explainer_in(
+    folder: Path, options: Mapping[str, Any], method: str | None = None
+) -> tuple[Explainer, Bundle | None]:
+    """Return the explainer in a folder where one was trained, or in a bundle, and the bundle.
 
     Args:
-        folder: where `save_pretrained` wrote it.
-        options: options that can still be chosen.
-        method: the method that uses it. None: the one that was trained.
+        folder: the folder.
+        options: options of a trained explainer that can still be chosen.
+        method: the method that uses what was trained. None: the one that was trained.
+
+    Raises:
+        ParamsError: an option that the folder fixes.
+        ModelError: an explainer or a bundle that cannot be used.
     """
-    return make_explainer(get_info(method or method_of(folder)), options, str(folder))
+    if is_folder(folder) and not is_bundle(folder):
+        return make_explainer(get_info(method or method_of(folder)), options, str(folder)), None
+    fixed = [*options]
+    if method is not None:
+        fixed.append("method")
+    if fixed:
+        raise ParamsError(f"options: got {', '.join(fixed)}; the bundle {folder} fixes these options")
+    bundle = open_bundle(folder)
+    return bundle.explainer, bundle
 
 
 def method_of(folder: Path) -> str:

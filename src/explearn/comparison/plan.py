@@ -75,7 +75,7 @@ class Candidates:
     seed: int
 
     @classmethod
-    def of(cls, methods: str | Explainer | Sequence[str | Explainer], seed: int) -> Candidates:
+    def from_methods(cls, methods: str | Explainer | Sequence[str | Explainer], seed: int) -> Candidates:
         """Return the methods of rosters, names and explainers.
 
         Raises:

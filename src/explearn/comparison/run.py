@@ -274,7 +274,7 @@ def compare(
             "scores": options.scores,
         },
     )
-    candidates = Candidates.of(methods, checked.seed)
+    candidates = Candidates.from_methods(methods, checked.seed)
     # Before the work, which takes minutes.
     if checked.out is not None:
         check_page(checked.out)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from explearn.core.escape import is_unicode
 from explearn.core.examples import Example, Rationale, RationaleKind, Split
 from explearn.text.rows import RawRow
 
@@ -64,12 +65,14 @@ def identifier(row: RawRow, column: str, value: object) -> str:
     """Return a cell that identifies its row, as text.
 
     Raises:
-        DataError: the value is not a whole number or a string that is not blank.
+        DataError: the value is not a whole number or a string of valid Unicode that is not blank.
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         raise row.error(column, value, "a unique identifier")
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise row.error(column, value, "a string or a whole number")
+    if not is_unicode(str(value)):
+        raise row.error(column, value, "valid Unicode")
     return str(value)
 
 

@@ -21,13 +21,13 @@ from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
-from explearn.core.escape import is_unicode
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import parquet_writer
 from explearn.core.validation import PositiveInt, Shape, check
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
 from explearn.core.writing import write_json
 from explearn.text.encoding import TEXT, Text
+from explearn.text.mapping import identifier
 from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
@@ -82,11 +82,7 @@ class Input:
             if self.pair is not None:
                 row.text(self.pair)
             if self.id is not None:
-                column, value = row.value(self.id)
-                if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-                    raise row.error(column, value, "a text or a whole number")
-                if isinstance(value, str) and not is_unicode(value):
-                    raise row.error(column, value, "valid Unicode")
+                identifier(row, *row.value(self.id))
         if not number:
             raise DataError(f"{self.path}: no text; expected at least one")
         return number
@@ -94,13 +90,13 @@ class Input:
     def texts(self, start: int = 0) -> Iterator[JobText]:
         """Yield texts from index `start` on, after `count` has checked the file."""
         for row in islice(self._rows(), start, None):
-            identifier = ""
+            name = ""
             if self.id is not None:
-                identifier = str(row.values[self.id])
+                name = str(row.values[self.id])
             text = row.values[self.text]
             if self.pair is not None:
                 text = text, row.values[self.pair]
-            yield JobText(identifier, text, row.where)
+            yield JobText(name, text, row.where)
 
     def _rows(self) -> Iterator[RawRow]:
         return read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
@@ -125,9 +121,9 @@ def write_part(folder: Path, file: str, first: int, explained: Iterable[Explaine
         while group := list(islice(remaining, TEXTS_PER_GROUP)):
             words = WordRows()
             rows_of_group = []
-            for number, identifier, attributions in group:
+            for number, name, attributions in group:
                 for attribution in attributions:
-                    rows_of_group += [row | {"text": number, "id": identifier} for row in words.rows(attribution)]
+                    rows_of_group += [row | {"text": number, "id": name} for row in words.rows(attribution)]
             table = pa.Table.from_pylist(rows_of_group, schema=WORD_SCHEMA)
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             texts += len(group)

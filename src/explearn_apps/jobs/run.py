@@ -89,21 +89,21 @@ def run(job: Job, executor: LocalExecutor) -> JobManifest:
         stamp = job.input.stamp()
         settings = _settings(job)
         manifest = read_manifest(job.folder)
+        begun: Mapping[str, Any] = {}
+        if manifest is not None:
+            manifest.check(job.folder, settings)
+            begun = manifest.settings
+        texts = job.input.count()
+        if manifest is not None and manifest.texts != texts:
+            raise DataError(
+                f"{job.folder / MANIFEST}, field 'texts': got {shown(manifest.texts)}; expected {texts}, as in "
+                f"{job.input.path}; the manifest is damaged: use another folder, or remove this one"
+            )
+        settings |= executor.settings(job, stamp, begun)
         if manifest is None:
-            texts = job.input.count()
-            settings |= executor.settings(job, stamp, {})
             manifest = JobManifest(settings=settings, texts=texts)
             manifest.write(job.folder)
-        else:
-            manifest.check(job.folder, settings)
-            texts = job.input.count()
-            if manifest.texts != texts:
-                raise DataError(
-                    f"{job.folder / MANIFEST}, field 'texts': got {shown(manifest.texts)}; expected {texts}, as in "
-                    f"{job.input.path}; the manifest is damaged: use another folder, or remove this one"
-                )
-            settings |= executor.settings(job, stamp, manifest.settings)
-            manifest.check(job.folder, settings)
+        manifest.check(job.folder, settings)
         _finish(job, manifest, executor)
     return manifest
 

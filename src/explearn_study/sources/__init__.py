@@ -175,7 +175,7 @@ def _read(
 def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
     labels = list(adapter.labels or sorted({text.mapped.label for text in texts if text.split == "train"}))
     if len(labels) < 2:
-        raise DataError(f"source of task {task!r}: got {len(labels)} label(s) in train; expected two or more")
+        raise DataError(f"source of task {task!r}: got {len(labels)} label(s); expected two or more")
     problem = label_problem(labels)
     if problem is not None:
         raise DataError(f"source of task {task!r}: {problem}")

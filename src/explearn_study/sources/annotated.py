@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import UnknownNameError
-from explearn.core.escape import is_unicode
 from explearn.core.examples import SPLITS, Split
 from explearn.core.validation import whole_number
 from explearn.core.words import words_of
@@ -170,8 +169,6 @@ class CorpusAdapter(Adapter):
             label = class_label(row, column, label, self.labels, {})
         elif not isinstance(label, str):
             raise row.error(column, label, "a label as text")
-        elif not is_unicode(label):
-            raise row.error(column, label, "valid Unicode")
         return MappedRow(words=words, label=label, id=row_id(row, self.corpus), split=split)
 
 
