@@ -194,10 +194,10 @@ class Metric:
 
     def limited(self, value: float) -> float:
         """Return a value within the metric's range, beyond which a measured time may lie by noise."""
-        if self.of_machine and self.direction == "higher" and self.highest is not None:
-            return min(value, self.highest)
-        if self.of_machine and self.direction == "lower" and self.lowest is not None:
-            return max(value, self.lowest)
+        if self.of_machine and self.highest is not None:
+            value = min(value, self.highest)
+        if self.of_machine and self.lowest is not None:
+            value = max(value, self.lowest)
         return value
 
     def shown(self, value: float | None) -> str:

@@ -136,6 +136,26 @@ def train_network(
             f"what is to be learned of the {len(texts):,} training texts is the same whichever words are left out; "
             "expected a classifier whose answers depend on the words"
         )
+
+    def batch_loss(batch: list[int]) -> Tensor:
+        chosen = [texts[i] for i in batch]
+        states = pad_sequence([text.states.float() for text in chosen], batch_first=True)
+        real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in chosen], batch_first=True)
+        values = _padded([text.values for text in chosen]).to(device)
+        marks = _padded([text.marks for text in chosen]).to(device)
+        kept = torch.zeros(*values.shape[:2], states.shape[1])
+        for row, text in enumerate(chosen):
+            kept[row, : len(text.kept), : len(text.states)] = torch.from_numpy(text.kept)
+        output = network(states.to(device), real.to(device))
+        missed = (kept.to(device) @ output.scores - values) / network.unit
+        if centred:
+            missed = missed - missed.nanmean(1, keepdim=True)
+        loss: Tensor = missed[~values.isnan()].square().mean()
+        marked = ~marks.isnan()
+        if marked.any():
+            loss = loss + functional.binary_cross_entropy_with_logits(output.marks[marked], marks[marked])
+        return loss
+
     with seeded(options.seed, device):
         some = texts[:: max(1, len(texts) // STANDARDISED_TEXTS)]
         states = torch.cat([text.states.float() for text in some])
@@ -152,7 +172,7 @@ def train_network(
             [network],
             optimizer,
             lambda: random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES),
-            lambda batch: _loss(network, [texts[i] for i in batch], centred, device),
+            batch_loss,
             options.epochs,
             clipped=list(network.parameters()),
             schedule=schedule,
@@ -170,25 +190,6 @@ def _spread(texts: Sequence[TrainingText], centred: bool) -> float:
             values = values - np.nanmean(values, 0)
         squares.append(np.nanmean(values**2))
     return float(np.sqrt(np.mean(squares)))
-
-
-def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> Tensor:
-    states = pad_sequence([text.states.float() for text in texts], batch_first=True)
-    real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in texts], batch_first=True)
-    values = _padded([text.values for text in texts]).to(device)
-    marks = _padded([text.marks for text in texts]).to(device)
-    kept = torch.zeros(*values.shape[:2], states.shape[1])
-    for row, text in enumerate(texts):
-        kept[row, : len(text.kept), : len(text.states)] = torch.from_numpy(text.kept)
-    output = network(states.to(device), real.to(device))
-    missed = (kept.to(device) @ output.scores - values) / network.unit
-    if centred:
-        missed = missed - missed.nanmean(1, keepdim=True)
-    loss: Tensor = missed[~values.isnan()].square().mean()
-    marked = ~marks.isnan()
-    if marked.any():
-        loss = loss + functional.binary_cross_entropy_with_logits(output.marks[marked], marks[marked])
-    return loss
 
 
 def _padded(arrays: Sequence[Array32]) -> Tensor:
