@@ -102,7 +102,7 @@ def coverage(texts: int, draws: int, confidence: float = 0.95) -> dict[str, floa
             intervals[name] = pooled_interval(float(values[0]), values[1:], confidence), truth[name]
         states, scores = followed(rng, texts)
         result = consistency(states, {"": [*scores]}, confidence=confidence)[""]
-        intervals["consistency"] = (result.low, result.high), consistent
+        intervals["consistency"] = result.bounds, consistent
         for name, ((low, high), true) in intervals.items():
             held[name] += low is not None and high is not None and low <= true <= high
     return {name: count / draws for name, count in held.items()}

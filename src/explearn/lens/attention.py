@@ -195,64 +195,16 @@ def _fused_call(
     return Attention(query * scale, key, value, mask)
 
 
-class _LayerCalls:
-    """The attention calls of a model's forward passes, counted by layer."""
-
-    def __init__(
-        self, model: nn.Module, on_layer: Callable[[int, Attention], Tensor | None], layers: Sequence[int] | None
-    ) -> None:
-        self.model: Any = model
-        self.config: Any = self.model.config
-        self.count = layer_count(model)
-        self.parts = architecture(self.config).parts
-        self.on_layer = on_layer
-        self.wanted = range(self.count) if layers is None else layers
-        self.pass_fields: dict[str, Any] = {}
-        self.projected: list[Tensor] = []
-        self.calls = 0
-
-    def on_start(self, _module: nn.Module, _args: object, kwargs: dict[str, Tensor]) -> None:
-        self.calls = 0
-        self.projected.clear()
-        marks = {name: kwargs[name] for name in POSITION_MARKS if name in kwargs}
-        batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"), marks)
-        self.pass_fields = {"keys": batch.attention_mask.bool(), "reads": read_weights(self.model, batch)}
-
-    def on_projection(self, _module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
-        # Layers that also project distances with these weights (DeBERTa) do so after the content.
-        if len(self.projected) < 2:
-            self.projected.append(output.view(*output.shape[:2], -1, head_size(self.config)).transpose(1, 2))
-
-    def on_call(self, attention: Attention) -> Tensor | None:
-        layer = self.calls
-        self.calls += 1
-        if self.projected:
-            query, key = self.projected
-            attention = replace(attention, query=query * head_size(self.config) ** -0.5, key=key)
-            self.projected.clear()
-        if layer not in self.wanted:
-            return None
-        if self.parts is not None:
-            # A block in the table attends to all tokens: its mask says no more than `keys`.
-            attention = replace(attention, mask=None)
-        return self.on_layer(layer, replace(attention, **self.pass_fields))
-
-    def on_end(self, _module: nn.Module, _args: object, _kwargs: object, _output: object) -> None:
-        if self.calls != self.count:
-            raise UnsupportedError(
-                f"this {self.config.model_type!r} model has {self.count} layers, and {self.calls} of them computed "
-                "attention with torch's own functions; load it with attn_implementation 'sdpa' or 'eager'"
-            )
-
-    def projections(self) -> Iterator[nn.Module]:
-        """Yield the maps to queries and keys of each block, if the calls do not show them as they are."""
-        parts = self.parts
-        if parts is None:
-            return
-        if architecture(self.config).attention == "calls" or self.config._attn_implementation == "eager":
-            for block in dict.fromkeys(blocks_in_order(self.model.base_model)):
-                with unusual_build(self.config):
-                    yield from attrgetter(parts.query, parts.key)(block)
+def _projections(model: Any) -> Iterator[nn.Module]:
+    """Yield the maps to queries and keys of each block, if the calls of attention do not show them as they are."""
+    config = model.config
+    parts = architecture(config).parts
+    if parts is None:
+        return
+    if architecture(config).attention == "calls" or config._attn_implementation == "eager":
+        for block in dict.fromkeys(blocks_in_order(model.base_model)):
+            with unusual_build(config):
+                yield from attrgetter(parts.query, parts.key)(block)
 
 
 @contextmanager
@@ -271,12 +223,54 @@ def attention_layers(
         UnsupportedError: the model's attention cannot be captured (`layer_count`), or is not computed by calls that can
             be intercepted.
     """
-    calls = _LayerCalls(model, on_layer, layers)
-    with Hooks() as hooks, AttentionCalls(calls.on_call):
-        hooks.before(model, calls.on_start)
-        hooks.after(model, calls.on_end)
-        for projection in calls.projections():
-            hooks.after(projection, calls.on_projection)
+    config: Any = model.config
+    count = layer_count(model)
+    in_table = architecture(config).parts is not None
+    wanted = range(count) if layers is None else layers
+    calls = 0
+    projected: list[Tensor] = []
+    pass_fields: dict[str, Tensor] = {}
+
+    def on_start(_module: nn.Module, _args: object, kwargs: dict[str, Tensor]) -> None:
+        nonlocal calls
+        calls = 0
+        projected.clear()
+        marks = {name: kwargs[name] for name in POSITION_MARKS if name in kwargs}
+        batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"), marks)
+        pass_fields.update(keys=batch.attention_mask.bool(), reads=read_weights(model, batch))
+
+    def on_projection(_module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
+        # Layers that also project distances with these weights (DeBERTa) do so after the content.
+        if len(projected) < 2:
+            projected.append(output.view(*output.shape[:2], -1, head_size(config)).transpose(1, 2))
+
+    def on_call(attention: Attention) -> Tensor | None:
+        nonlocal calls
+        layer = calls
+        calls += 1
+        if projected:
+            query, key = projected
+            attention = replace(attention, query=query * head_size(config) ** -0.5, key=key)
+            projected.clear()
+        if layer not in wanted:
+            return None
+        if in_table:
+            # A block in the table attends to all tokens: its mask says no more than `keys`.
+            attention = replace(attention, mask=None)
+        return on_layer(layer, replace(attention, **pass_fields))
+
+    def on_end(_module: nn.Module, _args: object, _kwargs: object, _output: object) -> None:
+        if calls != count:
+            raise UnsupportedError(
+                f"this {config.model_type!r} model has {count} layers, and {calls} of them computed attention with "
+                "torch's own functions; load it with attn_implementation 'sdpa' or 'eager'"
+            )
+
+    with Hooks() as hooks, AttentionCalls(on_call):
+        hooks.before(model, on_start)
+        hooks.after(model, on_end)
+        for projection in _projections(model):
+            hooks.after(projection, on_projection)
         yield
 
 

@@ -30,15 +30,13 @@ class Measurement:
     Attributes:
         values: value on each text, (texts,), NaN where undefined; None for a figure without values by text.
         figure: over all texts; None if undefined.
-        low: lower bound of the figure's interval; None if undefined.
-        high: upper bound, likewise.
+        bounds: those of the figure's interval; (None, None) if undefined.
         is_mean: whether the figure is the mean of the values, whose interval is `mean_interval`.
     """
 
     values: Array | None
     figure: float | None
-    low: float | None = None
-    high: float | None = None
+    bounds: Interval = (None, None)
     is_mean: bool = False
 
     @classmethod
@@ -61,9 +59,7 @@ class Measurement:
             low = -np.inf if lowest is None else lowest
             high = np.inf if highest is None else highest
             return mean_interval(self.values, confidence, low, high)
-        if self.low is None or self.high is None:
-            return None, None
-        return self.low, self.high
+        return self.bounds
 
 
 Measure = Callable[[Explanations], Measurement | ArrayLike | None]
@@ -202,10 +198,10 @@ class Metric:
         Args:
             value: the value.
         """
-        if self.of_machine and self.direction == "higher" and self.highest is not None:
-            return min(value, self.highest)
-        if self.of_machine and self.direction == "lower" and self.lowest is not None:
-            return max(value, self.lowest)
+        if self.of_machine and self.highest is not None:
+            value = min(value, self.highest)
+        if self.of_machine and self.lowest is not None:
+            value = max(value, self.lowest)
         return value
 
     def shown(self, value: float | None) -> str:

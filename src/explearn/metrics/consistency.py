@@ -85,11 +85,11 @@ def consistency(
                 figures.append(figure)
                 without_one.append(np.full(len(vectors), figure))
                 without_one[-1][rows] = without
-        value = low = high = None
+        results[method] = Measurement(by_text, None)
         if figures:
             value = float(np.mean(figures))
-            low, high = pooled_interval(value, np.mean(without_one, axis=0), confidence, least=-1.0)
-        results[method] = Measurement(by_text, value, low, high)
+            bounds = pooled_interval(value, np.mean(without_one, axis=0), confidence, least=-1.0)
+            results[method] = Measurement(by_text, value, bounds)
     return results
 
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array, Mask
-from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.attribution import Attribution, each_attribution
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.words import segments_of, words_of
 from explearn.metrics.params import EvaluateParams
@@ -188,11 +187,8 @@ def by_method(attributions: Any) -> dict[str, list[Attribution]]:
         ParamsError: got anything but a list.
         DataError: an entry is not an attribution.
     """
-    check_listed("attributions", attributions)
     grouped: dict[str, list[Attribution]] = {}
-    for attribution in attributions:
-        if not isinstance(attribution, Attribution):
-            raise DataError(f"attributions: got {kind_of(attribution)}; expected attributions, of `explearn.explain`")
+    for attribution in each_attribution(attributions):
         grouped.setdefault(attribution.method, []).append(attribution)
     return grouped
 

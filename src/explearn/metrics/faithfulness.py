@@ -204,69 +204,52 @@ def _sub_tokens(encoding: Encoding, attribution: Attribution) -> tuple[Encoding,
     return text, [unit for unit in ranking(attribution.token_scores).tolist() if unit not in text.fixed_words]
 
 
-class _Answers:
-    """The predictions for a method's inputs: probabilities of two or more classes, and of each text's target.
-
-    If labels do not exclude each other, the two classes of a text are its target and the target's absence.
-    """
-
-    def __init__(
-        self, attributions: Sequence[Attribution], rows: Sequence[Mapping[str, int]], pool: CachedPredictions
-    ) -> None:
-        explained = [pool.predictor.labels.index(attribution.target) for attribution in attributions]
-        self.rows = rows
-        self.pool = pool
-        self.explained = np.array(explained, dtype=np.int64)
-        self.by_label = pool.predictor.problem == "multi_label"
-        self.targets = np.ones_like(self.explained) if self.by_label else self.explained
-
-    def classes(self, name: str) -> Array:
-        """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier.
-
-        NaN if the predictor has no mask to make the input with.
-        """
-        if any(name not in of_text for of_text in self.rows):
-            return np.full_like(self.classes("full"), np.nan)
-        p = self.pool.values[np.array([of_text[name] for of_text in self.rows], dtype=np.intp)]
-        if not self.by_label:
-            return p
-        target = np.take_along_axis(p, self.explained[:, None], axis=1)
-        return np.concatenate([1 - target, target], axis=1)
-
-    def target(self, name: str) -> Array:
-        """Return the target's probability for one input per text, (n,)."""
-        return np.take_along_axis(self.classes(name), self.targets[:, None], axis=1)[:, 0]
-
-    def logits(self, name: str) -> Array:
-        """Return the target's logit for one input per text, (n,)."""
-        return logit(self.classes(name), self.targets)
-
-
 def _result(
     attributions: Sequence[Attribution],
     rows: Sequence[Mapping[str, int]],
     params: EvaluateParams,
     pool: CachedPredictions,
 ) -> FaithfulnessResult:
-    answers = _Answers(attributions, rows, pool)
-    p = answers.target("full")
-    comprehensiveness = np.stack([p - answers.target(f"without {percent}") for percent in params.percents], axis=1)
-    sufficiency = np.stack([p - answers.target(f"only {percent}") for percent in params.percents], axis=1)
-    logits = answers.logits("full")
+    explained = np.array([pool.predictor.labels.index(text.target) for text in attributions], dtype=np.int64)
+    by_label = pool.predictor.problem == "multi_label"
+    # If labels do not exclude each other, the two classes of a text are its target's absence and its target.
+    targets = np.ones_like(explained) if by_label else explained
+
+    def classes(name: str) -> Array:
+        """Return the probabilities of two or more classes, (n, C), for one input per text; NaN without a mask token."""
+        if any(name not in of_text for of_text in rows):
+            return np.full_like(classes("full"), np.nan)
+        p = pool.values[np.array([of_text[name] for of_text in rows], dtype=np.intp)]
+        if not by_label:
+            return p
+        target = np.take_along_axis(p, explained[:, None], axis=1)
+        return np.concatenate([1 - target, target], axis=1)
+
+    def target_p(name: str) -> Array:
+        """Return the target's probability for one input per text, (n,)."""
+        return np.take_along_axis(classes(name), targets[:, None], axis=1)[:, 0]
+
+    def logits(name: str) -> Array:
+        """Return the target's logit for one input per text, (n,)."""
+        return logit(classes(name), targets)
+
+    p = target_p("full")
+    comprehensiveness = np.stack([p - target_p(f"without {percent}") for percent in params.percents], axis=1)
+    sufficiency = np.stack([p - target_p(f"only {percent}") for percent in params.percents], axis=1)
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
-    same = answers.classes("kept").argmax(axis=1) == answers.classes("full").argmax(axis=1)
+    same = classes("kept").argmax(axis=1) == classes("full").argmax(axis=1)
     values = {
-        "comprehensiveness": p - answers.target("without"),
-        "sufficiency": p - answers.target("only"),
-        "log_odds": log_probability(answers.target("masked")) - log_probability(p),
+        "comprehensiveness": p - target_p("without"),
+        "sufficiency": p - target_p("only"),
+        "log_odds": log_probability(target_p("masked")) - log_probability(p),
         "aopc_comprehensiveness": comprehensiveness.sum(axis=1) / aopc_steps(params),
         "aopc_sufficiency": sufficiency.sum(axis=1) / aopc_steps(params),
-        "delta_log_odds_positive": logits - answers.logits("positive"),
-        "delta_log_odds_negative": np.where(signed, logits - answers.logits("negative"), np.nan),
+        "delta_log_odds_positive": logits("full") - logits("positive"),
+        "delta_log_odds_negative": np.where(signed, logits("full") - logits("negative"), np.nan),
         "prediction_agreement": same.astype(np.float64),
     }
     for name in INPUTS:
-        values[f"confidence_{name}"] = answers.classes(name).max(axis=1)
+        values[f"confidence_{name}"] = classes(name).max(axis=1)
     return FaithfulnessResult(values, comprehensiveness, sufficiency)
 
 

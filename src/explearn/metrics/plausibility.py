@@ -327,9 +327,9 @@ def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
     }
     by_text = {"iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]), "auprc": auprc_by_text}
     for name, figures in pooled.items():
-        low, high = pooled_interval(figures[0], figures[1 : texts + 1], context.params.confidence)
+        bounds = pooled_interval(figures[0], figures[1 : texts + 1], context.params.confidence)
         values = by_text.get(name, figures[texts + 1 :])
-        measured[name] = Measurement(values, float_or_none(figures[0]), low, high)
+        measured[name] = Measurement(values, float_or_none(figures[0]), bounds)
     return measured
 
 

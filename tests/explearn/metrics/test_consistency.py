@@ -23,7 +23,8 @@ def test_one_batch_is_scipys_rank_correlation_of_distances():
     first = pdist(states)
     second = pdist(c.padded(scores))
     assert actual.figure == pytest.approx(spearmanr(first, second).statistic)
-    assert actual.low < actual.figure < actual.high
+    low, high = actual.bounds
+    assert low < actual.figure < high
 
 
 def test_each_texts_own_value_takes_its_pairs():
@@ -52,7 +53,7 @@ def test_explanations_that_follow_the_states_are_fully_consistent():
     # that of their first entries.
     shares = 2.0 ** -np.arange(8)
     actual = one(100 * shares[:, None], [[x, 1 - x] for x in shares])
-    assert actual.figure == pytest.approx(1) and actual.low < 0.5 and actual.high == pytest.approx(1)
+    assert actual.figure == pytest.approx(1) and actual.bounds[0] < 0.5 and actual.bounds[1] == pytest.approx(1)
 
 
 def test_methods_judged_together_have_the_figures_of_each_alone():
@@ -62,7 +63,7 @@ def test_methods_judged_together_have_the_figures_of_each_alone():
     for method, alone in (("first", scores), ("flat", flat), ("last", scores[::-1])):
         expected = one(states, alone, 8, seed=5)
         actual = together[method]
-        assert (actual.figure, actual.low, actual.high) == (expected.figure, expected.low, expected.high)
+        assert (actual.figure, *actual.bounds) == (expected.figure, *expected.bounds)
         np.testing.assert_array_equal(actual.values, expected.values)
     assert together["flat"].figure is None
 
@@ -70,6 +71,6 @@ def test_methods_judged_together_have_the_figures_of_each_alone():
 def test_what_has_no_spread_has_no_value():
     states, _ = world(6)
     flat = one(states, [[1.0, 2.0]] * 6)
-    assert (flat.figure, flat.low, flat.high) == (None, None, None) and np.isnan(flat.values).all()
+    assert (flat.figure, *flat.bounds) == (None, None, None) and np.isnan(flat.values).all()
     few = one(states[:2], [[1.0], [1.0, 3.0]])
     assert few.figure is None and few.values.shape == (2,)

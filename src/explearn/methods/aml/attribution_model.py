@@ -118,7 +118,7 @@ class StatesModel(nn.Module):
         layers = spaced_layers(classifier, LAYERS)
         states = torch.cat(text_states(classifier, encodings, layers)).float()
         model = cls(states.shape[1], len(classifier.labels), layers)
-        model.network.standardise(states)
+        model.network.fit_inputs(states)
         return model
 
     @torch.no_grad()

@@ -6,7 +6,7 @@ They are those of `explearn.metrics.faithfulness`, each alone, so that no more p
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,13 +160,23 @@ class MapEvaluator:
 
     def measure(self, maps: Sequence[tuple[EvaluatedText, Map]]) -> Values:
         """Return each map's metrics, (maps, metrics), and note in the texts which inputs they needed."""
-        requests = [self._request(text, scores) for text, scores in maps]
+        parts = dict.fromkeys(chain.from_iterable(self._parts.values()))
+        requests = []
+        for text, scores in maps:
+            order = text.order(text.unit_scores(scores)).tolist()
+            rows = {part: self._request_part(text, part, order) for part in parts}
+            requests.append((rows, self._predictions.request(text.encoding)))
         self._predictions.evaluate("metric of interest")
         values = np.empty((len(maps), len(self.metrics)))
-        for row, ((text, _), (whole, parts)) in enumerate(zip(maps, requests, strict=True)):
+        for number, ((text, _), (rows, whole)) in enumerate(zip(maps, requests, strict=True)):
             p = self._predictions.values[:, text.target]
-            changed = {part: float(p[index]) for part, index in parts.items()}
-            values[row] = self.signs * [self._gain(metric, float(p[whole]), changed) for metric in self.metrics]
+            for column, metric in enumerate(self.metrics):
+                gain = 0.0
+                for part in self._parts[metric]:
+                    gain += gain_of(part[0], float(p[rows[part]]), float(p[whole]))
+                if metric.startswith("aopc"):
+                    gain /= aopc_steps(self.protocol)
+                values[number, column] = self.signs[column] * gain
         return values
 
     def unit_effects(self, text: EvaluatedText) -> Values:
@@ -215,16 +225,6 @@ class MapEvaluator:
             smaller = held
         return chains[int(values.argmax())]
 
-    def _request(self, text: EvaluatedText, scores: Map) -> tuple[int, dict[Part, int]]:
-        """Request a text and the changed texts that the metrics read; return their rows of the predictions."""
-        order = text.order(text.unit_scores(scores)).tolist()
-        rows: dict[Part, int] = {}
-        for parts in self._parts.values():
-            for part in parts:
-                if part not in rows:
-                    rows[part] = self._request_part(text, part, order)
-        return self._predictions.request(text.encoding), rows
-
     def _request_part(self, text: EvaluatedText, part: Part, order: list[int]) -> int:
         change, share = part
         size = unit_count(self.protocol, len(order), share)
@@ -239,12 +239,3 @@ class MapEvaluator:
         row = self._predictions.request(changed)
         text.rows[change, frozenset(top)] = row
         return row
-
-    def _gain(self, metric: Metric, whole: float, changed: dict[Part, float]) -> float:
-        """Return a metric times its sign, from the target's probabilities on the whole text and the changed texts."""
-        gain = 0.0
-        for part in self._parts[metric]:
-            gain += gain_of(part[0], changed[part], whole)
-        if metric.startswith("aopc"):
-            gain /= aopc_steps(self.protocol)
-        return gain

@@ -121,3 +121,24 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+class Standardised(nn.Module):
+    """Base of networks whose inputs have mean 0 and deviation 1 over the training data.
+
+    Args:
+        inputs: number of inputs.
+    """
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.offset = nn.Buffer(torch.zeros(inputs))
+        self.scale = nn.Buffer(torch.ones(inputs))
+
+    def fit_inputs(self, inputs: Tensor) -> None:
+        """Learn mean and deviation from training data, (n, inputs)."""
+        self.offset.copy_(inputs.mean(0))
+        self.scale.copy_(inputs.std(0, correction=0).clamp_min(1e-6))
+
+    def standardise(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.offset) / self.scale

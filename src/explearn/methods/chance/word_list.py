@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError
@@ -173,7 +174,7 @@ class WordFacts(WordScorer):
 
     def score_words(self, words: Sequence[str]) -> Array:
         *slopes, intercept = self._trained(self.coefficients)
-        return np.asarray(1 / (1 + np.exp(-(self.facts(words) @ slopes + intercept))))
+        return np.asarray(expit(self.facts(words) @ slopes + intercept))
 
     def _state(self) -> TrainedState:
         coefficients = torch.tensor(self._trained(self.coefficients), dtype=torch.float64)

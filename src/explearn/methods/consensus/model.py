@@ -120,7 +120,7 @@ class WordModel:
     def probabilities(self, features: Array) -> Array:
         """Return each word's probability of a mark, (words,), calibrated to the density of marks in training."""
         slope, offset = self.calibration
-        return np.asarray(1 / (1 + np.exp(-np.clip(slope * self.logits(features) + offset, -500, 500))))
+        return np.asarray(expit(slope * self.logits(features) + offset))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return its numbers by name, float64."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from explearn.core.validation import Section
-from explearn.lens.anatomy import Activation, EncoderBlock, TracedPass
+from explearn.lens.anatomy import Activation, TracedPass
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.predictors.quantised import weight_of
@@ -92,7 +92,13 @@ class DecompX(BatchExplainer):
                 rows = 1
                 row_pieces = [slice(0, 1)]
             for k in pieces:
-                parts[:, k, :rows] += _attend(block, trace.attention[:, :, :rows], parts[:, k], k.start, first)
+                values = parts[:, k] @ weight_of(block.value).T
+                if first:
+                    # Each source's own part includes the value bias, and no other.
+                    values.diagonal(offset=k.start, dim1=1, dim2=2).add_(block.value.bias[:, None])
+                heads = values.view(*values.shape[:-1], block.heads, -1)
+                context = torch.einsum("bhij,bkjhe->bkihe", trace.attention[:, :, :rows], heads)
+                parts[:, k, :rows] += context.flatten(-2) @ weight_of(block.output).T
             parts = parts[:, :, :rows]
             bias = block.output.bias if first else block.output(block.value.bias)
             for i in row_pieces:
@@ -157,16 +163,3 @@ class PartRules(NamedTuple):
             (slope,) = torch.autograd.grad(function(points).sum(), points)
         intercept = activated - slope * total
         return self.share(intercept[:, None], parts.mul_(slope[:, None]))
-
-
-def _attend(block: EncoderBlock, attention: Tensor, parts: Tensor, first: int, owned: bool) -> Tensor:
-    """Apply attention, (b, h, rows, n), to parts, (b, sources, n, d); the sources are the tokens from `first` on.
-
-    With `owned`, each source's own part includes the value bias. The result, (b, sources, rows, d), includes no other.
-    """
-    values = parts @ weight_of(block.value).T
-    if owned:
-        values.diagonal(offset=first, dim1=1, dim2=2).add_(block.value.bias[:, None])
-    heads = values.view(*values.shape[:-1], block.heads, -1)
-    context = torch.einsum("bhij,bkjhe->bkihe", attention, heads)
-    return context.flatten(-2) @ weight_of(block.output).T

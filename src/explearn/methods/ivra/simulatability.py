@@ -6,7 +6,7 @@ Source: IvRA 2.2.1 and B.1-2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -76,21 +76,6 @@ def simulation_loss(
     return loss
 
 
-def pilot(
-    loss: Callable[[Parameters], Tensor], parameters: Parameters, learning_rate: float, steps: int = 1
-) -> Parameters:
-    """Return a student after steps of SGD, one in the paper, as a function of all that `loss` depends on (eq. 14).
-
-    The steps stay in the graph: what is then computed from their result has exact gradients with respect to the
-    explanations that the student was shown (eq. 15).
-    """
-    for _ in range(steps):
-        gradients = torch.autograd.grad(loss(parameters), list(parameters.values()), create_graph=True)
-        moved = [value - learning_rate * slope for value, slope in zip(parameters.values(), gradients, strict=True)]
-        parameters = dict(zip(parameters, moved, strict=True))
-    return parameters
-
-
 class SimulatabilityLoss:
     """The loss of criterion sim: good explanations help a student to predict the classifier (IvRA 2.2.1).
 
@@ -136,12 +121,14 @@ class SimulatabilityLoss:
         shown, asked = next(self._batches)
         lesson = self.explained(shown)
         questions = self.explained(asked)
-        parameters = pilot(
-            lambda parameters: simulation_loss(self.table, parameters, *lesson, DIVERGENCE_WEIGHT),
-            self._parameters,
-            STUDENT_RATE,
-            PILOT_STEPS,
-        )
+        parameters = self._parameters
+        # The steps (eq. 14) stay in the graph: what is then computed from their result has exact gradients with respect
+        # to the explanations that the student was shown (eq. 15).
+        for _ in range(PILOT_STEPS):
+            loss = simulation_loss(self.table, parameters, *lesson, DIVERGENCE_WEIGHT)
+            slopes = torch.autograd.grad(loss, list(parameters.values()), create_graph=True)
+            moved = [value - STUDENT_RATE * slope for value, slope in zip(parameters.values(), slopes, strict=True)]
+            parameters = dict(zip(parameters, moved, strict=True))
         self._parameters = self._new_student()
         return simulation_loss(self.table, parameters, *questions, ASKED_WEIGHT)
 

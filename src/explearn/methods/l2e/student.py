@@ -282,11 +282,21 @@ def train(
     parameters = list(student.parameters())
     kind = torch.optim.SGD if options.optimizer == "sgd" else torch.optim.AdamW
     optimizer = kind(parameters, lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
-    lengths = [len(lesson.ids) for lesson in lessons]
+    sizes = [len(lesson.ids) for lesson in lessons]
     history: list[dict[str, float | None]] = []
 
     def batch_loss(batch: list[int]) -> Tensor:
-        return _loss(student, [lessons[i] for i in batch], options.formulation, device)
+        chosen = [lessons[i] for i in batch]
+        ids, lengths = collate([lesson.ids for lesson in chosen], device)
+        has_word = [torch.from_numpy(lesson.owner != NO_WORD) for lesson in chosen]
+        # NO_WORD = -1 reads the last word's value, which is masked by `real`.
+        values = [torch.from_numpy(lesson.values[lesson.owner]) for lesson in chosen]
+        real = pad_sequence(has_word, batch_first=True).to(device)
+        wanted = pad_sequence(values, batch_first=True).to(device)
+        outputs = student(ids, lengths)
+        if options.formulation == "ranking":
+            return ranking_loss(outputs[..., 0], wanted.float(), real)
+        return labelling_loss(outputs, wanted.long(), real)
 
     def validate(epoch: int, losses: list[float]) -> float | None:
         agreement = agreement_with(student, validation, options.formulation, device)
@@ -298,7 +308,7 @@ def train(
         train_epochs(
             [student],
             optimizer,
-            lambda: random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES),
+            lambda: random_batches(sizes, BATCH_TEXTS, generator, SORTED_BATCHES),
             batch_loss,
             options.epochs,
             clipped=parameters,
@@ -308,19 +318,6 @@ def train(
         )
     student.cpu().requires_grad_(False)
     return history
-
-
-def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> Tensor:
-    ids, lengths = collate([lesson.ids for lesson in lessons], device)
-    has_word = [torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons]
-    # NO_WORD = -1 reads the last word's value, which is masked by `real`.
-    values = [torch.from_numpy(lesson.values[lesson.owner]) for lesson in lessons]
-    real = pad_sequence(has_word, batch_first=True).to(device)
-    wanted = pad_sequence(values, batch_first=True).to(device)
-    outputs = student(ids, lengths)
-    if formulation == "ranking":
-        return ranking_loss(outputs[..., 0], wanted.float(), real)
-    return labelling_loss(outputs, wanted.long(), real)
 
 
 def token_scores(outputs: Tensor, real: Tensor, formulation: str) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from explearn.core.arrays import Counts
-from explearn.methods.base.training import seeded, train_epochs
+from explearn.methods.base.training import Standardised, seeded, train_epochs
 from explearn.methods.marker.params import MarkerParams
 from explearn.text.alignment import NO_WORD
 
@@ -149,7 +149,7 @@ class Outputs(nn.Module):
         return outputs
 
 
-class WordNetwork(nn.Module):
+class WordNetwork(Standardised):
     """The mean of several networks, dropout - Linear - ReLU - dropout - Linear(hidden, 1) on standardised inputs.
 
     The inputs are those of a word and its neighbours. The networks share the dropout mask of the inputs but are trained
@@ -162,9 +162,7 @@ class WordNetwork(nn.Module):
     """
 
     def __init__(self, width: int, hidden: int, regime: Regime) -> None:
-        super().__init__()
-        self.offset = nn.Buffer(torch.zeros(width))
-        self.scale = nn.Buffer(torch.ones(width))
+        super().__init__(width)
         self.network = nn.Sequential(
             nn.Dropout(regime.input_dropout),
             nn.Linear((2 * CONTEXT + 1) * width, NETWORKS * hidden),
@@ -175,9 +173,6 @@ class WordNetwork(nn.Module):
         self.sides = [by for by in range(-regime.reach, regime.reach + 1) if by]
         # Starts at 0: each word is scored by itself.
         self.around = nn.ParameterList(nn.Parameter(torch.zeros(NETWORKS, hidden)) for _ in self.sides)
-
-    def standardise(self, inputs: Tensor) -> Tensor:
-        return (inputs - self.offset) / self.scale
 
     def forward(self, inputs: Tensor, shift: Shift) -> Tensor:
         """Return logits, (...), from log attention, (..., width)."""
@@ -217,8 +212,7 @@ def train_network(
     """
     with seeded(options.seed, device):
         network = WordNetwork(words.inputs.shape[1], options.hidden, regime)
-        network.offset.copy_(words.inputs.mean(0))
-        network.scale.copy_(words.inputs.std(0, correction=0).clamp_min(1e-6))
+        network.fit_inputs(words.inputs)
         network.to(device)
         texts = words.texts.to(device)
         targets = words.targets.to(device)

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError, ParamsError, shown
@@ -197,7 +198,7 @@ def consensus_targets(
     texts = {}
     for text in sources.texts:
         if text.example_id not in marked and text.read.any():
-            evidence = 1 / (1 + np.exp(-model.logits(model.features(text))))
+            evidence = expit(model.logits(model.features(text)))
             texts[text.example_id] = WordTargets(np.where(text.read, evidence, 0.0))
     if not texts:
         raise DataError(f"task {task.name!r}: no text for the consensus to mark; expected one at least")

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from explearn.core.arrays import Array
 from explearn.core.record import COVERAGE
+from explearn.methods.base.training import Standardised
 
 FAMILIAR = 0.99
 """Share of the texts held out that count as like the training texts."""
@@ -27,7 +28,7 @@ FEATURES = 6
 """Number of features of a text."""
 
 
-class Certifier(nn.Module):
+class Certifier(Standardised):
     """A ridge regression on six numbers of a text, and the distance of its hidden units from the training texts'.
 
     The numbers: logarithms of the text's length and of the distance; the answer; the sum of the scores, the sum of
@@ -38,12 +39,10 @@ class Certifier(nn.Module):
     """
 
     def __init__(self, width: int) -> None:
-        super().__init__()
+        super().__init__(FEATURES)
         self.centre = nn.Buffer(torch.zeros(width))
         self.precision = nn.Buffer(torch.eye(width))
         self.furthest = nn.Buffer(torch.zeros(()))
-        self.offset = nn.Buffer(torch.zeros(FEATURES))
-        self.scale = nn.Buffer(torch.ones(FEATURES))
         self.weights = nn.Buffer(torch.zeros(FEATURES + 1))
         self.margin = nn.Buffer(torch.zeros(()))
 
@@ -74,8 +73,7 @@ class Certifier(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the bound, and 1 where a text is familiar, else 0, (b, 2)."""
-        inputs = (features - self.offset) / self.scale
-        error = inputs @ self.weights[:-1] + self.weights[-1]
+        error = self.standardise(features) @ self.weights[:-1] + self.weights[-1]
         bound = ((error + self.margin).clamp_max(10).exp() - LEAST_ERROR).clamp_min(0)
         familiar = (features[:, 1] <= self.furthest).to(bound.dtype)
         return torch.stack([bound, familiar], -1)
@@ -99,9 +97,8 @@ class Certifier(nn.Module):
             errors: (texts,), the absolute error of the top words' scores together.
         """
         self.furthest.fill_(float(features[:, 1].double().quantile(FAMILIAR)))
-        self.offset.copy_(features.mean(0))
-        self.scale.copy_(features.std(0, correction=0).clamp_min(1e-6))
-        inputs = ((features - self.offset) / self.scale).double().numpy()
+        self.fit_inputs(features)
+        inputs = self.standardise(features).double().numpy()
         weights, residuals = _ridge(inputs, np.log(errors + LEAST_ERROR))
         self.weights.copy_(torch.from_numpy(weights))
         rank = math.ceil((len(residuals) + 1) * COVERAGE)

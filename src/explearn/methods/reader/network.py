@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.arrays import Array32, Mask
 from explearn.core.errors import DataError
-from explearn.methods.base.training import seeded, train_epochs
+from explearn.methods.base.training import Standardised, seeded, train_epochs
 from explearn.methods.l2e.student import PreNormBlock
 from explearn.methods.reader.params import ReaderParams
 from explearn.predictors.batching import random_batches
@@ -52,7 +52,7 @@ class NetworkOutput(NamedTuple):
     marks: Tensor
 
 
-class StateNetwork(nn.Module):
+class StateNetwork(Standardised):
     """Standardise - Linear - ReLU - Transformer block - layer norm - Linear: hidden states to scores of every class.
 
     A second last layer says which words are marked.
@@ -64,20 +64,13 @@ class StateNetwork(nn.Module):
     """
 
     def __init__(self, inputs: int, classes: int, width: int) -> None:
-        super().__init__()
-        self.offset = nn.Buffer(torch.zeros(inputs))
-        self.scale = nn.Buffer(torch.ones(inputs))
+        super().__init__(inputs)
         self.unit = nn.Buffer(torch.ones(()))
         self.read = nn.Linear(inputs, width)
         self.block = PreNormBlock(width)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
         self.marks = nn.Linear(width, 1)
-
-    def standardise(self, states: Tensor) -> None:
-        """Give the inputs mean 0 and deviation 1 over the sub-tokens of some texts, (tokens, inputs)."""
-        self.offset.copy_(states.mean(0))
-        self.scale.copy_(states.std(0, correction=0).clamp_min(1e-6))
 
     def forward(self, states: Tensor, real: Tensor) -> NetworkOutput:
         """Score each sub-token's share in the answer for each class, in the unit of the answers.
@@ -86,7 +79,7 @@ class StateNetwork(nn.Module):
             states: (b, n, inputs).
             real: bool, (b, n), False at padding.
         """
-        inputs = functional.dropout((states.float() - self.offset) / self.scale, DROPOUT, self.training)
+        inputs = functional.dropout(self.standardise(states.float()), DROPOUT, self.training)
         units = self.read(inputs).relu()
         x = functional.dropout(units, DROPOUT, self.training)
         x = self.norm(self.block(x, real[:, None, None]))
@@ -143,11 +136,31 @@ def train_network(
             f"what is to be learned of the {len(texts):,} training texts is the same whichever words are left out; "
             "expected a classifier whose answers depend on the words"
         )
+
+    def batch_loss(batch: list[int]) -> Tensor:
+        chosen = [texts[i] for i in batch]
+        states = pad_sequence([text.states.float() for text in chosen], batch_first=True)
+        real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in chosen], batch_first=True)
+        values = _padded([text.values for text in chosen]).to(device)
+        marks = _padded([text.marks for text in chosen]).to(device)
+        kept = torch.zeros(*values.shape[:2], states.shape[1])
+        for row, text in enumerate(chosen):
+            kept[row, : len(text.kept), : len(text.states)] = torch.from_numpy(text.kept)
+        output = network(states.to(device), real.to(device))
+        missed = (kept.to(device) @ output.scores - values) / network.unit
+        if centred:
+            missed = missed - missed.nanmean(1, keepdim=True)
+        loss: Tensor = missed[~values.isnan()].square().mean()
+        marked = ~marks.isnan()
+        if marked.any():
+            loss = loss + functional.binary_cross_entropy_with_logits(output.marks[marked], marks[marked])
+        return loss
+
     with seeded(options.seed, device):
         some = texts[:: max(1, len(texts) // STANDARDISED_TEXTS)]
         states = torch.cat([text.states.float() for text in some])
         network = StateNetwork(states.shape[1], texts[0].values.shape[1], options.width)
-        network.standardise(states)
+        network.fit_inputs(states)
         network.unit.fill_(spread)
         network.to(device)
         lengths = [len(text.states) for text in texts]
@@ -159,7 +172,7 @@ def train_network(
             [network],
             optimizer,
             lambda: random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES),
-            lambda batch: _loss(network, [texts[i] for i in batch], centred, device),
+            batch_loss,
             options.epochs,
             clipped=list(network.parameters()),
             schedule=schedule,
@@ -177,25 +190,6 @@ def _spread(texts: Sequence[TrainingText], centred: bool) -> float:
             values = values - np.nanmean(values, 0)
         squares.append(np.nanmean(values**2))
     return float(np.sqrt(np.mean(squares)))
-
-
-def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> Tensor:
-    states = pad_sequence([text.states.float() for text in texts], batch_first=True)
-    real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in texts], batch_first=True)
-    values = _padded([text.values for text in texts]).to(device)
-    marks = _padded([text.marks for text in texts]).to(device)
-    kept = torch.zeros(*values.shape[:2], states.shape[1])
-    for row, text in enumerate(texts):
-        kept[row, : len(text.kept), : len(text.states)] = torch.from_numpy(text.kept)
-    output = network(states.to(device), real.to(device))
-    missed = (kept.to(device) @ output.scores - values) / network.unit
-    if centred:
-        missed = missed - missed.nanmean(1, keepdim=True)
-    loss: Tensor = missed[~values.isnan()].square().mean()
-    marked = ~marks.isnan()
-    if marked.any():
-        loss = loss + functional.binary_cross_entropy_with_logits(output.marks[marked], marks[marked])
-    return loss
 
 
 def _padded(arrays: Sequence[Array32]) -> Tensor:
