@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator, Sequence
 
+from explearn.evaluation import Standing
 from explearn.methods.results import Number, RunFacts, Tasks
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.params import EvaluateParams
@@ -14,6 +15,7 @@ from explearn.report.columns import COST_NOTE, leaderboard, used_marks
 from explearn.report.examples import first_text
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
+from explearn.report.known_answers import KnownAnswer, known_answers
 from explearn.report.manifest import python_version, versions
 from explearn.report.task_sections import OPEN_BOARDS, against_each_other, sanity_blocks, task_section
 from explearn.report.verdict import (
@@ -116,21 +118,23 @@ RULES = {
 """The rules by which methods choose words, or other units."""
 
 
-def report_blocks(run: RunFacts, tasks: Tasks, more: Sequence[Block] = (), known: Sequence[Block] = ()) -> list[Block]:
+def report_blocks(run: RunFacts, tasks: Tasks, more: Sequence[Block] = (), planted: Tasks = ()) -> list[Block]:
     """Return the whole report: the first page, each task, then what only some readers look for.
 
     Args:
         run: facts about the run.
         tasks: its results on each task.
         more: further sections, placed after the sections on the tasks.
-        known: what tests with a known answer found, for the first page.
+        planted: its results on each task of planted words.
     """
     counted = counted_tasks(run, tasks)
     verdict = find_verdict(run, tasks)
+    known = known_answers(run, tasks, planted)
     blocks: list[Block] = [
         *_first_page(run, tasks, verdict, known),
         Heading(f"All {if_several(tasks, 'tasks', 'methods')} at a glance"),
-        *_overview(run, counted),
+        *_overview(run, counted, known),
+        *_advice(run, tasks, verdict),
     ]
     opened = OPEN_BOARDS
     if len(tasks) == 1:
@@ -160,11 +164,11 @@ def draw(blocks: Sequence[Block]) -> dict[str, str]:
     return {block.file: svg(block) for block in walk(blocks) if isinstance(block, Picture)}
 
 
-def _first_page(run: RunFacts, tasks: Tasks, verdict: Recommendation, known: Sequence[Block]) -> Iterator[Block]:
+def _first_page(run: RunFacts, tasks: Tasks, verdict: Recommendation, known: Sequence[KnownAnswer]) -> Iterator[Block]:
     counted = counted_tasks(run, tasks)
     yield Heading(run.title, level=1)
     yield Paragraph(verdict.sentence, style="lead")
-    if picture := dot_plot(run, counted, {*verdict.methods, str(run.study)}):
+    if picture := dot_plot(run, counted, {*verdict.methods, str(run.study)}, known):
         yield picture
     if text := first_text(run, counted, verdict.methods):
         yield text
@@ -176,7 +180,11 @@ def _first_page(run: RunFacts, tasks: Tasks, verdict: Recommendation, known: Seq
     if all(near_chance(run, task) for task in tasks):
         counting = ""  # that is the verdict already
     yield Paragraph(f"{run.subtitle} {counting}".strip(), style="note")
-    yield from known
+
+
+def _advice(run: RunFacts, tasks: Tasks, verdict: Recommendation) -> Iterator[Block]:
+    """Say which method is best at what, and what not to trust."""
+    counted = counted_tasks(run, tasks)
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
         yield table
@@ -192,26 +200,35 @@ def _first_page(run: RunFacts, tasks: Tasks, verdict: Recommendation, known: Seq
         yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
 
 
-def _overview(run: RunFacts, counted: Tasks) -> Iterator[Block]:
-    metrics = [*(CATALOGUE[name] for name in QUESTIONS), TIME]
+def _overview(run: RunFacts, counted: Tasks, known: Sequence[KnownAnswer]) -> Iterator[Block]:
+    questions = [CATALOGUE[name] for name in QUESTIONS]
     figures: dict[str, dict[str, Number]] = {}
-    for metric in metrics:
+    for metric in [*questions, TIME]:
         for method, mean in means(run, metric.name, counted).items():
             figures.setdefault(method, {})[metric.name] = mean
     caption = "Means over the tasks"
     tests = "; tests of the differences follow, task by task"
-    standings = None
+    standings: dict[str, Standing] = {}
     if len(counted) == 1:
         (task,) = counted
         # With the intervals.
         figures = {method: {**task.methods[method], **of_method} for method, of_method in figures.items()}
         caption = "All methods"
         tests = "; underlined: not significantly worse; in small print: intervals"
-        standings = task.standings
+        standings |= task.standings
+    elif known:
+        tests += ", but for known answers: underlined, not significantly worse; in small print, intervals"
+    for answer in known:
+        standings[answer.metric.name] = answer.standing
+        for method, found in answer.figures.items():
+            figures[method] = figures.get(method, {}) | found
+    metrics = [*questions, *(answer.metric for answer in known), TIME]
     board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
         yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run, counted)}".strip())
         yield board
+    if known:
+        yield Paragraph(" ".join(answer.meaning for answer in known), style="note")
 
 
 def _appendix(run: RunFacts, tasks: Tasks) -> Iterator[Block]:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from explearn.evaluation import Standing
-from explearn.methods.results import Number, RunFacts, TaskReport, Tasks
-from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.base import Group, Measurement
-from explearn.metrics.mosaics import MOSAICS
+from explearn.methods.results import RunFacts, TaskReport, Tasks
+from explearn.metrics.base import Group
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.caveats import has_no_marks
@@ -22,7 +18,6 @@ from explearn.report.verdict import (
     MARKS,
     MODEL,
     MOST_NAMED,
-    ON_MARKS,
     if_several,
     means,
     near_chance,
@@ -184,55 +179,6 @@ def against_each_other(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
             larger = CATALOGUE[metric].larger_is_better
             tests = paired_tests(metric, values, by_text, larger, run.evaluate.significance)
             yield critical_difference_picture(tests, by_text)
-
-
-def known_answers(run: RunFacts, tasks: Tasks, planted: Tasks) -> list[Block]:
-    """Return a table with a row for each method, and what its columns mean; nothing if nothing was measured.
-
-    Args:
-        run: facts about the run.
-        tasks: its results on each task, whose mosaics are put together.
-        planted: its results on each task of planted words, a column each.
-    """
-    columns = {MOSAICS: over_all_texts(tasks, MOSAICS.name)}
-    for task in planted:
-        column = replace(MOSAICS, name=task.task, heading=f"Planted: {task.task}")
-        columns[column] = {}
-        for method, values in task.by_text[CATALOGUE["f1_topk"].by_text].items():
-            if run.options.get(method, {}).get("protocol") not in ON_MARKS:
-                columns[column][method] = values
-    figures: dict[str, dict[str, Number]] = {name: {} for name in run.methods}
-    standings: dict[str, Standing] = {}
-    for metric, by_method in columns.items():
-        means: dict[str, float | None] = {}
-        for method, values in by_method.items():
-            measurement = Measurement.of_mean(values)
-            low, high = measurement.interval(run.evaluate.confidence)
-            name = metric.name
-            figures[method] |= {name: measurement.figure, f"{name}_low": low, f"{name}_high": high}
-            if run.comparable(method, name):
-                means[method] = measurement.figure
-        tests = paired_tests(metric.name, means, by_method, significance=run.evaluate.significance)
-        standings[metric.name] = (tests.best, tests.tied)
-    board = leaderboard(run, "Known answers", figures, list(columns), standings)
-    if board is None:
-        return []
-    return [board, Paragraph(_known_meaning(tasks, planted), style="note")]
-
-
-def _known_meaning(tasks: Tasks, planted: Tasks) -> str:
-    chances = [figures.get("mosaics_chance") for task in tasks for figures in task.methods.values()]
-    sentences = [
-        f"Mosaics: {MOSAICS.summary} (equal scores: {figure(mean_of_known(chances))}; Arias-Duart et al. 2022)."
-    ]
-    for task in planted:
-        texts = max(int(figures.get("plausibility_texts") or 0) for figures in task.methods.values())
-        sentences.append(
-            f"Planted: {task.task}: share of the planted words that decide the label among the {task.k} highest "
-            f"scores, on the {texts} texts whose answer turned when the plant was changed. A dash: learned from these "
-            "words' marks."
-        )
-    return " ".join(sentences)
 
 
 def sanity_blocks(run: RunFacts, tasks: Tasks) -> list[Block]:

@@ -32,7 +32,7 @@ from explearn.show.blocks import (
 from explearn.show.html_page import render_html
 from explearn.show.markdown import Markdown, escape_markdown, inline_markdown, table
 
-NARROW = 6
+NARROW = 7
 """Most columns of a table that shows its cells' small print, such as intervals."""
 
 
@@ -45,7 +45,7 @@ def write_report(
     run: RunFacts,
     tasks: Sequence[TaskReport],
     more: Sequence[Block] = (),
-    known: Sequence[Block] = (),
+    planted: Sequence[TaskReport] = (),
 ) -> None:
     """Write report.md, report.html, figures/ and machine/ into `folder`, each file whole or not at all.
 
@@ -54,9 +54,9 @@ def write_report(
         run: facts about the run.
         tasks: its results on each task.
         more: further sections.
-        known: what tests with a known answer found, for the first page.
+        planted: its results on tasks of planted words.
     """
-    blocks = report_blocks(run, tasks, more, known)
+    blocks = report_blocks(run, tasks, more, planted)
     pictures = draw(blocks)
     for file, drawing in pictures.items():
         write_text(folder / file, drawing)

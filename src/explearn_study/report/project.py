@@ -23,7 +23,6 @@ from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import COST_FIGURES, Cost, read_run
 from explearn.report.examples import draw_examples
 from explearn.report.manifest import CODE, part, versions, write_manifest
-from explearn.report.task_sections import known_answers
 from explearn.report.verdict import find_verdict
 from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params
@@ -113,7 +112,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         *student_blocks(params, students),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
-        write_report(drawn, run, tasks, more, known_answers(run, tasks, planted))
+        write_report(drawn, run, tasks, more, planted)
         write_metrics(drawn, params, tasks, planted, find_verdict(run, tasks).best)
         put_files(drawn, workspace.reports)
     write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))

@@ -1,11 +1,12 @@
-"""The table of known answers."""
-
-from operator import attrgetter
+"""Tests with a known answer: mosaics and planted words."""
 
 import numpy as np
 from task_reports import metrics, run, task
 
-from explearn.report.task_sections import known_answers
+from explearn.report.figures.style import svg
+from explearn.report.known_answers import known_answers
+from explearn.report.page import report_blocks
+from explearn.show.blocks import Picture, Table
 
 METHODS = ("marker_in_domain", "rollout", "random", "ivra")
 SHARES = {
@@ -24,36 +25,43 @@ def mosaics(name):
 
 def planted():
     right = dict.fromkeys(METHODS, np.array([1.0, 0.5, np.nan, 1.0] * 3))
-    figures = {method: metrics(plausibility_texts=9) for method in METHODS}
+    figures = dict.fromkeys(METHODS, metrics(0.833, 0.7, 0.9, plausibility_texts=9))
+    figures["random"] = metrics(0.0, plausibility_texts=9)
     return task("order", figures, by_text={"text_f1_topk": {**right, "random": right["random"] * 0}})
 
 
-def by_method(board, part):
-    """Method -> a part of each of its cells."""
-    rows = zip(board.methods, board.rows, strict=True)
-    return {method: list(map(attrgetter(part), row[1:])) for method, row in rows}
+def figures(answer):
+    return {method: round(found[answer.metric.name], 3) for method, found in answer.figures.items()}
 
 
-def test_mosaics_of_all_tasks_are_put_together_and_planted_words_have_a_column():
-    board, note = known_answers(RUN, [mosaics("films"), mosaics("meals")], [planted()])
-    assert [column.title for column in board.columns] == ["Method", "Mosaics ↑", "Planted: order ↑"]
-    rows = by_method(board, "text")
-    # Its marks were the planted words.
-    assert rows == {
-        "marker_in_domain": ["0.500", "–"],
-        "rollout": ["0.850", "0.833"],
-        "random": ["0.500", "0.000"],
-        "ivra": ["0.950", "0.833"],
-    }
-    assert "equal scores: 0.480" in note.text and "on the 9 texts" in note.text
+def test_mosaics_of_all_tasks_are_put_together_and_planted_words_are_those_of_their_task():
+    shares, order = known_answers(RUN, [mosaics("films"), mosaics("meals")], [planted()])
+    assert figures(shares) == {"marker_in_domain": 0.5, "rollout": 0.85, "random": 0.5, "ivra": 0.95}
+    # Marker's marks in its domain were the planted words.
+    assert figures(order) == {"rollout": 0.833, "random": 0.0, "ivra": 0.833}
+    # The same interval as in metrics.json.
+    assert list(order.figures["ivra"].values()) == [0.833, 0.7, 0.9]
+    assert (round(shares.chance, 3), order.chance) == (0.48, 0.0)
+    assert "equal scores: 0.480" in shares.meaning and "on the 9 texts" in order.meaning
 
 
 def test_a_method_with_its_own_classifier_is_not_the_best_in_mosaics_but_can_be_in_planted_words():
-    board, _ = known_answers(RUN, [mosaics("films")], [planted()])
-    marks = by_method(board, "mark")
-    assert marks["rollout"][0] == "best" and marks["ivra"][0] == ""
-    assert {marks["rollout"][1], marks["ivra"][1]} <= {"best", "tied"} and marks["random"][1] == ""
+    shares, order = known_answers(RUN, [mosaics("films")], [planted()])
+    best, tied = shares.standing
+    assert "rollout" in best and "ivra" not in {*best, *tied}
+    best, tied = order.standing
+    assert {"rollout", "ivra"} <= {*best, *tied} and "random" not in {*best, *tied}
 
 
 def test_nothing_measured_shows_nothing():
     assert known_answers(RUN, [task(methods=dict.fromkeys(METHODS, metrics()))], []) == []
+
+
+def test_the_first_picture_and_the_first_table_have_known_answers_beside_agreement():
+    blocks = report_blocks(RUN, [mosaics("films"), mosaics("meals")], (), [planted()])
+    board = next(block for block in blocks if isinstance(block, Table))
+    assert [column.title for column in board.columns][-3:-1] == ["Mosaics ↑", "Planted: order ↑"]
+    cells = dict(zip(board.methods, board.rows, strict=True))
+    assert cells["rollout"][-2].note == "0.70 to 0.90" and cells["marker_in_domain"][-2].text == "–"
+    picture = next(block for block in blocks if isinstance(block, Picture))
+    assert "rollout: Mosaics 0.850 (" in svg(picture) and "rollout: Planted: order 0.833 (0.700" in svg(picture)

@@ -46,7 +46,7 @@ def test_known_answers_are_judged_and_shown_apart(tmp_path):
     # The test texts were planted for both classes. Nothing but the planted words counts there.
     planted = metrics["planted"]["planted"]["random"]
     assert planted["texts"] == 16 and "aopc_comprehensiveness" not in planted
-    assert "Known answers" in (tmp_path / "reports" / "report.md").read_text(encoding="utf-8")
+    assert "Planted: planted ↑" in (tmp_path / "reports" / "report.md").read_text(encoding="utf-8")
     shares = read_by_text(tmp_path / "reports" / "metrics" / "films" / "mosaics.parquet")["mosaics"]
     assert {method: len(values) for method, values in shares.items()} == {"random": 4, "raw_attention": 4}
     assert metrics["tasks"]["films"]["random"]["mosaics"] == round(shares["random"].mean(), 3)

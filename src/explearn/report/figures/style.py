@@ -110,12 +110,14 @@ def svg(picture: Picture) -> str:
     return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, themed)
 
 
-def draw_legend(figure: Figure, infos: Mapping[str, MethodInfo], methods: Iterable[str]) -> None:
-    """Draw a legend of method families above the figure, in as many columns as fit."""
+def draw_legend(figure: Figure, infos: Mapping[str, MethodInfo], methods: Iterable[str], chance: bool) -> None:
+    """Draw a legend of method families, and of the line of chance, above the figure, in as many columns as fit."""
     families = {infos[method].family for method in methods}
     shown = [family for family in STYLES if family in families]
     handles = [Line2D([], [], color=STYLES[f][0], marker=STYLES[f][1], linestyle="none", label=f) for f in shown]
-    for columns in range(len(shown), 0, -1):
+    if chance:
+        handles.append(Line2D([], [], color=FAINT, linewidth=1.2, linestyle="--", label="chance level"))
+    for columns in range(len(handles), 0, -1):
         legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
