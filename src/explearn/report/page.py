@@ -221,7 +221,7 @@ def _overview(run: RunFacts, counted: Tasks, known: Sequence[KnownAnswer]) -> It
     for answer in known:
         standings[answer.metric.name] = answer.standing
         for method, found in answer.figures.items():
-            figures[method] = figures.get(method, {}) | found
+            figures.setdefault(method, {}).update(found)
     metrics = [*questions, *(answer.metric for answer in known), TIME]
     board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:

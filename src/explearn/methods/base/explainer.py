@@ -302,6 +302,7 @@ class Explainer(ABC):
             windows: as for `explain`.
             unit: as for `explain`.
             other_models: as for `explain`.
+            aggregation: as for `explain`.
         """
         self.check_explains(classifier, other_models)
         aggregation = aggregation or self.aggregation

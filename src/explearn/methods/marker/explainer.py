@@ -1,7 +1,7 @@
 """Marker: one forward pass explains, by a small network that reads the attention of all layers.
 
 The network learns from a consensus of many signals without a mark on the task, from that and a few marked texts, or
-from marks alone. Marker as published is `explearn.methods.expnet.explainer`, from Mihaila (2026), "Learning to Explain:
+from marks alone. It goes further than ExpNet (`explearn.methods.expnet.explainer`), from Mihaila (2026), "Learning to Explain:
 Supervised Token Attribution from Transformer Attention Patterns".
 """
 
