@@ -56,7 +56,7 @@ def main() -> None:
     )
 
     def given() -> object:
-        return student.read_words(encodings, targets, classifier.max_tokens, classifier.device)
+        return student.read_words(classifier, encodings, targets)
 
     def classified() -> object:
         return list(student.explain(classifier, texts))

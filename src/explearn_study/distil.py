@@ -223,7 +223,7 @@ def _compared_texts(
 
 def _read(student: L2E, classifier: Predictor, texts: ComparedTexts) -> list[Any]:
     """Return the student's scores and levels of each text's words."""
-    return list(student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device))
+    return list(student.read_words(classifier, texts.encodings, texts.targets))
 
 
 def _seconds(run: Callable[[], object]) -> float:

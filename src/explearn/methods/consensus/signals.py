@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explearn.core.arrays import Array32
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.attention import read_weights
@@ -114,23 +113,6 @@ def batch_signals(
     return scores, full_precision(run.logits), chosen
 
 
-def word_scores(encoding: Encoding, tokens: Mapping[str, Array32]) -> Array32:
-    """Return the signals of one text's words, float32, (words, len(SIGNALS)).
-
-    NaN stands where a signal is missing or NaN, and in the row of a word without a sub-token.
-
-    Args:
-        encoding: the text.
-        tokens: signal -> scores of the text's positions, (tokens,), or longer by padding.
-    """
-    scores = np.full((len(encoding.words), len(SIGNALS)), np.nan, dtype=np.float32)
-    for column, name in enumerate(SIGNALS):
-        if name in tokens:
-            aggregation = METHODS[name].aggregation
-            scores[:, column] = aggregate(tokens[name], encoding.word_ids, len(encoding.words), aggregation)
-    return scores
-
-
 def text_signals(
     classifier: TransformerPredictor,
     encodings: Sequence[Encoding],
@@ -138,17 +120,25 @@ def text_signals(
     logits: Tensor,
     targets: Tensor,
 ) -> Iterator[WordSignals]:
-    """Yield the word signals of a batch's texts from what `batch_signals` gives."""
+    """Yield the word signals of a batch's texts from what `batch_signals` gives.
+
+    NaN stands where a signal is missing or NaN, and in the row of a word without a sub-token.
+    """
     tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
     probabilities = classifier.probabilities(logits.double()).cpu().numpy()
     for row, (encoding, target) in enumerate(zip(encodings, targets.tolist(), strict=True)):
-        text_tokens = {name: values[row] for name, values in tokens.items()}
+        words = len(encoding.words)
+        by_word = np.full((words, len(SIGNALS)), np.nan, dtype=np.float32)
+        for name, values in tokens.items():
+            by_word[:, SIGNALS.index(name)] = aggregate(
+                values[row], encoding.word_ids, words, METHODS[name].aggregation
+            )
         yield WordSignals(
             example_id=encoding.example_id,
             words=encoding.words,
             predicted=classifier.labels[int(probabilities[row].argmax())],
             probability=float(probabilities[row, target]),
-            scores=word_scores(encoding, text_tokens),
+            scores=by_word,
             target=classifier.labels[target],
         )
 

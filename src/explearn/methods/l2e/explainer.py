@@ -5,7 +5,7 @@ Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Gene
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,7 +33,7 @@ from explearn.methods.l2e.student import (
     token_scores,
     train,
 )
-from explearn.predictors.batching import budget_batches
+from explearn.predictors.batching import run_batches
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD, aggregate
 
@@ -188,11 +188,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     @torch.inference_mode()
     def read_words(
-        self,
-        encodings: Sequence[Encoding],
-        targets: Sequence[int],
-        max_tokens: int = 4096,
-        device: torch.device | None = None,
+        self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int]
     ) -> list[tuple[Array32, NDArray[np.int8]]]:
         """Return the scores and levels of each text's words by the student alone, without a pass of the classifier.
 
@@ -200,10 +196,9 @@ class L2E(BoundExplainer, BatchExplainer):
         without one. Levels mean nothing for formulation `ranking`.
 
         Args:
+            classifier: the classifier, for its device and the size of its batches.
             encodings: the texts, from `Predictor.encode`.
             targets: index of the class to explain, for each text.
-            max_tokens: most sub-tokens in a batch, padding included.
-            device: device to compute on. None: the CPU.
 
         Returns:
             Scores, float32, (words,), and levels, int8, (words,), of each text.
@@ -211,10 +206,9 @@ class L2E(BoundExplainer, BatchExplainer):
         Raises:
             ModelError: the student is not trained.
         """
-        device = device or torch.device("cpu")
-        words: dict[int, tuple[Array32, NDArray[np.int8]]] = {}
-        for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
-            rows = self._run([encodings[i] for i in indices], [targets[i] for i in indices], device)
+
+        def read(indices: list[int]) -> Iterator[tuple[Array32, NDArray[np.int8]]]:
+            rows = self._run([encodings[i] for i in indices], [targets[i] for i in indices], classifier.device)
             for index, (scores, levels) in zip(indices, rows, strict=True):
                 encoding = encodings[index]
                 owner = np.asarray(encoding.word_ids, dtype=np.int64)
@@ -223,9 +217,9 @@ class L2E(BoundExplainer, BatchExplainer):
                 pieces = pieces[owner[pieces] != NO_WORD]
                 word_levels = np.zeros(len(encoding.words), dtype=np.int8)
                 word_levels[owner[pieces]] = levels[pieces]
-                word_scores = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
-                words[index] = (word_scores, word_levels)
-        return [words[i] for i in range(len(encodings))]
+                yield aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation), word_levels
+
+        return run_batches([len(encoding) for encoding in encodings], classifier, read)
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

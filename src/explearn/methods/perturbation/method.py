@@ -173,17 +173,14 @@ class PerturbationExplainer(Explainer):
             self.check_text(text)
         ask = CachedPredictions(classifier, classifier.predict_logits)
         logits = ask(encodings)
-        chosen = targets
-        if chosen is None:
-            chosen = logits.argmax(-1).tolist()
+        if targets is None:
+            targets = logits.argmax(-1).tolist()
         asks = self.options.model_dump(include={"removal", "output"})
         classified = (time.perf_counter() - start) / max(1, len(texts))
         results = []
-        for text, row, target in zip(texts, logits, chosen, strict=True):
+        for text, row, target in zip(texts, logits, targets, strict=True):
             start = time.perf_counter()
-            scored = Scored(np.zeros(len(text.encoding)))
-            if self.additive:
-                scored = Scored(scored.scores, completeness_error=0.0)
+            scored = Scored(np.zeros(len(text.encoding)), 0.0 if self.additive else None)
             if len(text):
                 # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
                 # texts.

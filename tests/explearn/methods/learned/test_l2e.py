@@ -135,7 +135,7 @@ class TestLearning:
     def test_levels_are_learned(self, window):
         reader = taught(window=window)
         encodings = tiny.classifier().encode(["sea warm fox dog the tide", "tide slow castle sea guide dog"])
-        (first, with_warm), (second, with_slow) = reader.read_words(encodings, [1, 1])
+        (first, with_warm), (second, with_slow) = reader.read_words(tiny.classifier(), encodings, [1, 1])
         # Next to `warm` the others are below the mean of what speaks for the class.
         assert with_warm.tolist() == [1, 2, 1, 1, 1, 1]
         assert with_slow[1] == -2 and np.delete(with_slow, 1).min() > 0
@@ -146,7 +146,7 @@ class TestLearning:
     def test_ranking_puts_weight_first_whichever_its_sign(self):
         reader = taught(formulation="ranking")
         encodings = tiny.classifier().encode(["tide slow castle sea"])
-        ((scores, _),) = reader.read_words(encodings, [1])
+        ((scores, _),) = reader.read_words(tiny.classifier(), encodings, [1])
         assert scores.argmax() == 1 and scores.sum() == pytest.approx(1) and not reader.signed
 
 
@@ -165,7 +165,7 @@ class TestExplaining:
         for texts in (tiny.TEXTS, tiny.PAIRS):
             attributions = reader.explain(classifier, texts)
             targets = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-            alone = reader.read_words(classifier.encode(list(texts)), targets)
+            alone = reader.read_words(classifier, classifier.encode(list(texts)), targets)
             for attribution, (scores, _) in zip(attributions, alone, strict=True):
                 assert attribution.target == attribution.predicted and attribution.signed
                 np.testing.assert_allclose(attribution.scores, scores, atol=1e-5)
