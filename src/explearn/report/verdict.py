@@ -248,7 +248,7 @@ def leader_explanation(tasks: Tasks) -> str:
     together = if_several(tasks, " of all these tasks together")
     return (
         f"Tested over the texts{together}. Not told apart does not mean equal: with few texts, large differences can "
-        'go unnoticed. Bold: told apart from all others. A row with "none": random scores do as well as the best method, '
+        'go unnoticed. Bold: told apart from all others. A row with "none": random scores do as well as the best, '
         "or few methods are better."
     )
 
