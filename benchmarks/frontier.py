@@ -216,8 +216,9 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, frameon=False)
     figure.tight_layout()
     taken = [text.get_window_extent() for text in axes.texts]
-    taken += [Bbox.from_bounds(*(axes.transData.transform(at) - 5), 10, 10) for at in [*zip(x, y, strict=True)]]
-    taken += [Bbox.from_bounds(*(axes.transData.transform(at) - 5), 10, 10) for _, at in labels]
+    for point in [*zip(x, y, strict=True), *(at for _, at in labels)]:
+        centre = axes.transData.transform(point)
+        taken.append(Bbox([centre - 5, centre + 5]))
     for name, at in labels:
         taken.append(place_label(axes, name, at, taken))
     path.parent.mkdir(parents=True, exist_ok=True)

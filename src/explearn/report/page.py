@@ -215,11 +215,11 @@ def _overview(run: RunFacts, counted: Tasks, known: Sequence[KnownAnswer]) -> It
         tests = "; underlined: not significantly worse; in small print: intervals"
         standings |= task.standings
     elif known:
-        tests += ", but for known answers: underlined, not significantly worse; in small print, intervals"
+        tests += ". Known answers are tested here: underlined, not significantly worse; in small print, intervals"
     for answer in known:
         standings[answer.metric.name] = answer.standing
         for method, found in answer.figures.items():
-            figures[method] = figures.get(method, {}) | found
+            figures[method] = {**figures.get(method, {}), **found}
     metrics = [*questions, *(answer.metric for answer in known), TIME]
     board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
