@@ -216,8 +216,8 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, frameon=False)
     figure.tight_layout()
     taken = [text.get_window_extent() for text in axes.texts]
-    for point in [*zip(x, y, strict=True), *(at for _, at in labels)]:
-        centre = axes.transData.transform(point)
+    for position in [*zip(x, y, strict=True), *(at for _, at in labels)]:
+        centre = axes.transData.transform(position)
         taken.append(Bbox([centre - 5, centre + 5]))
     for name, at in labels:
         taken.append(place_label(axes, name, at, taken))
