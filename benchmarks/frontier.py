@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
@@ -58,6 +60,9 @@ BASELINES: dict[str, dict[str, Any]] = {
 }
 COMPARED = ("gae", "attn_lrp")
 DRAWS = 10_000
+
+PLACES = ((1, -3, "top"), (-1, -3, "top"), (1, 3, "bottom"), (-1, 3, "bottom"))
+"""Side of a point (1: right), points above it, and which edge of its label is there, the best first."""
 
 Found = dict[str, dict[str, Any]]
 """Method -> measure -> value; under `by_text`, each of FAITHFUL for each text."""
@@ -155,6 +160,27 @@ def interval(samples: NDArray[np.float64]) -> list[float]:
     return found
 
 
+def place_label(axes: Axes, name: str, at: tuple[float, float], taken: Sequence[Bbox]) -> Bbox:
+    """Write a point's name at the first of PLACES where it lies within the axes and on nothing else."""
+    for side, height, level in PLACES:
+        text = axes.annotate(
+            name,
+            at,
+            textcoords="offset points",
+            xytext=(5 * side, height),
+            ha="left" if side > 0 else "right",
+            va=level,
+            fontsize=8,
+            color="dimgrey",
+        )
+        box: Bbox = text.get_window_extent()
+        inside = axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1
+        if inside and not box.count_overlaps(taken):
+            return box
+        text.remove()
+    raise ValueError(f"no place for the label {name}; draw a larger picture")
+
+
 def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     import matplotlib
 
@@ -169,10 +195,11 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
         axes.annotate(
             f"{aim:g}", (point[0], point[1]), textcoords="offset points", xytext=(4, 5), fontsize=8, color="tab:blue"
         )
+    labels = []
     for name in (name for name in ("consensus", "marker", *BASELINES) if name in found):
         at = (found[name]["comprehensiveness"], found[name]["f1_top_k"])
         axes.plot(*at, "s", color="grey")
-        axes.annotate(name, at, textcoords="offset points", xytext=(5, -10), fontsize=8, color="dimgrey")
+        labels.append((name, at))
     axes.axvline(found["marks"]["comprehensiveness"], color="grey", linestyle=":", linewidth=1)
     axes.annotate(
         "the marks",
@@ -188,6 +215,12 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     axes.margins(x=0.1, y=0.1)
     axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, frameon=False)
     figure.tight_layout()
+    taken = [text.get_window_extent() for text in axes.texts]
+    for position in [*zip(x, y, strict=True), *(at for _, at in labels)]:
+        centre = axes.transData.transform(position)
+        taken.append(Bbox([centre - 5, centre + 5]))
+    for name, at in labels:
+        taken.append(place_label(axes, name, at, taken))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 

@@ -20,7 +20,7 @@ from explearn.show.blocks import figure
 
 @dataclass(frozen=True, slots=True)
 class KnownAnswer:
-    """What every method has in a test with a known answer.
+    """The figures of every method in a test with a known answer.
 
     Attributes:
         metric: the test, as a column of a table.

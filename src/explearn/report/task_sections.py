@@ -115,7 +115,8 @@ def _facts(task: TaskReport, unit: str) -> Iterator[str]:
     if task.positive_rate is not None and not has_no_marks(task):
         facts[f"Share of {unit}s marked in training"] = figure(task.positive_rate)
     facts["Rationales"] = _counts(agreement.get("kinds") or {})
-    facts[f"Who marked {unit}s"] = _annotators(agreement.get("marked_by") or {})
+    if agreement.get("marked_by"):
+        facts["Rationales"] += f", by {_annotators(agreement['marked_by'])}"
     if agreement.get("alpha") is not None:
         name = "Annotator agreement"
         if agreement.get("alpha_texts"):

@@ -243,20 +243,13 @@ def find_leader(run: RunFacts, tasks: Tasks, metric: str, leave_out: Sequence[st
     return Leader(found, values, best, tied, undecided, not run.chance.isdisjoint([best, *unclear]))
 
 
-def _margins(run: RunFacts) -> str:
-    """Return what p-values of methods that are not told apart, or undecided, are."""
-    least = run.evaluate.significance / MARGIN
-    most = run.evaluate.significance * MARGIN
-    return f"not told apart: p of {most:g} or more; undecided: p from {least:g} to {most:g}"
-
-
-def leader_explanation(run: RunFacts, tasks: Tasks) -> str:
+def leader_explanation(tasks: Tasks) -> str:
     """Explain the terms used in `leader_table`."""
     together = if_several(tasks, " of all these tasks together")
     return (
-        f"Tested over the texts{together}; {_margins(run)}. Neither means equal: with few texts, large differences can "
-        f'go unnoticed. Bold: told apart from all others. A row with "none": random scores do as well as the '
-        "best method, or few methods are better than them."
+        f"Tested over the texts{together}. Not told apart does not mean equal: with few texts, large differences can "
+        'go unnoticed. Bold: told apart from all others. A row with "none": random scores do as well as the best, '
+        "or few methods are better."
     )
 
 
@@ -304,13 +297,11 @@ class Recommendation:
 
     Attributes:
         sentence: the recommendation.
-        times: what these methods cost; empty if that was not measured.
         methods: the methods that it names -> why.
         best: figure -> the best method and those not clearly worse; none if random scores are not either.
     """
 
     sentence: str
-    times: str
     methods: Mapping[str, str]
     best: Mapping[str, Sequence[str]]
 
@@ -323,7 +314,7 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
     which users may not have, the best methods without them are named as well.
     """
     if all(near_chance(run, task) for task in tasks):
-        return Recommendation(counting_sentence(run, tasks), "", {}, {})
+        return Recommendation(counting_sentence(run, tasks), {}, {})
     counted = counted_tasks(run, tasks)
     passes = means(run, "forward_passes", counted)
     for method, count in means(run, "backward_passes", counted).items():
@@ -349,14 +340,14 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
     if own_reasons := trust_sentence(run, counted):
         sentences.append(own_reasons)
     if best:
-        sentences.append(f"Wilcoxon's test over the texts, corrected after Holm; joined by “or”, {_margins(run)}.")
-    times = means(run, TIME.name, counted)
-    priced = dict.fromkeys([*roles, str(run.study)])
-    timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in priced if method in times)
-    if timed:
-        timed = f"Time to classify and explain, relative to classifying alone: {timed}."
+        least = run.evaluate.significance / MARGIN
+        most = run.evaluate.significance * MARGIN
+        sentences.append(
+            "Wilcoxon's test over the texts, corrected after Holm; joined by “or”, not told apart: p of "
+            f"{most:g} or more; undecided: p from {least:g} to {most:g}."
+        )
     reasons = {method: f"named for {' and '.join(words)}" for method, words in roles.items()}
-    return Recommendation(" ".join(sentences), timed, reasons, best)
+    return Recommendation(" ".join(sentences), reasons, best)
 
 
 def marked_words(run: RunFacts, tasks: Tasks) -> str:

@@ -40,13 +40,15 @@ class TestAML:
         assert fold.summary.startswith(
             "faml on films: 7.5 steps per text, best by comprehensiveness; 123 forward and 30"
         )
-        assert [column.title for column in fold.blocks[0].columns][1:] == ["comprehensiveness ↑", "log_odds ↓"]
+        (table,) = fold.blocks
+        assert [column.title for column in table.columns][2:] == ["Map chosen by", "Comprehensiveness ↑", "Log-odds ↓"]
+        assert table.rows[1] == ["faml", "films", "log_odds", "0.500", "-1.000"]
 
 
 def test_ivra_s_coefficients_are_heat_maps():
     coefficients = {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}
     trained = {"criteria": ["comp", "suff"], "trained_epochs": 3, "best_epoch": 2, "coefficients": coefficients}
-    _, training, _, picture = ivra_report(run(), [task(notes={"consensus": {"coefficients": {}}, "ivra": trained})])
+    _, training, picture = ivra_report(run(), [task(notes={"consensus": {"coefficients": {}}, "ivra": trained})])
     assert isinstance(training, Paragraph) and training.text.endswith("ivra, films: for comp, suff, epoch 2 of 3.")
     assert isinstance(picture, Picture)
     assert "ivra, films" in svg(picture) and "layers" in svg(picture)

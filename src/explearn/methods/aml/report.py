@@ -14,27 +14,34 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return how AML's methods were trained on each task, and which metric they optimise."""
     rows: list[list[str]] = []
     methods: list[str] = []
-    refined: dict[str, None] = {}
-    refinements: list[Block] = []
+    searches: list[str] = []
+    refined: list[str] = []
+    maps: list[list[str]] = []
+    judged: list[str] = []
     for task in tasks:
         for method, notes in task.notes.items():
             if "epochs" in notes:
                 rows.append(training_row(task.task, method, notes))
                 methods.append(method)
             if "judged" in notes:
-                refined[method] = None
-                refinements.append(refinement(task, method, notes))
+                searches.append(search(task, method, notes))
+                judged = list(notes["judged"])
+                for chooser, values in notes["judged"].items():
+                    refined.append(method)
+                    maps.append([method, task.task, chooser, *(figure(values[name]) for name in judged)])
     blocks: list[Block] = []
     if rows:
         heads = columns(["Method", "Task", "Loss weights", "Metric on validation texts"], ["At first", "Kept", "Epoch"])
         blocks.append(Table(heads, rows, "Training (epoch 0: no epoch was better than the start)", methods))
     if refined:
-        warning = bold(f"{', '.join(refined)} sees the metric while it explains.")
+        warning = bold(f"{', '.join(dict.fromkeys(refined))} sees the metric while it explains.")
         explanation = (
             "Of all maps that it tries for a text, it keeps the one that is best by a metric on that same text. Read "
             "its figures with that in mind."
         )
-        blocks += [Paragraph(f"{warning} {explanation}"), *refinements]
+        heads = columns(["Method", "Task", "Map chosen by"], [CATALOGUE[name].title for name in judged])
+        table = Table(heads, maps, "Maps from the same steps, chosen by one metric and evaluated by others", refined)
+        blocks += [Paragraph(f"{warning} {explanation}"), Fold("; ".join(searches), [table], page_only=True)]
     if not blocks:
         return []
     return [Heading("AML: training, and the metric that is optimised"), *blocks]
@@ -51,19 +58,12 @@ def training_row(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
     return [method, task, weights, notes["metric"], figure(values[0]), figure(values[best]), epoch]
 
 
-def refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:
-    """Return what a method's search cost, and what its maps are worth by other metrics than the optimised one."""
+def search(task: TaskReport, method: str, notes: Mapping[str, Any]) -> str:
+    """Return by what a method searched for a map, and what that cost."""
     sentence = f"{method} on {task.task}: {notes['steps']:.1f} steps per text, best by {notes['optimised_for']}"
     figures = task.methods.get(method, {})
     forward = figures.get("forward_passes")
     backward = figures.get("backward_passes")
     if forward is not None and backward is not None:
         sentence += f"; {forward:,.0f} forward and {backward:,.0f} backward passes through the classifier per text"
-    judged = notes["judged"]
-    titles = []
-    rows = []
-    for name, values in judged.items():
-        titles.append(f"{name} {'↑' if CATALOGUE[name].larger_is_better else '↓'}")
-        rows.append([name, *(figure(values[metric]) for metric in judged)])
-    caption = "Maps from the same steps, chosen by one metric (row) and evaluated by another (column)"
-    return Fold(sentence, [Table(columns(["Map chosen by"], titles), rows, caption)], page_only=True)
+    return sentence

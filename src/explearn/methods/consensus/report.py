@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
+from explearn.show.blocks import Block, Cell, Heading, Paragraph, Table, bold, columns
 
 CONSENSUS = "consensus"
 
@@ -56,15 +56,8 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     weights = feature_weights(notes)
     blocks: list[Block] = [Heading("Weights of the consensus"), Paragraph(INTRODUCTION)]
 
-    clear = {name: weight.mean for name, weight in weights.items() if weight.clear}
-    if clear:
-        largest = sorted(clear, key=lambda name: -abs(clear[name]))[:5]
-        listed = ", ".join(f"{name} {clear[name]:+.2f}" for name in largest)
-        blocks.append(
-            Paragraph(
-                f"{len(clear)} of {len(weights)} intervals exclude zero. The largest of these coefficients: {listed}."
-            )
-        )
+    clear = sum(weight.clear for weight in weights.values())
+    blocks.append(Paragraph(f"{clear} of {len(weights)} intervals exclude zero."))
 
     others = dict(weights)
     rows: list[list[str | Cell]] = []
@@ -78,8 +71,8 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
         blocks.append(Table(columns(["Signal"], list(KINDS.values())), rows))
 
     names = sorted(others, key=lambda name: (-abs(others[name].mean), name))
-    table = Table(columns(["Feature"], ["Coefficient"]), [[name, others[name].cell] for name in names])
-    return [*blocks, Fold("Weights of neighbouring words, and of the word itself", [table], page_only=True)]
+    listed = ", ".join(f"{name} {others[name].cell.text}" for name in names)
+    return [*blocks, Paragraph(f"Neighbouring words, and the word itself: {listed}.", page_only=True)]
 
 
 def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeight]:

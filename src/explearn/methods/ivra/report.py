@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,15 @@ def draw_heat_map(axes: Any, values: ArrayLike, rows: Sequence[str], columns: Se
     axes.tick_params(length=0)
 
 
+ACROSS = 3
+"""Most methods and tasks beside each other."""
+
 # In inches.
 _CELL = 0.24
 _MARGIN = 1.1
+
+_BESIDE = 4.5
+"""Cells beside the heads of a map: its labels, and those of the layers."""
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
@@ -55,28 +62,31 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     if not maps:
         return []
     layers, heads = np.shape(next(iter(maps.values()))["heads"])
-    width = (heads + 3) * _CELL + 2 * _MARGIN
-    height = len(maps) * (layers * _CELL + _MARGIN)
+    across = min(len(maps), ACROSS)
+    width = across * (heads + _BESIDE) * _CELL
+    height = ceil(len(maps) / across) * (layers * _CELL + _MARGIN)
     return [
         Heading("IvRA: training, and learned weights of heads and layers"),
         Paragraph(
             f"Criteria, and the epoch that was best (0: none was better than the start). {'; '.join(trainings)}."
         ),
-        Paragraph("Coefficients of heads (left) and layers (right), as differences from their mean."),
         Picture(
             "figures/coefficients.svg",
-            "Coefficients of heads and layers",
+            "Coefficients of heads and (on the right) layers, as differences from their mean",
             "Heat maps of heads and layers",
             (width, height),
-            partial(_draw, maps),
+            partial(_draw, maps, across),
         ),
     ]
 
 
-def _draw(maps: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
+def _draw(maps: Mapping[str, Mapping[str, Any]], across: int, figure: Any) -> None:
     heads = np.shape(next(iter(maps.values()))["heads"])[1]
-    grid = figure.subplots(len(maps), 2, squeeze=False, width_ratios=[heads, 1.5])
-    for (left, right), (title, coefficients) in zip(grid, maps.items(), strict=True):
+    shape = ceil(len(maps) / across), 2 * across
+    pairs = figure.subplots(*shape, squeeze=False, width_ratios=[heads, 1.5] * across).reshape(-1, 2)
+    for axes in pairs[len(maps) :].flat:
+        axes.set_visible(False)
+    for (left, right), (title, coefficients) in zip(pairs, maps.items(), strict=False):
         values = np.array(coefficients["heads"])
         draw_heat_map(left, values - values.mean(), numbers(len(values)), numbers(heads), title)
         left.set_xlabel("head")
