@@ -235,7 +235,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns, grou
         identifier = mapped.id or f"{name}-{row.number}"
         if identifier in examples:
             raise row.error("id", identifier, "unique ids")
-        mapped = replace(mapped, answer=_word(row, columns.token, mapped.words))
+        mapped = mapped._replace(answer=_word(row, columns.token, mapped.words))
         examples[identifier], marked = mapped.example(row, identifier, "test", name)
         for rationale in marked:
             author = columns.marks_by
