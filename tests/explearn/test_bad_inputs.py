@@ -119,6 +119,7 @@ TRAINING = [
     {"texts": "a film"},
     {"texts": [("a", "b", "c")]},
     {"rationales": [[True, False], None]},
+    {"rationales": [[True]]},
     {"rationales": {"train-2": [True]}},
 ]
 
