@@ -11,6 +11,7 @@ import transformers
 import explearn
 from explearn import DataError, DeviceError, ModelError, ParamsError, load_classifier
 from explearn.api import AT_ONCE, default_explainer
+from explearn.comparison.texts import TextColumns, given_texts
 from explearn.metrics.params import EvaluateParams
 
 TEXT = "the quick brown fox"
@@ -68,6 +69,15 @@ class TestOptionsOfAPipeline:
         assert [(a.target, pytest.approx(a.probability, abs=1e-5)) for a in attributions] == [
             (one["label"], one["score"]) for one in expected
         ]
+
+    def test_a_function_in_the_configuration_is_not_read(self, folder):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+        model.config.function_to_apply = "sigmoid"
+        pipeline = transformers.pipeline("text-classification", model, tokenizer=tokenizer, device="cpu")
+        (expected,) = cast("Any", pipeline([self.TEXT]))
+        attribution = explearn.explain(pipeline, self.TEXT, "gradient")
+        assert attribution.probability == pytest.approx(expected["score"], abs=1e-5)
 
     def test_outputs_as_they_are(self, folder):
         expected, (attribution,) = self.both(folder, function_to_apply="none")
@@ -237,3 +247,16 @@ def test_a_predictor_of_one_s_own_needs_no_more_than_six_members():
     masking = explearn.EvaluateOptions(params=EvaluateParams(removal="mask"))
     with pytest.raises(ModelError, match="has no mask for a unit"):
         explearn.evaluate(Own(), attributions, metrics=["comprehensiveness"], options=masking)
+
+
+def test_tables_in_memory_are_read_as_files_are():
+    pd = pytest.importorskip("pandas")
+    datasets = pytest.importorskip("datasets")
+    rows = [{"text": "a b", "label": "x", "m": "[1, 0]"}, {"text": "c", "label": "y", "m": "[0]"}]
+    columns = TextColumns(label="label", rationales="mask:m")
+    for table in (rows, pd.DataFrame(rows), datasets.Dataset.from_list(rows)):
+        texts = given_texts(table, None, columns)
+        assert [(one.words, one.label) for one in texts.examples] == [(("a", "b"), "x"), (("c",), "y")]
+        assert [one.mask for one in texts.rationales] == [(True, False), (False,)]
+    for column in (pd.Series(["a b", "c"]), np.array(["a b", "c"]), (text for text in ["a b", "c"])):
+        assert [one.words for one in given_texts(column).examples] == [("a", "b"), ("c",)]

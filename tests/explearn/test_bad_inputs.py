@@ -127,6 +127,7 @@ TRAINING = [
     {"texts": "a film"},
     {"texts": [("a", "b", "c")]},
     {"rationales": [[True, False], None]},
+    {"rationales": [[True]]},
     {"rationales": {"train-2": [True]}},
 ]
 
@@ -168,6 +169,23 @@ def test_classes_numbered_by_strings_are_shown_as_strings():
     model = tiny.model("bert")
     model.config.id2label = {"0": "no", "1": "yes"}
     complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "classes are numbered '0', '1'; expected")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", None),
+        ("config.json", b"[]"),
+        ("model.safetensors", b"weights"),
+        ("tokenizer.json", b"[]"),
+    ],
+)
+def test_files_of_a_classifier(tmp_path, tiny_folder, file, content):
+    shutil.copytree(tiny_folder, tmp_path / "c")
+    (tmp_path / "c" / file).unlink()
+    if content is not None:
+        (tmp_path / "c" / file).write_bytes(content)
+    complaint(lambda: load_classifier(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
 
 
 @pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J", "x" * 300], ids=lambda name: ascii(name)[:20])

@@ -139,6 +139,8 @@ class TestBadInput:
                 ["--method", "raw_attention", "-o", "laier=1", "a"],
                 "laier: no such parameter; did you mean layer?",
             ),
+            (["--method", "raw_attention", "-o", "layer", "a"], "--option: got layer; expected NAME=VALUE"),
+            (["--target", "faire", "a"], "unknown class 'faire'; did you mean fair?"),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
             (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
             (["--explainer", "nowhere", "a"], "nowhere: holds no trained explainer"),

@@ -8,7 +8,7 @@ import torch
 
 from explearn import DeviceError, ParamsError
 from explearn.core import compute
-from explearn.core.compute import ComputeOptions, peak_from_here
+from explearn.core.compute import ComputeOptions, peak_from_here, read_max_memory
 from explearn.core.seeds import seed_everything
 
 CPU = torch.device("cpu")
@@ -31,6 +31,13 @@ class TestDevice:
 
 
 class TestPrecision:
+    @pytest.mark.parametrize(
+        ("precision", "expected"),
+        [("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", torch.float32)],
+    )
+    def test_on_a_cpu(self, precision, expected):
+        assert ComputeOptions(precision=precision).resolve_dtype(CPU) is expected
+
     @pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float16)])
     def test_auto_on_a_gpu(self, monkeypatch, native, expected):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
@@ -71,6 +78,10 @@ class TestSpreading:
     def test_options_that_contradict_each_other(self, options, said):
         with pytest.raises(ParamsError, match=said):
             ComputeOptions(**options)
+
+    def test_sizes_as_the_command_line_has_them(self):
+        assert read_max_memory("0=20GiB, cpu=60GiB") == {0: "20GiB", "cpu": "60GiB"}
+        assert read_max_memory("") is None
 
 
 class TestPeakMemory:

@@ -163,6 +163,13 @@ class TestTerminal:
         assert "[red]good[/red]" in out
 
 
+class TestTopWords:
+    def test_highest_first_lowest_first_and_never_unread(self):
+        actual = attribution(("a", "b", "c", "d"), (0.5, np.nan, -1, 2), spans=((0, 1), (2, 3), (4, 5), (6, 7)))
+        assert [tuple(top) for top in actual.top_words(2)] == [("d", 2.0, 3, (6, 7)), ("a", 0.5, 0, (0, 1))]
+        assert [tuple(top) for top in actual.top_words(against=True)] == [("c", -1.0, 2, (4, 5))]
+
+
 class TestAttributions:
     def test_methods_stand_together_text_by_text(self):
         one = ("a",)
@@ -189,6 +196,26 @@ class TestTables:
         ]  # fmt: skip
         assert (rows[1]["start"], rows[1]["end"]) == (4, 8)
         assert rows[2]["start"] is None and rows[4]["score"] is None and rows[0]["score"] == -0.5
+
+    def test_several_classes_of_a_text_have_one_number(self):
+        other = ("not", "bad")
+        actual = [
+            attribution(target="good"), attribution(target="bad"), attribution(other, target="good"),
+            attribution(other, target="bad"), attribution(other, target="good"),
+        ]  # fmt: skip
+        rows = explearn.to_arrow(actual).to_pylist()
+        assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
+
+
+class TestWhereWordsStand:
+    def test_spans_are_those_of_the_original_string(self, tiny_folder):
+        classifier = explearn.load_classifier(tiny_folder, device="cpu")
+        text = "  the lazy\tdog\n\ncafé  jumps "
+        pair = "no  refund"
+        actual = explearn.explain(classifier, (text, pair), "rollout")
+        assert actual.pair_start == 5
+        for index, (word, (start, end)) in enumerate(zip(actual.words, actual.spans, strict=True)):
+            assert (text if index < 5 else pair)[start:end] == word
 
 
 def test_tables_hold_the_certificate_of_methods_that_give_one():

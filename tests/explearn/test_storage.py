@@ -41,6 +41,10 @@ class TestDamage:
         with pytest.raises(DataError, match=r"e\.parquet: not a whole Parquet file .*; create it again"):
             read_examples(path)
 
+    def test_no_file(self, tmp_path):
+        with pytest.raises(DataError, match=r"e\.parquet: no such file"):
+            read_examples(tmp_path / "e.parquet")
+
     def test_a_missing_column(self, tmp_path):
         pq.write_table(pa.table({"id": ["a"], "label": ["x"]}), tmp_path / "e.parquet")
         with pytest.raises(DataError, match=r"column 'words' is missing; expected id, words, .*, got id, label"):

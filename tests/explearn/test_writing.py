@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from explearn import DataError, ParamsError
 from explearn.core.documents import read_bytes
-from explearn.core.writing import atomic_folder, atomic_path, locked, put_files, write_json, write_text
+from explearn.core.writing import atomic_folder, atomic_path, locked, put_files, scratch_folder, write_json, write_text
 
 POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes and permissions of POSIX on this system")
 
@@ -69,6 +69,11 @@ class TestTwoWriters:
         assert "d: another run is writing it; waiting until it has finished" in capsys.readouterr().err
         assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
+    def test_who_holds_a_lock_may_take_it_again(self, tmp_path):
+        with locked(tmp_path / "f"), locked(tmp_path / "f"):
+            write_text(tmp_path / "f", "x")
+        assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
     def test_what_a_dead_writer_left_is_swept(self, tmp_path):
         (tmp_path / ".d.partial-dead").mkdir()
         (tmp_path / ".d.partial-dead" / "half").touch()
@@ -76,6 +81,24 @@ class TestTwoWriters:
         (tmp_path / ".e.partial-1").touch()  # a neighbour may be at work
         fill(tmp_path / "d", a="new")
         assert sorted(path.name for path in tmp_path.iterdir()) == [".e.partial-1", "d"]
+
+
+class TestAVanishedPartialFolder:
+    def test_is_not_made_anew_by_a_file_in_it(self, tmp_path):
+        fill(tmp_path / "d", a="old")
+        with pytest.raises(DataError, match=r"d: .* was removed meanwhile"), atomic_folder(tmp_path / "d") as partial:
+            partial.rename(tmp_path / "gone")
+            write_text(partial / "b", "half")
+        assert held(tmp_path / "d") == {"a": "old"}
+
+    def test_a_vanished_file_neither(self, tmp_path):
+        write_text(tmp_path / "f", "old")
+        with (
+            pytest.raises(DataError, match=r"f: cannot be written \(No such file"),
+            atomic_path(tmp_path / "f") as partial,
+        ):
+            partial.unlink()
+        assert (tmp_path / "f").read_text() == "old"
 
 
 class TestAnError:
@@ -105,6 +128,13 @@ class TestAnError:
         monkeypatch.setattr(Path, "replace", fails)
         with pytest.raises(DataError, match=r"d: cannot be written \(Input/output error\); what was there"):
             fill(tmp_path / "d", b="new")
+        assert held(tmp_path / "d") == {"a": "old"}
+
+    def test_a_rerun_that_fails_after_a_kill_between_the_renames_brings_the_old_one_back(self, tmp_path):
+        fill(tmp_path / "d", a="old")
+        (tmp_path / "d").rename(tmp_path / ".d.partial-before")
+        with pytest.raises(ValueError, match="broken"), atomic_folder(tmp_path / "d"):
+            raise ValueError("broken")
         assert held(tmp_path / "d") == {"a": "old"}
 
 
@@ -137,6 +167,12 @@ class TestWhatIsNoRegularFile:
                 write_text(tmp_path / name, "x")
         assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink() and Path("/dev/null").is_char_device()
 
+    def test_a_folder_takes_no_file_s_place(self, tmp_path):
+        (tmp_path / "d").write_text("mine")
+        with pytest.raises(ParamsError, match="d: is not a folder; expected a folder"):
+            fill(tmp_path / "d", a="x")
+        assert (tmp_path / "d").read_text() == "mine"
+
     @pytest.mark.timeout(20)
     def test_a_pipe_is_not_waited_for(self, tmp_path):
         os.mkfifo(tmp_path / "p")
@@ -149,6 +185,11 @@ class TestWhatIsNoRegularFile:
 
 
 class TestOtherFolders:
+    @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder in which nobody can make a file")
+    def test_a_folder_that_takes_no_file(self):
+        with pytest.raises(DataError, match="cannot be written"), locked("/proc/result"):
+            pass
+
     def test_an_unfinished_one_is_gone_on_with(self, tmp_path):
         with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "d", resume=True) as partial:
             (partial / "a").write_text("first")
@@ -158,6 +199,12 @@ class TestOtherFolders:
             (partial / "b").write_text("second")
         assert held(tmp_path / "d") == {"a": "first", "b": "second"}
         assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+    def test_scratch_is_gone_afterwards(self, tmp_path):
+        with scratch_folder(tmp_path / "s") as folder:
+            (folder / "a").touch()
+            assert folder.parent == tmp_path
+        assert list(tmp_path.iterdir()) == []
 
     def test_files_are_put_in_place_all_or_none(self, tmp_path):
         (tmp_path / "new" / "sub").mkdir(parents=True)

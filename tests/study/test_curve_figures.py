@@ -26,3 +26,12 @@ class TestJudging:
         # sqrt(.25) / .25 = 2; Student's 97.5 % quantile of one degree of freedom is 12.706.
         odds = np.exp(2 * 12.7062)
         assert actual["f1_topk_high"] == pytest.approx(odds / (1 + odds)) == 1 - actual["f1_topk_low"]
+
+    def test_words_that_were_not_read_are_never_chosen_and_come_last(self):
+        # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
+        text = np.array([0.5, 0.1, np.nan, np.nan])
+        actual = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95)
+        # Five of four words: TP a, FP b, FN d.
+        assert actual["f1_topk"] == actual["f1"] == 0.5
+        # a > b, a > c, d < b, d = c.
+        assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)

@@ -1,6 +1,7 @@
 """The parameters of a run: what they make, and what is refused when they are read."""
 
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import saying
@@ -9,7 +10,9 @@ import yaml
 from explearn import ParamsError, UnknownNameError
 from explearn.methods.registry import known_infos
 from explearn.predictors.params import FinetuneParams
+from explearn_study.explaining import trained_folder
 from explearn_study.params import Params, load_params
+from explearn_study.workspace import Workspace
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 LEAST = {
@@ -117,6 +120,17 @@ class TestMethods:
         run = Params.model_validate({**LEAST, **with_methods("ivra", ivra=ivra), "learned": {"from_texts": ["ivra"]}})
         assert [method.name for method in run.with_own_model] == own
         assert run.method("ivra").info.own_model == bool(own)
+
+    def test_an_explainer_that_is_trained_already_explains_the_task_s_classifier(self):
+        ivra = {"path": "data/explainers/{task}/ivra"}
+        run = Params.model_validate({**LEAST, **with_methods(ivra=ivra)})
+        assert run.trained == run.with_own_model == [] and run.baseline_names == ["random"]
+        assert trained_folder(run.methods["ivra"], run, Workspace(), "b") == Path("data/explainers/b/ivra")
+
+    def test_weights_of_the_package_stand_for_a_training_where_nothing_is_trained(self):
+        given = {**LEAST, **with_methods(consensus={}), "classifiers": {"a": "mine", "b": "mine"}}
+        run = Params.model_validate(given)
+        assert run.trained == [] and "consensus" in run.baseline_names
 
 
 class TestEncoders:

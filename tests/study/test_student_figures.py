@@ -7,7 +7,7 @@ from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
 from explearn.predictors.cached import CachedPredictions
-from explearn_study.distil import ChosenWords, ComparedTexts, judge, summarise
+from explearn_study.distil import ChosenWords, ComparedTexts, SideScores, choose, judge, summarise
 
 
 def scores(*values):
@@ -16,6 +16,27 @@ def scores(*values):
 
 def marks(*values):
     return np.array(values, dtype=np.int8)
+
+
+class TestChoice:
+    def test_ranking_takes_the_top_share_of_either(self):
+        """30 % of five words are two, halves rounded up."""
+        a, b, chance = choose(SideScores([scores(1, 5, 2, 4, 3)]), SideScores([scores(9, 1, 2, 3, 8)]), 30, 0)
+        assert (a[0].positive, b[0].positive) == ([1, 3], [0, 4])
+        assert a[0].levels.tolist() == [0, 1, 0, 1, 0]
+        assert a[0].negative == b[0].negative == []
+        assert len(chance[0].positive) == 2
+
+    def test_labelling_takes_as_many_words_of_both(self):
+        """The teacher has three positive words and one negative, the student two and two: two and one are compared."""
+        teacher = SideScores([scores(3, 1, 2, -1, 0)], [marks(2, 1, 1, -2, 0)])
+        student = SideScores([scores(0.5, 1.9, -0.1, -1.5, 0)], [marks(1, 2, -1, -2, 0)])
+        a, b, chance = choose(teacher, student, 30, 0)
+        assert (a[0].positive, a[0].negative) == ([0, 2], [3])
+        assert (b[0].positive, b[0].negative) == ([1, 0], [3])
+        assert sorted(np.sign(chance[0].levels).tolist()) == [-1, 0, 0, 1, 1]
+        assert len(chance[0].positive) == 2 and len(chance[0].negative) == 1
+        assert not set(chance[0].positive) & set(chance[0].negative)
 
 
 def by_words(**weights):

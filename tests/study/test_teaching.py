@@ -88,6 +88,12 @@ def test_a_teacher_of_another_classifier_is_refused(tmp_path, folder):
 
 
 class TestEnsemble:
+    def test_ranks_by_hand(self):
+        weights = np.array([-3.0, 1.0, 0.0, 1.0])
+        # |w|: 4th, 2.5th, 1st, 2.5th of 4.
+        assert scaled_ranks(weights, signed=True).tolist() == [-1.0, 0.625, 0.0, 0.625]
+        assert scaled_ranks(weights, signed=False).tolist() == [0.25, 0.875, 0.5, 0.875]
+
     @pytest.mark.parametrize(("second", "signed"), [("input_x_gradient", True), ("rollout", False)])
     def test_is_the_mean_of_its_members_ranks(self, tmp_path, second, signed):
         splits = {"train": examples(5)}

@@ -55,6 +55,18 @@ async def started(batcher, work):
     return first
 
 
+def test_methods_do_not_mix_and_the_oldest_comes_first():
+    work = Work()
+
+    async def case(batcher):
+        answers = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
+        assert answers == [[2], [4], [6]]
+
+    with_batcher(work, case)
+    assert work.batches == [("a", [1, 3]), ("b", [2])]
+    assert len(work.threads) == 1 and threading.get_ident() not in work.threads
+
+
 def test_a_text_that_cannot_be_used_harms_its_own_request_alone():
     work = Work()
 

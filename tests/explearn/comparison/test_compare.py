@@ -14,6 +14,8 @@ import explearn
 from explearn import (
     CompareOptions,
     ComputeOptions,
+    DataError,
+    ModelError,
     ParamsError,
     TextColumns,
     TransformerPredictor,
@@ -148,6 +150,15 @@ class TestGoingOn:
         # What it cost is that of the earlier call.
         assert all(isinstance(figures["throughput"], float) for figures in comparison.methods.values())
 
+    def test_other_texts_in_the_same_folder_are_computed_anew(self, model, tmp_path):
+        work = tmp_path / "work"
+        before = explearn.compare(model, list(TEXTS[:3]), methods="rollout", out=None, work=work)
+        after = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=None, work=work)
+        fresh = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=None)
+        name = "aopc_comprehensiveness"
+        assert after.methods["rollout"][name] == fresh.methods["rollout"][name]
+        assert before.methods["rollout"][name] != after.methods["rollout"][name]
+
 
 class TestTheCommand:
     def test_a_line_a_method_and_the_page(self, model, table, tmp_path):
@@ -263,3 +274,14 @@ def test_without_a_page_nothing_is_written(model, tmp_path, monkeypatch):
     assert repr(comparison) == f"Comparison(3 methods on {len(TEXTS)} texts)"
     assert set(comparison.evaluation.figures) == set(comparison.methods)
     assert comparison.verdict
+
+
+def test_labels_of_a_list_are_checked(model):
+    for labels, error, sentence in (
+        (["no"], ParamsError, r"labels: got 1 for 6 texts"),
+        (["maybe"] * 6, ModelError, r"its classes are no, yes, the texts' labels are 'maybe'"),
+    ):
+        with pytest.raises(error, match=sentence):
+            explearn.compare(model, list(TEXTS), labels=labels)
+    with pytest.raises(DataError, match="text 2: field 'text' is empty"):
+        explearn.compare(model, ["good", " "])

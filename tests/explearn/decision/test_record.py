@@ -121,13 +121,18 @@ def alter(*path, by):
     ("change", "part"),
     [
         (alter("text", "segments", 0, by=lambda text: text.replace("no", "a")), "text"),
+        (alter("text", "words", by=lambda count: count + 1), "text"),
         (alter("text", "sha256", 0, by=lambda digest: digest[::-1]), "text"),
         (alter("classifier", "sha256", by=lambda digest: digest[::-1]), "classifier"),
         (alter("method", "sha256", by=lambda digest: digest[::-1]), "method"),
         (alter("scores", 0, by=lambda score: score + 0.1 * abs(score) + 0.01), "scores"),
         (alter("answer", "probabilities", "no", by=lambda p: p * 0.9 + 0.01), "answer"),
+        (alter("answer", "label", by=lambda label: {"no": "yes", "yes": "no"}[label]), "answer"),
         (alter("elements", 0, "without", "probabilities", "no", by=lambda p: p * 0.9 + 0.01), "elements"),
+        (alter("elements", 0, "word", by=lambda word: "kind"), "elements"),
+        (alter("elements", by=lambda elements: elements[1:]), "elements"),
         (alter("change", "edits", by=lambda edits: []), "change"),
+        (alter("change", "answer", by=lambda answer: None), "change"),
     ],
 )
 def test_an_altered_record_is_refused(folder, model, change, part):

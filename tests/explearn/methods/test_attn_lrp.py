@@ -113,3 +113,15 @@ def test_attention_that_is_written_out_gives_the_same(kind):
         written = explearn.get_explainer("attn_lrp").explain(of, tiny.TEXTS)
     for a, b in zip(fused, written, strict=True):
         np.testing.assert_allclose(a.scores, b.scores, atol=1e-4 * np.abs(a.scores).max())
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert"])
+def test_half_precision_stays_finite(kind):
+    """On a CPU, where ComputeOptions would refuse fp16."""
+    of = tiny.make_classifier(kind)
+    of.dtype = torch.float16
+    scores = tiny.score("attn_lrp", of, TEXTS)
+    assert scores.scores.dtype == torch.float32 and torch.isfinite(scores.scores).all()
+    expected = tiny.score("attn_lrp", tiny.classifier(kind), TEXTS, scores.targets.tolist()).scores
+    gaps = (scores.scores - expected).abs().amax(1) / expected.abs().amax(1)
+    assert gaps.median() < 0.05

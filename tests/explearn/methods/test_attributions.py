@@ -1,5 +1,6 @@
 """The attribution of a text from the scores of its sub-tokens."""
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -7,6 +8,7 @@ from saying import complaint
 
 import explearn
 from explearn.methods import registry
+from explearn.methods.base.attributions import check_scores
 
 
 def fails(_ones):
@@ -53,3 +55,8 @@ def test_a_comparison_goes_on_without_a_method_that_fails(monkeypatch, change, s
     monkeypatch.setattr(registry, "_registered", {"mine": type(failing)})
     result = explearn.compare(tiny.classifier(), list(tiny.TEXTS), [failing, "random"], out=None)
     assert list(result.methods) == ["random"] and said in result.left_out["mine"]
+
+
+def test_masked_scores_of_a_method_are_refused():
+    scores = np.ma.array([0.1, 0.2], mask=[True, False])
+    complaint(lambda: check_scores("scores", scores, (2,)), "gave masked scores; expected a number for each")

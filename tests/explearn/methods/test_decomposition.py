@@ -8,11 +8,28 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from torch.overrides import TorchFunctionMode
 
 import explearn
 from explearn import ComputeOptions, TransformerPredictor
 from explearn.lens.anatomy import dissect
 from explearn.methods.decomposition.decompx import DecompX
+
+
+class Sizes(TorchFunctionMode):
+    """Notes the number of elements of the largest tensor that any call in its scope returns."""
+
+    largest = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            self.largest = max(self.largest, result.numel())
+        return result
+
+
+METHODS = ("alti", "globenc", "decompx")
+
 
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")
 """Architectures whose blocks have their layer norms behind the residual sums."""
@@ -176,3 +193,16 @@ class TestMemory:
             scores = method.score_batch(sliced, tiny.batch(sliced), None)
             for row, expected in zip(scores.scores, alone, strict=True):
                 torch.testing.assert_close(row[: len(expected)], expected, rtol=1e-9, atol=1e-12)
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_a_text_beyond_the_budget_holds_no_more_than_it_must(self, name):
+        """DecompX its parts, but nothing wider; the others no more than the attention matrices of all heads."""
+        of = tiny.long_classifier("bert")
+        text = "fox " * 60
+        expected = explearn.explain(of, text, name)
+        of = TransformerPredictor(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=256))
+        with Sizes() as seen:
+            attribution = explearn.explain(of, text, name)
+        tokens = len(expected.tokens) + 2
+        assert seen.largest == tokens**2 * (tiny.HIDDEN if name == "decompx" else tiny.HEADS)
+        np.testing.assert_allclose(attribution.token_scores, expected.token_scores, rtol=1e-4, atol=1e-6)

@@ -71,6 +71,18 @@ def test_a_network_of_linear_maps_and_rescaled_activations_is_complete():
         assert max(np.abs(a.scores).max() for a in actual) > 1e-2
 
 
+class TestReferences:
+    def test_the_first_three_are_empty_and_the_others_shuffled(self):
+        of = double_classifier("roberta")
+        for text in FEW:
+            encoding, embeddings, _ = embedded(of, text)
+            actual = references(of, encoding, 6)
+            for row, baseline in enumerate(("mask", "pad", "zero")):
+                torch.testing.assert_close(actual[row : row + 1], empty(of, encoding, embeddings, baseline))
+            for row in actual[3:]:
+                assert sorted(row[encoding.positions].tolist()) == sorted(embeddings[0, encoding.positions].tolist())
+
+
 @pytest.mark.parametrize("name", ["deep_lift", "deep_shap"])
 class TestRefusals:
     @pytest.mark.parametrize("activation", ["relu", "tanh"])

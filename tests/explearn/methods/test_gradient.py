@@ -8,6 +8,7 @@ from captum.attr import GradientShap, InputXGradient, IntegratedGradients, Salie
 from gradient_cases import BASELINES, CASES, FEW, TEXTS, close, double_classifier, embedded, empty, explained
 from scipy.stats import spearmanr
 
+from explearn.lens.hooks import Hooks
 from explearn.predictors.encoding import text_seed
 
 
@@ -80,6 +81,20 @@ class TestEqualToCaptum:
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert"])
 class TestBehindANorm:
     """A norm directly behind the word table takes the length of the embeddings away; gradients are taken behind it."""
+
+    def test_input_x_gradient_is_that_of_the_norm_s_output(self, kind):
+        of = tiny.double(kind)
+        embeddings = of.model.base_model.embeddings
+        norm = embeddings.LayerNorm if kind == "deberta-v2" else embeddings.norm
+        for text, actual, target in explained("input_x_gradient", of, TEXTS):
+            (encoding,) = of.encode([text])
+            with Hooks() as hooks:
+                run = hooks.record(norm)
+                hooks.replace(norm, lambda output: output.requires_grad_())
+                of.model(**of.batch([encoding]).model_inputs()).logits[0, target].backward()
+            products = (run.output * run.output.grad).sum(-1)[0]
+            close(actual.token_scores, products[encoding.positions])
+            assert np.abs(actual.token_scores).max() > 0.01
 
     @pytest.mark.parametrize("baseline", BASELINES)
     def test_integrated_gradients_reach_their_limit(self, kind, baseline):

@@ -5,6 +5,7 @@ import tiny
 from gradient_cases import METHODS, TEXTS, explained
 
 from explearn.lens.hooks import Hooks
+from explearn.predictors.encoding import text_seed
 
 
 def passes(of, run):
@@ -24,3 +25,12 @@ class TestPasses:
         options = {"integrated_gradients": {"steps": 20}, "sequential_ig": {"steps": 5}}.get(name, {})
         for rows, tokens in passes(of, lambda: explained(name, of, TEXTS, **options)):
             assert rows * tokens <= max(60, 2 * tokens)
+
+
+class TestGradientShap:
+    def test_a_seed_belongs_to_a_text_and_its_segments(self):
+        single, same, other, pair = tiny.classifier().encode(
+            ["slow dog", "slow  dog", "slow fox", ("slow", "dog")], first=1
+        )
+        assert text_seed(1, single) == text_seed(1, same)
+        assert len({text_seed(1, single), text_seed(2, single), text_seed(1, other), text_seed(1, pair)}) == 4

@@ -120,6 +120,11 @@ class TestVariants:
         assert attribution.scores.tolist() == same.scores.tolist()
         assert "first" not in explearn.list_explainers()
 
+    def test_options_stand_above_those_of_the_variant(self):
+        info = variant_of("lime_1000", "lime", {"samples": 1000, "seed": 1})
+        made = make_explainer(info, {"samples": 20})
+        assert (made.options.samples, made.options.seed, made.name) == (20, 1, "lime_1000")
+
     @pytest.mark.parametrize(
         ("name", "of", "error", "words"),
         [

@@ -61,6 +61,16 @@ def test_half_precision_gives_nearly_the_same(saved):
         assert (np.abs(one.scores - other.scores).max(0) < 0.1 * largest).all()
 
 
+def test_a_signal_asked_for_alone_is_the_same():
+    classifier = tiny.classifier("electra", 3)
+    among = compute_signals(classifier, EXAMPLES)
+    for column, name in enumerate(SIGNALS):
+        alone = signals_of(classifier, EXAMPLES, names=[name])
+        for one, all_of_them in zip(alone, among, strict=True):
+            np.testing.assert_allclose(one.scores[:, column], all_of_them.scores[:, column], atol=1e-5, err_msg=name)
+            assert np.isnan(np.delete(one.scores, column, axis=1)).all()
+
+
 @pytest.mark.parametrize(
     ("names", "backward"), [(SIGNALS, 2), (("rollout",), 0), (("gae", "gradient"), 1), (("attn_lrp",), 1)]
 )
@@ -109,6 +119,19 @@ class TestFeatures:
         assert self.column(text(gae=[5, 2, 2, 1]), "gae_rank") == [0.875, 0.5, 0.5, 0.125]
         rounded = text(gae=[0.3, 0.30000001, 0.3, 0.29999999])
         assert self.column(rounded, "gae_rank") == [0.5] * 4 and self.column(rounded, "gae_z") == [0] * 4
+
+    def test_a_missing_signal_is_neutral_and_not_in_the_mean(self):
+        given = text(gae=[1, 2, 3, 4], rollout=[1, 2, 4, 3])
+        assert self.column(given, "gradient_z") == [0] * 4
+        assert self.column(given, "gradient_rank") == [0.5] * 4
+        assert self.column(given, "mean_rank") == [0.125, 0.375, 0.75, 0.75]
+
+    def test_a_word_that_was_not_read_is_left_out_and_nothing_read_is_neutral(self):
+        given = text(gae=[1, 2, np.nan, 3])
+        assert self.column(given, "gae_rank") == pytest.approx([1 / 6, 0.5, 0.5, 5 / 6])
+        assert self.column(given, "gae_z")[2] == 0
+        # Of each signal z, rank and share, then the mean rank, then rank and z of four neighbours.
+        assert word_matrix(text(), word_features=False).tolist() == [[0, 0.5, 0] * len(SIGNALS) + [0.5] + [0] * 8] * 4
 
     def test_the_words_themselves(self):
         given = text(gae=[1, 2, 3, 4])

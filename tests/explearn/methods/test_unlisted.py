@@ -16,6 +16,7 @@ from saying import complaint
 
 import explearn
 from explearn import ComputeOptions, TransformerPredictor
+from explearn.methods.aml.paml import PAML
 from explearn.methods.registry import known_infos
 from explearn.predictors.architectures import ARCHITECTURES
 
@@ -139,6 +140,24 @@ def test_a_text_s_scores_do_not_depend_on_the_others_in_its_batch(kind):
 def test_only_models_that_see_padding_are_asked_without():
     assert {kind for kind in KINDS if classifier(kind).same_length} == set(SEES_PADDING)
     assert not tiny.classifier().same_length
+
+
+@pytest.mark.parametrize("kind", SEES_PADDING)
+def test_no_batch_of_a_training_is_padded_where_padding_shows(kind, tmp_path, monkeypatch):
+    """AML's texts go through such a classifier without padding, too."""
+    of = classifier(kind)
+    assert of.same_length
+    lengths = []
+
+    def batch(encodings):
+        lengths.append({len(encoding) for encoding in encodings})
+        return TransformerPredictor.batch(of, encodings)
+
+    monkeypatch.setattr(of, "batch", batch)
+    texts = [(text, "no") for text in (*TEXTS, "slow fox")]
+    backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
+    PAML(epochs=1, batch_size=4, backbone=backbone).fit(of, texts, validation=texts)
+    assert lengths and all(len(actual) == 1 for actual in lengths)
 
 
 NORMS = {"bloom": "transformer.word_embeddings_layernorm", "funnel": "funnel.embeddings.layer_norm"}

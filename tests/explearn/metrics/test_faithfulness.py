@@ -7,7 +7,7 @@ from dataclasses import replace
 import golden
 import numpy as np
 import pytest
-from fakes import MASK, FakeClassifier, attribution, encode
+from fakes import MASK, FakeClassifier, attribution, encode, random_probability
 from places import ROOT
 
 from explearn import DataError
@@ -65,6 +65,17 @@ def test_log_odds_masks_whatever_the_removal():
     result = faithfulness(classifier, {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}, params)["m"]
     assert result.values["log_odds"] == pytest.approx([math.log(0.25 / 0.5)])
     assert result.values["comprehensiveness"] == pytest.approx([0.0])
+
+
+def test_inputs_are_merged_across_methods_and_shares():
+    classifier = FakeClassifier(random_probability)
+    texts = {m: [attribution(WORDS, [0, 4, 3, 1, 2])] for m in ("one", "two")}
+    params = EvaluateParams(percents=[1, 5, 10, 20, 50], headline_percent=20)
+    results = faithfulness(classifier, {"a": encode(WORDS)}, texts, params)
+    # Of five words, 1 to 20 % are one word and 50 % three: the full text, one word out, one kept, one masked, three
+    # out, three kept.
+    assert len(classifier.calls) == 1 and len(classifier.calls[0]) == 6
+    assert results["one"].means() == results["two"].means()
 
 
 def test_words_for_and_against_the_class_are_masked_apart():

@@ -11,6 +11,7 @@ from places import ROOT
 
 from explearn import DataError
 from explearn.metrics import plausibility as p
+from explearn.metrics.importance import important_share
 
 REFERENCE = json.loads((ROOT / "tests" / "reference" / "metrics.json").read_text(encoding="utf-8"))["eraser_rationale"]
 OUTPUTS = REFERENCE["outputs"]
@@ -77,9 +78,20 @@ def test_agreement_is_pooled_over_words():
     assert p.f1_of_texts(counts) == pytest.approx([2 / 3, 1 / 2])
 
 
+def test_undefined_agreement_is_none():
+    assert p.pooled_agreement(p.rationale_counts([[0, 0]], [[0, 0]])) == p.PooledAgreement(None, None, None)
+    assert p.pooled_agreement(p.rationale_counts([[0, 0]], [[0, 1]])) == p.PooledAgreement(None, 0.0, 0.0)
+
+
 @pytest.mark.parametrize(("mean", "k"), [(None, 1), (2.4, 2), (2.5, 3), (3.5, 4)])
 def test_k_is_the_mean_rationale_length_halves_up(mean, k):
     assert p.rationale_k(mean) == k
+
+
+def test_important_words_by_hand():
+    # Scaled to 0, 0.5, 1: above z = 0.1 .. 0.4 lie two of three, from 0.5 on one.
+    assert important_share([2, 3, 4]) == pytest.approx((4 * 2 + 5 * 1) / 27)
+    assert important_share([1, 1]) == 1
 
 
 def reference_spans():
@@ -148,3 +160,15 @@ def test_the_area_of_one_text():
     assert p.auprc_of_text([3, 2, 1], [True, False, True]) == pytest.approx(1 / 2 + (1 / 2 + 2 / 3) / 2 / 2)
     # ERASER's versions disagree here (NaN or 0.5).
     assert np.isnan(p.auprc_of_text([0.1, 0.3], [False, False]))
+
+
+@pytest.mark.parametrize(
+    ("mask", "boundary", "expected"),
+    [
+        ([0, 1, 1, 0, 1], 5, [(1, 3), (4, 5)]),
+        ([1, 1, 1], 2, [(0, 2), (2, 3)]),
+        ([1, 1, 0], 2, [(0, 2)]),
+    ],
+)
+def test_runs_of_words_are_spans(mask, boundary, expected):
+    assert p.spans_of_mask(np.array(mask, dtype=bool), boundary) == expected

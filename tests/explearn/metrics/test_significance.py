@@ -161,3 +161,10 @@ def test_few_texts_with_ties_and_zeros_are_tested_exactly_as_by_scipy(texts):
         second = by_text[actual.methods[j]][:texts]
         expected = wilcoxon(first - second).pvalue if (first != second).any() else 1.0
         assert actual.p_values[i, j] == pytest.approx(expected)
+
+
+def test_holm_of_a_table_by_hand():
+    # In order: 4 x 0.005, 3 x 0.01, 2 x 0.03, and 0.04 takes the 0.06 before it.
+    assert s.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert s.holm([0.4, 0.02, 0.9]) == pytest.approx([0.8, 0.06, 0.9])
+    assert s.holm([0.7, 0.6]) == pytest.approx([1, 1])

@@ -6,6 +6,15 @@ import pytest
 from explearn.metrics import stability as s
 
 
+def test_levels_cut_at_the_mean_of_each_sign():
+    # Positive mean (1 + 2 + 6) / 3 = 3, negative mean -(1 + 3) / 2 = -2.
+    assert s.levels([1, 2, 6, 0, -1, -3], signed=True).tolist() == [1, 1, 2, 0, -1, -2]
+
+
+def test_of_unsigned_scores_only_the_high_positive_words_are_kept():
+    assert s.levels([1, 2, 6, 0, -1, -3], signed=False).tolist() == [0, 0, 2, 0, 0, 0]
+
+
 @pytest.mark.parametrize("value", [0.1, 1.0, 1e30])
 def test_equal_scores_are_all_high_whatever_their_mean_is_rounded_to(value):
     assert s.levels([value] * 3 + [0.0], signed=False).tolist() == [2, 2, 2, 0]
@@ -25,6 +34,12 @@ def test_wording_is_near_by_shares_of_n_grams():
     actual = s.lexical_similarity(texts)
     assert actual[0, 1] == actual[1, 0] == pytest.approx(3 / 5 + 2 / 4 + 1 / 3)
     assert actual[0, 0] == pytest.approx(4) and actual[2, 2] == pytest.approx(1) and actual[0, 2] == 0
+
+
+def test_meaning_is_near_by_the_cosine():
+    assert s.semantic_similarity([[1, 0], [2, 2], [0, 0]]) == pytest.approx(
+        np.array([[1, 0.5**0.5, 0], [0.5**0.5, 1, 0], [0, 0, 0]])
+    )
 
 
 def test_neighbours_are_the_most_similar_others_the_first_of_equals_first():

@@ -4,8 +4,10 @@ import re
 from itertools import chain
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
+import torch
 from saying import complaint
 from sklearn.dummy import DummyClassifier
 
@@ -159,6 +161,14 @@ class TestBadInput:
     def test_of_the_function_s_answers_one_sentence(self, row, words):
         with pytest.raises(ModelError, match=f"^service: {words}"):
             explain("occlusion", of(lambda texts: [row] * len(texts), name="service"), [TEXT])
+
+    def test_answers_that_numpy_cannot_read_or_that_have_other_columns(self):
+        with pytest.raises(ModelError, match=r"gave Tensor \(.*requires grad.*\) for 1 texts; expected an array"):
+            of(lambda texts: torch.full((1, 2), 0.5, requires_grad=True)).predict([TEXT])
+        with pytest.raises(ModelError, match=r"gave \[0.5, nan\] for 'a good film not bad'"):
+            of(lambda texts: np.ma.masked_equal([[0.5, -1.0]] * len(texts), -1.0)).predict([TEXT])
+        with pytest.raises(ModelError, match="gave columns for pos, neg; expected labels in this order"):
+            of(lambda texts: pd.DataFrame({"pos": [0.2], "neg": [0.8]})).predict([TEXT])
 
     def test_labels_in_another_order_than_the_classes_of_scikit_learn(self):
         model = DummyClassifier(strategy="prior").fit(["a", "b"], ["pos", "negative"])

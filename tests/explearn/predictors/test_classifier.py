@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import explearn
 from explearn import (
+    ComputeOptions,
     DeviceError,
     Example,
     ModelError,
@@ -23,6 +24,7 @@ from explearn import (
     UnknownNameError,
     load_classifier,
 )
+from explearn.predictors.architectures import max_length
 from explearn.predictors.loading import embedded_encoder, resolve_encoder
 
 TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
@@ -76,6 +78,28 @@ class TestTexts:
         assert [e.example_id for e in encodings] == ["", "p", "", "s"]
         assert [e.words for e in encodings[:2]] == [("lazy", "dog"), ("slow", "no", "refund")]
         assert encodings[0].key == encodings[3].key and encodings[1].key == encodings[2].key
+
+    def test_the_mask_token_or_else_the_unknown_token_stands_for_removed_pieces(self):
+        of = tiny.make_classifier()
+        assert of.tokenizer.convert_ids_to_tokens(of.mask_token_id) == "[MASK]"
+        of.tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=tiny.tokenizer("bert").backend_tokenizer, unk_token="[UNK]", pad_token="[PAD]"
+        )
+        assert of.tokenizer.convert_ids_to_tokens(of.mask_token_id) == "[UNK]"
+
+    @pytest.mark.parametrize(
+        ("model_type", "positions", "limit", "expected"),
+        [
+            ("bert", 514, 512, 512),
+            ("roberta", 512, 512, 510),  # RoBERTa's positions start at the padding index + 1
+            ("bert", 514, int(1e30), 514),  # the tokenizer names no limit
+            ("bert", 514, "many", 514),
+            ("deberta-v2", -1, int(1e30), 512),  # nor does the model
+        ],
+    )
+    def test_the_longest_text_fits_positions_and_tokenizer(self, model_type, positions, limit, expected):
+        config = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
+        assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected
 
 
 def test_labels_by_name_and_by_index():
@@ -147,6 +171,28 @@ class TestFromPretrained:
         attribution = explearn.explain(of, "the quick fox", "input_x_gradient")
         expected = explearn.explain(tiny.classifier(), "the quick fox", "input_x_gradient")
         assert_close(attribution.scores, expected.scores)
+
+
+def test_a_fingerprint_is_that_of_weights_buffers_and_labels():
+    expected = tiny.classifier().fingerprint
+    changes = [
+        lambda of: of.model.classifier.weight.data[0, 0].add_(1e-3),
+        lambda of: of.model.bert.embeddings.LayerNorm.bias.data[3].fill_(7),
+        lambda of: of.model.register_buffer("steps", torch.tensor(3)),
+        lambda of: of.labels.reverse(),
+    ]
+    assert tiny.make_classifier().fingerprint == expected
+    for change in changes:
+        of = tiny.make_classifier()
+        change(of)
+        assert of.fingerprint != expected
+
+
+class TestFreezing:
+    def test_a_classifier_is_frozen_from_the_start(self):
+        of = TransformerPredictor(tiny.model("bert").train(), tiny.tokenizer("bert"), ComputeOptions("cpu"))
+        assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
+        assert not any(module.training for module in of.model.modules()) and tiny.hooks(of.model) == 0
 
 
 def test_the_embedded_encoder_is_there_and_other_weights_are_refused(monkeypatch):

@@ -62,6 +62,16 @@ def only(results):
     return result
 
 
+def test_every_status_of_success_is_one():
+    results, _, meter = ask(lambda _: Reply(GOOD, status=201, usage=(7, 5)))
+    assert only(results).content == GOOD and meter.spent == Spent(1, 7, 5)
+
+
+def test_success_without_an_answer_is_none():
+    ((result,), server, _) = ask(lambda _: Reply(status=204, raw=b""), attempts=2)
+    assert isinstance(result, NoAnswerError) and len(server.requests) == 2
+
+
 def test_a_request_is_what_the_protocol_asks_for():
     results, server, meter = ask(lambda _: Reply(GOOD, usage=(7, 5)))
     assert only(results) == ChatAnswer(GOOD, "stop", Spent(1, 7, 5))
@@ -200,6 +210,18 @@ class TestBudget:
         reply, price = Reply(GOOD, usage=(worst - 50, 50)), Price(1e6, 1e6)
         _, server, meter = ask(lambda _: reply, 20, money=5 * worst + 10, prices={"m": price})
         assert (len(server.requests), meter.spent.money) == (5, 5 * worst)
+
+    def test_money_is_counted_by_the_model_s_price(self, worst):
+        """100 tokens read at 20 and 50 written at 100 for a million cost 0.007."""
+        price = Price(20.0, 100.0)
+        money = 2 * 0.007 + price.cost(worst - 50, 50) + 1e-9
+        results, server, meter = ask(lambda _: Reply(GOOD, usage=(100, 50)), 6, money=money, prices={"m": price})
+        assert sum(isinstance(result, ChatAnswer) for result in results) == len(server.requests) == 3
+        assert meter.spent.money == pytest.approx(3 * 0.007)
+
+    def test_a_request_without_an_answer_counts_as_its_worst_case(self, worst):
+        _, _, meter = ask(lambda _: Reply(GOOD, delay=4.0), timeout=0.3, attempts=1)
+        assert meter.spent.input_tokens + meter.spent.output_tokens == worst
 
 
 def test_no_key_is_needed_and_other_libraries_variables_play_no_part(monkeypatch):

@@ -124,6 +124,19 @@ class TestOneOutput:
             largest = np.abs(yes.token_scores).max()
             np.testing.assert_allclose(yes.token_scores, -no.token_scores, atol=1e-4 * largest)
 
+    def test_gradients_are_those_of_the_output_itself(self, of):
+        model, actual = of
+        (one,) = explain("input_x_gradient", actual, [TEXT], ["rude"])
+        model.requires_grad_(False).eval()
+        batch = actual.batch(actual.encode([TEXT]))
+        words = model.get_input_embeddings()(batch.input_ids).detach().requires_grad_()
+        handle = model.get_input_embeddings().register_forward_hook(lambda *_: words)
+        z = model(**batch.model_inputs()).logits[0, 0]
+        handle.remove()
+        (gradient,) = torch.autograd.grad(z, words)
+        expected = (words * gradient).sum(-1)[0].detach().numpy()[batch.encodings[0].positions]
+        np.testing.assert_allclose(one.token_scores, expected, atol=1e-5 * np.abs(expected).max())
+
     def test_it_comes_back_from_a_folder(self, of, tmp_path):
         model, actual = of
         for saved, folder in ((model, tmp_path / "given"), (actual.model, tmp_path / "both")):

@@ -26,8 +26,9 @@ from explearn import (
 )
 from explearn.lens.features import batch_features
 from explearn.lens.perturb import noisy_embeddings, randomised
-from explearn.lens.representations import aggregate_states
+from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.registry import known_infos
+from explearn.predictors.architectures import blocks_in_order
 
 accelerate = pytest.importorskip("accelerate")
 
@@ -143,6 +144,11 @@ class TestWithWeightsOnDisk:
         said = complaint(lambda: get_explainer(name).explain(spread["bert"], TEXTS), f"{name}: reads weights")
         assert "offloaded" in said
 
+    def test_a_method_that_did_not_say_so_is_stopped_all_the_same(self, spread):
+        of = spread["bert"]
+        with of.gathered(), pytest.raises(UnsupportedError, match="this method reads weights by themselves"):
+            torch.ones(1, 32) @ of.model.bert.encoder.layer[2].output.dense.weight.T
+
     def test_weights_are_on_disk_only_as_long_as_it_lives(self):
         actual = partly_on_disk("bert")
         assert actual.spread is not None and actual.spread.offloaded and actual.spread.folder is not None
@@ -151,6 +157,12 @@ class TestWithWeightsOnDisk:
         assert actual.fingerprint == plain("bert").fingerprint
         actual.spread.folder.cleanup()
         assert not folder.exists()
+
+    def test_embeddings_on_disk_cannot_be_read(self):
+        model = copy.deepcopy(plain("bert").model)
+        of = TransformerPredictor(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
+        with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
+            word_embeddings(of, of.encode(TEXTS))
 
     def test_copies_with_other_weights_are_refused(self, spread):
         for change in (lambda of: randomised(of, 1), lambda of: noisy_embeddings(of, 0.1, 1)):
@@ -173,6 +185,16 @@ class TestRules:
         encodings = one.encode(TEXTS)
         np.testing.assert_allclose(of.predict_proba(encodings), one.predict_proba(encodings), atol=tolerance())
 
+    @pytest.mark.parametrize("kind", ["distilbert", "electra", "mpnet"])
+    def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind):
+        model = copy.deepcopy(plain(kind).model)
+        options = ComputeOptions(device_map="sequential", max_memory={"cpu": "60KB"})
+        TransformerPredictor(model, plain(kind).tokenizer, options, kind)
+        blocks = [path for path, module in model.named_modules() if module in blocks_in_order(model.base_model)]
+        inside = tuple(f"{block}." for block in blocks)
+        split = [place for place in model.hf_device_map if place.startswith(inside)]
+        assert "disk" in model.hf_device_map.values() and not split
+
 
 @pytest.mark.parametrize(
     ("places", "error", "words"),
@@ -185,3 +207,14 @@ class TestRules:
 def test_a_bad_map(tiny_folder, places, error, words):
     with pytest.raises(error, match=words):
         explearn.load_classifier(tiny_folder, device_map=places)
+
+
+def test_from_python_a_map_may_be_given_as_it_is(tiny_folder):
+    of = explearn.load_classifier(tiny_folder, device_map={"": "cpu"})
+    assert of.spread is None and of.device == torch.device("cpu")
+    with pytest.raises(DeviceError):
+        explearn.load_classifier(tiny_folder, device_map={"": "cuda:97"})
+    with pytest.raises(DeviceError, match="'tpu'"):
+        explearn.load_classifier(tiny_folder, device_map={"": "tpu"})
+    with pytest.raises(ParamsError, match="device-map: does not fit"):
+        explearn.load_classifier(tiny_folder, device_map="auto", max_memory={"cpu": "much"})

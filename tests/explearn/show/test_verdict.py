@@ -17,7 +17,9 @@ from explearn.report.verdict import (
     counting_sentence,
     find_leader,
     find_verdict,
+    leader_table,
     means,
+    near_chance,
 )
 
 NOISE = np.random.default_rng(13).normal(0, 0.01, 40)
@@ -62,6 +64,14 @@ class TestMeans:
         assert counting_sentence(run(), [good]) == ""
         assert counting_sentence(run(), [good, task("plays")]) == "Figures are means over meals, plays."
 
+    @pytest.mark.parametrize(
+        ("accuracy", "majority", "weak"),
+        [(0.61, 0.5, False), (0.59, 0.5, True), (0.98, 0.95, False), (0.97, 0.95, True), (0.7, 1.0, False)],
+    )
+    def test_a_classifier_counts_that_avoids_half_of_the_errors(self, accuracy, majority, weak):
+        of = task("films", classifier={"test": {"accuracy": accuracy, "majority_rate": majority}})
+        assert (near_chance(run(), of) is not None) is weak
+
 
 class TestLeader:
     def test_the_texts_of_all_tasks_together_say_who_is_not_significantly_worse(self):
@@ -72,6 +82,13 @@ class TestLeader:
         assert (leader.method, leader.values["rollout"], leader.chance) == ("rollout", 0.5, "0.100")
         assert (leader.tied, leader.undecided) == (("cam",), ()) and not leader.alone
         assert leader.least({"cam": 1.2, "rollout": 2.0}) == "cam"
+
+    def test_random_scores_are_no_alternative_to_it(self):
+        of = judged({"random": 0.5, "rollout": 0.5001})
+        leader = find_leader(facts(of), [of], MARKS)
+        assert (leader.method, leader.tied, leader.chance_too) == ("rollout", (), True)
+        row = leader_table(facts(of), [of]).rows[0]
+        assert row[1] == "none (best figure: rollout)"
 
     def test_what_explains_its_own_classifier_is_not_ahead_in_what_asks_the_classifier(self):
         of = task(
@@ -164,6 +181,22 @@ class TestLeaderboard:
             [("0.400", "best"), ("0.300", "")],
         ]
         assert board.rows[0][1].note == "0.30 to 0.50" and list(board.methods) == ["marker", "random", "rollout"]
+
+    def test_counted_passes_that_are_not_all_the_work_say_so_and_are_never_best(self):
+        rows = {"full_lrp": metrics(forward_passes=1.0), "faml": metrics(forward_passes=2.0)}
+        board = leaderboard(run("full_lrp", "faml"), "", rows, [CATALOGUE["forward_passes"]])
+        assert [(row[0], row[1].text, row[1].mark) for row in board.rows] == [
+            ("faml ‡", "2.0+", ""), ("full_lrp", "1.0+", ""),
+        ]  # fmt: skip
+
+    def test_costs_within_the_clock_s_noise_are_all_best_and_nothing_beats_classifying_alone(self):
+        speeds = {"marker": 1.08, "raw_attention": 0.93, "rollout": 0.88, "lime": 0.031}
+        rows = {method: metrics(relative_throughput=speed) for method, speed in speeds.items()}
+        board = leaderboard(run(*speeds), "", rows, [CATALOGUE["relative_throughput"]])
+        assert [(row[1].text, row[1].mark) for row in board.rows] == [
+            ("1.00×", "best"), ("0.93×", "best"), ("0.88×", ""), ("0.03×", ""),
+        ]  # fmt: skip
+        assert board.columns[1].machine
 
 
 class TestExamples:

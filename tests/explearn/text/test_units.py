@@ -76,7 +76,12 @@ def test_units_of_a_text_that_is_read_through_windows():
 
 
 class TestPhrases:
-    # The largest is 4, so that a word costs 2 in a phrase, and a phrase .4.
+    @pytest.mark.parametrize(
+        ("scores", "pair_start", "expected"),
+        [([4, 4, 4], 1, [(0, 1), (1, 3)]), ([4, np.nan, 4, np.nan], None, [(0, 1), (2, 3)]), ([0, 0], None, [])],
+    )
+    def test_end_with_a_text_and_where_a_word_was_not_read(self, scores, pair_start, expected):
+        assert find_phrases(scores, pair_start) == expected
 
     def test_are_the_best_of_all_runs(self):
         rng = np.random.default_rng(0)

@@ -91,6 +91,25 @@ class TestRun:
             {"quote": "dull", "occurrence": 1},
         ]
 
+    def test_answers_cut_short_are_asked_again_and_then_invalid(self, films):
+        def answer(request):
+            whole = BY_TEXT[request.text]
+            cut = request.text == TEXTS[0].text or request.attempt == 0
+            return Reply(whole[: len(whole) // 2] if cut else whole, finish="length" if cut else "stop")
+
+        with ChatServer(answer) as server:
+            printed = films.succeed("run", server=server)
+        assert "3  answer cannot be read" in printed  # f-0, f-7 with the same words, and f-9
+        assert set(Counter(request.text for request in server.requests).values()) == {2}
+
+    def test_a_text_that_the_server_refuses_is_not_asked_about_again(self, films):
+        def answer(request):
+            return Reply(status=400, error="too long") if "mess" in request.text else by_text(request)
+
+        with ChatServer(answer) as server:
+            assert "2  answer cannot be read" in films.succeed("run", server=server)
+        assert "2  answer cannot be read" in films.succeed("run")
+
     def test_requests_are_under_way_together_but_no_more_than_asked_for(self, films):
         with ChatServer(lambda request: Reply(BY_TEXT[request.text], delay=0.05)) as server:
             films.succeed("run", server=server, EXPLEARN_LLM_CONCURRENCY="3")

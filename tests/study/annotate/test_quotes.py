@@ -58,6 +58,18 @@ class TestAlignment:
     def test_words_that_come_twice_are_taken_in_the_text_s_order(self, quotes, mask):
         assert marked(align("good but not bad , good", *quotes)) == mask
 
+    def test_what_the_text_does_not_have_is_counted_and_marks_nothing(self):
+        aligned = align("a slow film", "boring", "not worth it", "slow")
+        assert (marked(aligned), aligned.hallucinated, aligned.hallucinated_words) == (
+            "010",
+            ("boring", "not worth it"),
+            4,
+        )
+
+    def test_the_same_words_given_again_are_no_hallucination(self):
+        aligned = align("a slow film", "slow", "Slow", "slow film")
+        assert (marked(aligned), aligned.repeated, aligned.hallucinated) == ("010", 2, ())
+
     @pytest.mark.parametrize(
         ("word", "quote", "likeness"),
         [("ever", "never", 88.9), ("excellent", "excelent", 94.1)],
@@ -105,6 +117,21 @@ class TestAnswers:
         assert (parsed.label, parsed.quotes) == ("positive", QUOTES)
 
     @pytest.mark.parametrize(
+        ("evidence", "quotes"),
+        [
+            ('["warm", "funny"]', ("warm", "funny")),
+            ('"warm"', ("warm",)),
+            ("null", ()),
+            ('[{"quote": "warm", "occurrence": -3}, {"quote": "x", "occurrence": true}]', ("warm", "x")),
+            ('{"quote": "warm"}', ("warm",)),
+            ('["warm", "  "]', ("warm",)),
+        ],
+    )
+    def test_evidence_in_other_shapes(self, evidence, quotes):
+        parsed = parse_answer(f'{{"label": "positive", "evidence": {evidence}, "reason": "r"}}', "stop", LABELS)
+        assert parsed.quotes == tuple(Quote(quote) for quote in quotes)
+
+    @pytest.mark.parametrize(
         ("content", "finish", "why"),
         [
             ("", "stop", "empty answer"),
@@ -122,3 +149,7 @@ class TestAnswers:
             parse_answer(content, finish, LABELS)
         assert why in str(caught.value)
         assert len(str(caught.value)) < 200
+
+    def test_a_whole_answer_counts_although_its_length_was_reached(self):
+        content = '{"reason": "r", "label": "positive", "evidence": []}'
+        assert parse_answer(content, "length", LABELS).quotes == ()

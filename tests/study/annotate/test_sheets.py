@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 from chat_server import ChatServer, Reply, answer_json
-from project_cases import TEXTS
+from project_cases import TEXTS, mask
 from sheet_cases import HOSTILE, rows, write
 
 from explearn import Rationale
@@ -134,6 +134,14 @@ class TestMarking:
         assert "2 untouched texts" in printed
         seeds = {row["id"]: sum(row["rationale"]) for row in films.rows("seeds.jsonl")}
         assert seeds == {first: 1, second: 0}
+
+    def test_one_annotator_marks_a_text_once(self, films):
+        out = films.root / "s.csv"
+        write_new_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000"))])
+        fill(out, f_10={"verdict": "accept"})
+        message = films.complaint("import", out, "--annotator", "ana")
+        assert "annotator 'ana' has marked 'f-10' in another source too" in message
+        films.succeed("import", out, "--annotator", "cleo")
 
 
 class TestAgreement:

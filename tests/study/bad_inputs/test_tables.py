@@ -39,6 +39,8 @@ JSONL = {
     "cut short": with_line(b'{"id": "3", "te'),
     "nested": with_line(b'{"id": "3", "text": ' + b"[" * 100_000),
     "no UTF-8": with_line(b'{"id": "3", "text": "\xff\xfe", "label": "no"}'),
+    "no text": with_row(text=...),
+    "a text that is a list": with_row(text=["a"]),
     "a text with half a character": with_row(text="a \ud800 film"),
     "an id twice": with_row(id="2"),
     "one label alone": jsonl([{**row, "label": "yes"} for row in GOOD]),
@@ -57,6 +59,7 @@ def test_json_lines(tmp_path, name):
 CSV = {
     "empty": b"",
     "a column twice": b"id,text,text,label\n1,a,b,yes\n",
+    "a cell too many": b"id,text,label\n1,a,yes\n2,b,no,more\n",
     "an open quote": b'id,text,label\n1,"a,yes\n',
     "a cell of a megabyte": b"id,text,label\n1," + b"a " * 500_000 + b",yes\n",
     "a terminal's commands": b"id,text,label\n1,a,yes\n1,\x1b[2Jb,no\n",

@@ -5,6 +5,7 @@ from adapter_cases import complaint, example, mapped, source
 
 from explearn import UnknownNameError
 from explearn.core.words import segments_of
+from explearn.text.mapping import MappedRow
 from explearn_study.sources.adapters import get_adapter
 from explearn_study.sources.annotated import Dropped
 
@@ -24,6 +25,11 @@ class TestTextAndLabel:
         row = example(adapter, values)
         assert row.label == label
         assert row.words == tuple(str(values.get("text", values.get("sentence"))).split())
+
+    def test_the_source_s_own_classes_go_before_the_usual_order(self):
+        row = mapped("sst2", {"sentence": "a dull hour", "label": 1}, {"label": ("positive", "negative")})
+        assert isinstance(row, MappedRow)
+        assert row.label == "negative"
 
     @pytest.mark.parametrize(
         ("adapter", "column", "more"),

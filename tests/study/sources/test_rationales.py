@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from explearn import DataError, Example, Rationale
 from explearn.core.words import lay_out
-from explearn.text.marks import parse_marked
+from explearn.text.marks import parse_marked, parse_mask, parse_spans
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.people.sheets import format_marked
 from explearn_study.sections import RationaleFile
@@ -63,6 +63,16 @@ class TestMarkedText:
         mask = tuple(m for _, m in pairs)
         segment, marked = parse_marked(format_marked(words, mask), lay_out(words))
         assert (segment.words, marked) == (words, mask)
+
+
+class TestSpansAndMasks:
+    def test_spans_are_half_open_and_may_overlap(self):
+        assert parse_spans([[0, 2], [1, 3]], 5) == (True, True, True, False, False)
+        assert parse_spans([], 2) == (False, False)
+
+    @pytest.mark.parametrize("value", [[0, 1, 1], [False, True, True], "0 1 1", "[0, 1, 1]"])
+    def test_masks_come_as_lists_or_as_text(self, value):
+        assert parse_mask(value, 3) == (False, True, True)
 
 
 EXAMPLES = [
@@ -139,6 +149,11 @@ class TestImport:
         path = write_lines(tmp_path / "a.jsonl", [{"id": "r-2", "rationale": [0, 1]}])
         with pytest.raises(DataError, match="row 1, field 'annotator'"):
             import_rationales(path, RationaleFile(path="a.jsonl"), EXAMPLES)
+
+    def test_marked_text_with_other_words_is_refused(self, tmp_path):
+        path = write_lines(tmp_path / "a.jsonl", [{"id": "r-2", "text": "a [[fine]] mess"}])
+        with pytest.raises(DataError, match="field 'text': got 'fine'; expected 'mess' as word 1"):
+            read(path, "marked")
 
 
 def rationales(*masks):

@@ -98,6 +98,17 @@ class TestModel:
             (attribution,) = method.explain(classifier, [text])
             assert np.isnan(attribution.scores).tolist() == [False] * read + [True] * (100 - read)
 
+    @pytest.mark.parametrize("kind", ["bert", "albert", "gpt2", "gemma"])
+    def test_scores_depend_on_the_target_and_not_on_the_batch(self, kind):
+        classifier = tiny.classifier(kind, 3)
+        paml = untrained(classifier)
+        for attribution, text in zip(paml.explain(classifier, TEXTS), TEXTS, strict=True):
+            (alone,) = paml.explain(classifier, [text])
+            np.testing.assert_allclose(attribution.scores, alone.scores, atol=2e-4)
+            assert attribution.predicted == attribution.target
+        first, last = (paml.explain(classifier, [TEXTS[0]], [target])[0].scores for target in (0, 2))
+        assert not np.isclose(first, last, atol=1e-7).any()
+
 
 class TestBackbones:
     def test_another_tokenizer_learns_too(self, tmp_path):

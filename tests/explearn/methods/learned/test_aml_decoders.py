@@ -33,3 +33,10 @@ def test_words_with_closed_gates_are_as_good_as_deleted(kind):
     torch.testing.assert_close(both[: len(gone)], expected, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(both[len(gone) :], classifier.logits(batch), atol=1e-5, rtol=1e-5)
     assert float((expected - expected[:1]).abs().max()) > 1e-4
+
+
+def test_the_gradient_of_half_open_gates_is_that_of_small_steps():
+    classifier = tiny.double("gpt2")
+    batch = tiny.batch(classifier, ["the quick brown fox"])
+    kept = torch.linspace(0.1, 0.9, batch.input_ids.shape[1], dtype=torch.float64)[None].requires_grad_()
+    assert torch.autograd.gradcheck(lambda m: removed_logits(classifier, batch, m), kept)

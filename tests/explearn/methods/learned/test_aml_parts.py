@@ -10,6 +10,7 @@ import tiny
 import torch
 
 from explearn import About
+from explearn.methods.aml.attribution_model import ModelInput
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms, weighted
 from explearn.methods.aml.params import Metric
 from explearn.methods.aml.target_metric import MapEvaluator
@@ -36,6 +37,26 @@ class TestLoss:
         torch.testing.assert_close(prediction, -(y * p.log()).sum(-1))
         torch.testing.assert_close(inverse, -(1 - p.gather(1, y.argmax(-1, keepdim=True))).log()[:, 0])
         torch.testing.assert_close(weighted(terms, Weights(0.5, 0.25, 1)), prediction / 2 + size / 4 + inverse)
+
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
+    def test_gradients_reach_every_sub_token_and_no_special_one(self, kind):
+        classifier = tiny.make_classifier(kind)
+        batch = tiny.batch(classifier, [*tiny.PAIRS])
+        scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
+        weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
+        for row, encoding in enumerate(batch.encodings):
+            assert scores.grad[row].nonzero().flatten().tolist() == encoding.positions
+        assert all(p.grad is None and not p.requires_grad for p in classifier.model.parameters())
+        assert tiny.hooks(classifier.model) == 0
+
+    def test_the_inverse_term_is_finite_where_the_classifier_is_sure(self):
+        classifier = tiny.make_classifier()
+        with torch.no_grad():
+            classifier.model.classifier.weight.mul_(1e3)
+        batch = tiny.batch(classifier)
+        scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
+        weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
+        assert scores.grad is not None and torch.isfinite(scores.grad).all()
 
 
 class ScoresAsTheyAre(Explainer):
@@ -73,3 +94,18 @@ class TestMapEvaluator:
             for name, column in zip(group, evaluator.measure(maps).T, strict=True):
                 value = wanted[name] if name in wanted else expected[name]
                 np.testing.assert_allclose(column, value, atol=1e-6, err_msg=name)
+
+
+class TestAnotherTokenizer:
+    @pytest.mark.parametrize(
+        ("scores", "links", "expected"),
+        [
+            ([3.0, 1.0, 2.0], [[1, 0, 0], [0, 1, 1]], [3.0, 2.0]),
+            ([3.0, 1.0], [[1, 0], [0, 0], [0, 1]], [3.0, 1.0, 1.0]),
+            ([3.0], [[0]], [0.0]),
+        ],
+    )
+    def test_a_piece_gets_the_largest_of_its_sources_or_the_lowest_of_its_text(self, scores, links, expected):
+        batch = tiny.batch(tiny.classifier())
+        inputs = ModelInput(batch, torch.zeros(len(batch), 2), batch, links=torch.tensor([links]).bool())
+        assert inputs.to_target(torch.tensor([scores])).tolist() == [expected]

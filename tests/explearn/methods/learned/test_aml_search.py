@@ -2,9 +2,10 @@
 
 from unittest.mock import patch
 
+import pytest
 from aml_cases import QUICK, one_word_classifier, task_of
 
-from explearn.methods.aml.loss import Weights
+from explearn.methods.aml.loss import DivergedError, Weights
 from explearn.methods.aml.paml import PAML, search_weights
 
 
@@ -28,6 +29,20 @@ class TestSearch:
         assert calls[0] == Weights(0.5, 0.5, 0.5)
         assert abs(best.prediction - 1) + best.size + abs(best.inverse - 0.5) < 0.9
         assert len(calls) == 25 and best in calls
+
+    def test_a_trial_that_diverges_is_pruned_and_the_search_goes_on(self):
+        def objective(weights, report):
+            if weights.prediction > limit:
+                raise DivergedError("too much")
+            return weights.prediction
+
+        options = {"first": Weights(0.5, 0.5, 0.5), "seed": 1}
+        limit = 0.6
+        best = search_weights(objective, 12, **options)
+        assert 0.5 <= best.prediction <= 0.6
+        limit = -1.0
+        with pytest.raises(DivergedError, match="none of 3 trials was completed"):
+            search_weights(objective, 3, **options)
 
     def test_paml_trains_with_the_weights_found(self, tmp_path):
         classifier = one_word_classifier()

@@ -1,5 +1,7 @@
 """The consensus of signals: learning from other tasks' marks, the shipped weights, files, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -64,6 +66,28 @@ class TestLearning:
         consensus = fitted()
         assert found_share([consensus.word_probabilities(t.signals) for t in task_texts(3)], task_texts(3)) > 0.9
 
+    def test_it_does_without_a_signal_by_those_that_agree_with_it(self):
+        """Two signals say the same; with one missing, the other is enough."""
+        gae = SIGNALS.index("gae")
+        lrp = SIGNALS.index("attn_lrp")
+        texts = task_texts(1)
+        for text in texts:
+            text.signals.scores[:, lrp] = text.signals.scores[:, gae]
+        model = fit_model({"one": texts}, ConsensusParams(), {"one": 1.0})
+        actual = []
+        for text in texts:
+            scores = text.signals.scores.copy()
+            scores[:, gae] = np.nan
+            actual.append(model.logits(model.features(replace(text.signals, scores=scores))))
+        assert found_share(actual, texts) > 0.9
+
+    def test_tasks_weigh_the_same_whatever_their_size(self):
+        texts = task_texts(1)
+        options = ConsensusParams(copies=0)
+        once = fit_model({"one": texts, "two": task_texts(2)}, options, {"one": 1.0, "two": 1.0})
+        twice = fit_model({"one": texts + texts, "two": task_texts(2)}, options, {"one": 1.0, "two": 1.0})
+        np.testing.assert_allclose(twice.coefficients, once.coefficients, atol=0.05)
+
     def test_texts_with_a_wrong_prediction_teach_nothing(self):
         other = SignalTask("other", task_texts(1), label="no")
         task = SignalTask("target", [], (other,))
@@ -105,6 +129,13 @@ class TestCalibration:
         logits = scale * np.repeat([0.0, np.log(3)], 4) + shift
         marks = np.array([0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)
         assert platt(logits, marks, np.ones(8)) == pytest.approx(expected, abs=1e-4)
+
+    def test_the_order_of_words_stays_even_where_they_do_not_carry_over(self):
+        logits = np.repeat([0.0, 1.0], 4)
+        marks = np.array([1, 1, 1, 0, 0, 0, 0, 1], dtype=bool)
+        slope, offset = platt(logits, marks, np.ones(8))
+        assert slope == 0.01
+        assert np.mean(1 / (1 + np.exp(-(slope * logits + offset)))) == pytest.approx(0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize(("mark", "said"), [(True, "every word is marked"), (False, "no word is marked")])

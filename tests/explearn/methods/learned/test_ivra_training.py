@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 import tiny
-from ivra_cases import EMPTY, QUICK, examples, learned_once, trainer_of, undecided
+import torch
+from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, trainer_of, undecided
 
 import explearn
 from explearn import DataError, ModelError, UnsupportedError, load_classifier
 from explearn.methods.base.task import ListedTask
-from explearn.methods.ivra.explainer import IvRA
+from explearn.methods.ivra import objectives, training
+from explearn.methods.ivra.attention import size_of
+from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import SMaTParams
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
@@ -23,6 +26,43 @@ def learned():
 
 
 class TestTraining:
+    @pytest.mark.parametrize(
+        ("cls", "criterion"), [(IvRA, "sim"), (IvRA, "comp"), (IvRA, "suff"), (IvRA, "cons"), (SMaT, "comp")]
+    )
+    def test_each_criterion_s_gradient_lowers_its_loss(self, cls, criterion, monkeypatch):
+        monkeypatch.setattr(training, "CHOICE_WEIGHT", 0.6)
+        monkeypatch.setattr(objectives, "PERCENTS", (50,))
+        classifier = tiny.make_classifier()
+        rows = examples("train", 8)
+        explainer = cls(criteria=[criterion])
+        trainer = trainer_of(explainer.options, rows, classifier)
+        trainer.module = explainer._sized(*size_of(classifier.model))
+        if criterion == "sim":
+            trainer.simulatability = simulatability_of(classifier, rows)
+            trainer.simulatability.module = trainer.module
+        optimiser = torch.optim.AdamW([*classifier.model.parameters(), *trainer.module.parameters()], lr=2e-3)
+
+        def losses():
+            # The same shares, and the same student with the same texts to learn from, in every step.
+            trainer.generator.manual_seed(3)
+            if trainer.simulatability is not None:
+                trainer.simulatability.generator.manual_seed(0)
+                trainer.simulatability.begin_epoch()
+            return trainer.losses(rows)
+
+        # A classifier that knows nothing gives one class, and is as sure of a few words as of the text: there is
+        # nothing to predict, or to lower.
+        learned_first = 30 if criterion in ("sim", "suff") else 0
+        for step in range(learned_first + 30):
+            terms = losses()
+            loss = terms["task"] if step < learned_first else terms[criterion]
+            if step == learned_first:
+                first = float(loss.detach())
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        assert float(losses()[criterion].detach()) < 0.995 * first
+
     def test_the_best_epoch_is_kept(self, learned):
         """What is kept has the figures that the history says, on the validation texts, as the metrics give them."""
         (best,) = [entry for entry in learned.history if entry["best"]]

@@ -21,8 +21,10 @@ from explearn.methods.l2e.student import (
     labelling_loss,
     ranking_loss,
     student_ids,
+    student_lesson,
     token_scores,
 )
+from explearn.text.alignment import NO_WORD
 
 CPU = torch.device("cpu")
 SMALL = {"layers": 1, "width": 16}
@@ -87,6 +89,16 @@ class TestTexts:
         (encoding,) = tiny.classifier(kind).encode([text])
         assert student_ids(encoding, 1, 1000) == ([1001, *encoding.input_ids[1:-1], 1001], 1)
 
+    def test_every_piece_learns_its_word_s_level_or_magnitude(self):
+        (encoding,) = tiny.classifier().encode(["unbelievably slow delivery"])
+        weights = np.array([3.0, -2.0, 1.0])
+        lesson = student_lesson(encoding, 0, weights, True, 1000, "labelling")
+        assert (lesson.values.tolist(), lesson.weights.tolist()) == ([2, -2, 1], [3, -2, 1])
+        pieces = [word for word in encoding.word_ids if word != NO_WORD]
+        assert lesson.owner.tolist() == [NO_WORD, *pieces, NO_WORD] and pieces.count(0) > 1
+        ranked = student_lesson(encoding, 0, weights, True, 1000, "ranking")
+        assert ranked.values.tolist() == ranked.weights.tolist() == [3, 2, 1]
+
     def test_scores_by_hand(self):
         """Half high positive, half neutral: an expected level of 1. Strengths of 1 and 3: shares of 1/4 and 3/4."""
         outputs = torch.full((1, 1, 5), -100.0)
@@ -148,6 +160,13 @@ class TestLearning:
         encodings = tiny.classifier().encode(["tide slow castle sea"])
         ((scores, _),) = reader.read_words(tiny.classifier(), encodings, [1])
         assert scores.argmax() == 1 and scores.sum() == pytest.approx(1) and not reader.signed
+
+    def test_training_stops_without_better_agreement_and_keeps_the_best(self):
+        rows = examples(16)
+        opposite = lessons_of(rows, rows, sign=-1.0)
+        reader = L2E(epochs=40, learning_rate=5e-3, **SMALL).fit_lessons(tiny.classifier(), rows, opposite)
+        agreements = [epoch["agreement"] or 0.0 for epoch in reader.history]
+        assert len(agreements) == int(np.argmax(agreements)) + 1 + module.PATIENCE < 40
 
 
 def quick(classifier, **options):

@@ -57,6 +57,14 @@ class TestNetwork:
             network, _ = learn(words, Regime(0.0, 0.0, reach), epochs=40, learning_rate=0.01)
             assert least <= right(network, words) <= most
 
+    def test_weights_decide_between_texts_that_disagree(self):
+        targets = torch.cat([torch.ones(100), torch.zeros(100)])
+        weights = torch.cat([torch.full((100,), 1.8), torch.full((100,), 0.2)])
+        words = TrainingWords(torch.zeros(200, 2), torch.zeros(200, dtype=torch.long), targets, weights)
+        network, _ = learn(words, epochs=400, learning_rate=0.02)
+        with torch.inference_mode():
+            assert network(words.inputs, shift_in(words.texts))[9].sigmoid().item() == pytest.approx(0.9, abs=0.03)
+
 
 class TestInDomain:
     def test_it_takes_the_marks_of_the_texts_predicted_right(self):
