@@ -58,15 +58,6 @@ def repository():
     return ROOT
 
 
-@pytest.fixture(scope="session")
-def shared_dir():
-    """The development data beside the checkout; skips the test where there is none."""
-    path = ROOT.parent / "shared"
-    if not (path / "datasets").is_dir():
-        pytest.skip("no folder 'shared' beside the checkout")
-    return path
-
-
 @pytest.fixture
 def hub_cache(tmp_path, monkeypatch):
     """A fresh cache for the datasets library, so that tests neither read nor fill the user's."""
