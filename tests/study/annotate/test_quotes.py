@@ -58,15 +58,6 @@ class TestAlignment:
     def test_words_that_come_twice_are_taken_in_the_text_s_order(self, quotes, mask):
         assert marked(align("good but not bad , good", *quotes)) == mask
 
-    @pytest.mark.parametrize(
-        ("word", "quote", "likeness"),
-        [("ever", "never", 88.9), ("excellent", "excelent", 94.1)],
-    )
-    def test_the_threshold_is_the_least_likeness(self, word, quote, likeness):
-        """Twice the letters in common, in order, over the letters of both (in percent)."""
-        assert marked(align(f"it is {word}", quote, threshold=likeness - 0.1)) == "001"
-        assert align(f"it is {word}", quote, threshold=likeness + 0.1).hallucinated == (quote,)
-
     word = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=4).filter(
         lambda text: len(text.split()) == 1
     )
