@@ -13,6 +13,9 @@ from places import ROOT
 # Before any import of the hub's client: no test reaches the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# shap's loops take seconds to compile in each process, and on few texts are as fast without.
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+
 # Tests that run side by side share the cores; with more threads each they would wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -53,15 +56,6 @@ def _no_collections():
 def repository():
     """The root of the checkout."""
     return ROOT
-
-
-@pytest.fixture(scope="session")
-def shared_dir():
-    """The development data beside the checkout; skips the test where there is none."""
-    path = ROOT.parent / "shared"
-    if not (path / "datasets").is_dir():
-        pytest.skip("no folder 'shared' beside the checkout")
-    return path
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 import tiny
 import transformers
 from saying import complaint
-from transformers.pipelines import PIPELINE_REGISTRY
 
 import explearn
 import explearn_apps
@@ -46,13 +45,6 @@ def test_label_and_score_are_those_of_the_pipeline_of_transformers(model):
     for row, other in zip(pipe(model)(list(tiny.TEXTS)), plain(list(tiny.TEXTS)), strict=True):
         assert row["label"] == row["predicted"] == other["label"]
         assert row["score"] == pytest.approx(other["score"], abs=1e-6)
-
-
-def test_spans_are_of_the_text_as_it_was_given(model):
-    text = "  the quick\tbrown  fox "
-    row = pipe(model)(text)
-    assert [text[start:end] for start, end in row["spans"]] == row["words"] == ["the", "quick", "brown", "fox"]
-    assert row["pair_start"] is None
 
 
 def test_a_word_that_was_not_read_has_no_score(model):
@@ -124,9 +116,3 @@ def test_bad_input_is_one_sentence(model, trained, tmp_path):
     complaint(lambda: run(""), "text")
     complaint(lambda: run.save_pretrained(tmp_path / "s"), "save the model itself")
     assert not (tmp_path / "s").exists()
-
-
-def test_it_is_registered_twice_without_a_word(capfd):
-    explearn_apps.register_pipeline()
-    assert PIPELINE_REGISTRY.check_task(TASK)[1]["impl"].__name__ == "RationalePipeline"
-    assert capfd.readouterr() == ("", "")

@@ -7,7 +7,7 @@ import pytest
 import saying
 import yaml
 
-from explearn import ParamsError, UnknownNameError
+from explearn import UnknownNameError
 from explearn.methods.registry import known_infos
 from explearn.predictors.params import FinetuneParams
 from explearn_study.explaining import trained_folder
@@ -197,8 +197,3 @@ def test_all_problems_are_told_at_once(tmp_path):
 )
 def test_no_mapping(tmp_path, content, words):
     assert words in complaint(tmp_path, content)
-
-
-def test_no_file(tmp_path):
-    with pytest.raises(ParamsError, match="no such file; run this in the project's root, or set EXPLEARN_PARAMS"):
-        load_params(tmp_path / "params.yaml")

@@ -18,7 +18,7 @@ from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-METHODS = {"random", "gae", "attcat", "attn_lrp", "occlusion", "marker_in_domain", "paml", "faml", "ivra", "l2e"}
+METHODS = {"random", "gae", "attcat", "attn_lrp", "occlusion", "marker_in_domain", "ivra", "l2e"}
 
 
 @dataclass
@@ -56,10 +56,8 @@ class Checkout:
             "~studies.students",
             "explainer=marker_in_domain",
             "+methods.occlusion={}",
-            "+methods.paml={options: {epochs: 1, max_texts: 16, validation_texts: 8}}",
-            "+methods.faml={options: {steps: 2}}",
             "+methods.ivra={options: {schedule: {epochs: 1, validation_texts: 8}}}",
-            "learned.from_texts=[ivra, paml]",
+            "learned.from_texts=[ivra]",
             "learned.from_features=[marker_in_domain]",
         ]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *few, *more]

@@ -23,7 +23,3 @@ class TestTextsToLearnFrom:
         more = actual - before
         assert before <= actual and not more & MARKED
         assert len(more) == min(unmarked, 10 - len(before - MARKED))
-
-    def test_no_number_of_unmarked_texts_changes_the_marked_ones(self):
-        drawn = [set(ids(texts_to_learn_from(TEXTS, MARKED, 4, unmarked, 13))) & MARKED for unmarked in (0, 5, 100)]
-        assert drawn[0] == drawn[1] == drawn[2] and len(drawn[0]) == 4

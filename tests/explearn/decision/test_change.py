@@ -85,11 +85,6 @@ def test_changed_texts_of_a_pair(edits, text):
     assert changed == (None if text is None else tuple(text.split(" | ")))
 
 
-def test_words_put_into_a_pair():
-    pair = [Segment.of("a b"), Segment.of("c")]
-    assert rewrite(pair, {1: None}, {0: ["x", "y"], 2: ["z"], 3: ["end"]}) == ("x y a", "z c end")
-
-
 def test_a_label_of_several_turns_by_itself():
     def probabilities(texts):
         return [[0.9, 0.8 if "moron" in text else 0.1] for text in texts]

@@ -29,12 +29,17 @@ def run(repository, tmp_path_factory):
     return run
 
 
-def test_the_command_line_lists_it(run):
-    listed = [line.strip() for line in run("-m", "explearn.cli.app", "methods").splitlines()]
+BOTH = """
+import sys, pytest
+from explearn.cli.app import app
+assert pytest.main(["-q", "-p", "no:cacheprovider", sys.argv[1]]) == 0
+app(["methods"])
+"""
+
+
+def test_its_own_tests_pass_and_the_command_line_lists_it(run, repository):
+    said = run("-c", BOTH, str(repository / "examples" / "explearn-word-length" / "tests"))
+    assert "2 passed" in said
+    listed = [line.strip() for line in said.splitlines()]
     at = listed.index("word_length (one forward pass)")
     assert listed[at + 1] == "The longer a word, the higher its score." and listed.count("chance") == 1
-
-
-def test_its_own_tests_pass(run, repository):
-    tests = repository / "examples" / "explearn-word-length" / "tests"
-    assert "2 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests))

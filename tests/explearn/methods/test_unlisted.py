@@ -50,12 +50,8 @@ SIZES = {
     "convbert": {**_BLOCKS, **_LIMIT, "embedding_size": 32},
     "nystromformer": {**_BLOCKS, **_LIMIT, "num_landmarks": 4, "segment_means_seq_len": 4},
     "funnel": {"block_sizes": [1, 1], "d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48},
-    "roformer": {**_BLOCKS, **_LIMIT, "embedding_size": 32},
     "data2vec-text": {**_BLOCKS, **_LIMIT},
     "bloom": {"n_layer": 2, "n_head": 4, "hidden_size": 32},
-    "opt": {**_LIMIT, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "ffn_dim": 48}
-    | {"word_embed_proj_dim": 32},
-    "falcon": {**_LIMIT, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32},
     # Refused at the words: their table gives a pair, and they have no gradients.
     "ibert": {**_BLOCKS, **_LIMIT},
     "reformer": {"attn_layers": ["local"], "axial_pos_embds": False, "hidden_size": 32, "attention_head_size": 8}
@@ -63,7 +59,7 @@ SIZES = {
 }
 READS_AS = {
     **dict.fromkeys(("bart", "mbart", "data2vec-text", "ibert"), "roberta"),
-    **dict.fromkeys(("ctrl", "bloom", "opt", "falcon"), "qwen2"),
+    **dict.fromkeys(("ctrl", "bloom"), "qwen2"),
 }
 REFUSED = {"ibert": "does not look its words up in a table", "reformer": "has no gradients at its embeddings"}
 SEES_PADDING = ("xlnet", "convbert", "nystromformer")

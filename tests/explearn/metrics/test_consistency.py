@@ -66,11 +66,3 @@ def test_methods_judged_together_have_the_figures_of_each_alone():
         assert (actual.figure, *actual.bounds) == (expected.figure, *expected.bounds)
         np.testing.assert_array_equal(actual.values, expected.values)
     assert together["flat"].figure is None
-
-
-def test_what_has_no_spread_has_no_value():
-    states, _ = world(6)
-    flat = one(states, [[1.0, 2.0]] * 6)
-    assert (flat.figure, *flat.bounds) == (None, None, None) and np.isnan(flat.values).all()
-    few = one(states[:2], [[1.0], [1.0, 3.0]])
-    assert few.figure is None and few.values.shape == (2,)

@@ -175,11 +175,6 @@ class TestFromScratch:
         assert of.model.config.model_type == "gpt2" and of.max_length == 24
         assert of.predict(["the fox sells", "a dog sells"]) == ["yes", "no"]
 
-    def test_case_and_place_of_a_word_make_no_difference_and_unknown_letters_are_bytes(self):
-        _, tokenizer = from_scratch(SIZES, tiny.CORPUS, LABELS, 24)
-        assert tokenizer("Fox fox")["input_ids"] == 2 * tokenizer("fox")["input_ids"]
-        assert tokenizer.unk_token_id not in tokenizer("\u4e2d\u6587")["input_ids"]
-
     def test_what_cannot_be(self):
         with pytest.raises(ModelError, match="encoder 'scratch' has no weights before fine-tuning"):
             load_encoder("scratch", LABELS, 24)

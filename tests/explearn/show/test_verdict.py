@@ -1,15 +1,12 @@
 """The report's first page says what follows from the numbers, and no more."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from task_reports import comparison, metrics, run, shown, task
 
 from explearn.metrics.registry import CATALOGUE
-from explearn.metrics.runs import MethodRun
 from explearn.report.columns import leaderboard
-from explearn.report.examples import choose_examples, draw_examples, example_text, first_text
+from explearn.report.examples import choose_examples, first_text
 from explearn.report.verdict import (
     MARKS,
     MODEL,
@@ -153,11 +150,6 @@ class TestVerdict:
         unknown = {"kinds": {"unknown": 3}, "marked_by": {"unknown": ["table"]}}
         assert verdict(judged(f1, agreement=unknown)).sentence.startswith("For the marked words of films, use")
 
-    def test_without_random_scores_it_says_that_chance_is_not_known(self):
-        unknown = "Without random among the methods, nothing tells how far these figures are from chance."
-        assert unknown in verdict(judged({"lime": 0.5})).sentence
-        assert unknown not in verdict(judged({"lime": 0.5, "random": 0.1})).sentence
-
     def test_what_random_scores_do_as_well_is_not_recommended(self):
         of = judged({"marker": 0.1, "random": 0.1001}, {"marker": 0.4, "random": 0.02})
         assert verdict(of).sentence.startswith(
@@ -212,19 +204,6 @@ class TestExamples:
         assert chosen == choose_examples(pool[::-1], gold, 4, seed=1) != choose_examples(pool, gold, 4, seed=2)
         # Texts nobody marked fill up what is left.
         assert [e.label for e in choose_examples(pool, gold, 21, seed=1)].count("odd") == 1
-
-    def test_a_method_that_explains_another_answer_names_it(self):
-        text = shown(methods=("rollout", "ivra", "random"))
-        other = replace(text.attributions["ivra"], predicted="bad", target="bad")
-        scores = {**text.attributions, "ivra": other}
-        runs = {method: MethodRun(method, [of]) for method, of in reversed(scores.items())}
-        settings = {"count": 1, "seed": 0, "k": 2, "positive_rate": 0.2}
-        (report,) = draw_examples([text.example], [], {}, runs, run().methods, **settings)
-        block = example_text(run(), report, "films-0", ["ivra", "rollout"])
-        assert [(row.name, row.note) for row in block.rows] == [
-            ("ivra", "2 words; explains “bad”"), ("rollout", "2 words"),
-        ]  # fmt: skip
-        assert block.note == "· true label good · predicted good (p = 0.88)" and block.right
 
     def test_the_first_text_is_the_first_that_is_marked_right_and_short(self):
         methods = ("marker", "lime")

@@ -14,11 +14,6 @@ class TestAlpha:
         # alpha = 1 - (1/4) / (30/56) = 16/30.
         assert krippendorff_alpha([[mask("1100"), mask("1000")]]) == pytest.approx(16 / 30)
 
-    def test_three_annotators_by_hand(self):
-        # Two words, 110 and 000 by three annotators. Six ratings, 2 marked and 4 not. Ordered pairs that differ:
-        # 2*1*2 / (3-1) = 2 of 6; expected 2*2*4/(6*5) = 16/30; alpha = 1 - (2/6) / (16/30) = 6/16.
-        assert krippendorff_alpha([[mask("10"), mask("10"), mask("00")]]) == pytest.approx(6 / 16)
-
     def test_texts_of_one_annotator_say_nothing(self):
         assert krippendorff_alpha([[mask("1100"), mask("1000")], [mask("1111")]]) == pytest.approx(16 / 30)
 
@@ -93,10 +88,3 @@ class TestMetrics:
         metrics = agreement_metrics([Rationale("t1", "ana", "human", mask("0000"))], EXAMPLES, "train")
         assert (metrics["mean_length"], metrics["positive_rate"]) == (None, None)
         assert metrics["texts"] == {"train": 1, "validation": 0, "test": 0}
-
-    def test_the_merge_share_is_a_choice(self):
-        assert agreement_metrics(RATIONALES, EXAMPLES, "train", agreement=1.0)["mean_length"] == 1.0
-
-    def test_crowds_are_not_listed_pair_by_pair(self):
-        crowd = [Rationale("t1", f"w{n}", "human", mask("1000")) for n in range(6)]  # 15 pairs
-        assert agreement_metrics(crowd, EXAMPLES, "train")["alpha_by_pair"] == {}

@@ -1,65 +1,15 @@
 """`explearn annotate calibrate`."""
 
-import json
-from unittest.mock import patch
-
-import krippendorff
-import numpy as np
 import pytest
 from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, answer_json
 from files import write_lines
-from places import ROOT as REPOSITORY
 from project_cases import TEXTS
 
-from explearn import Example, Rationale
 from explearn.core.documents import read_json
-from explearn.text.quotes import quote_evidence
-from explearn_study.annotate import command
-
-AUTHOR = "llm-author"
-READER = "llm-reader"
-
-
-def corpus_task(task):
-    """Labels, examples (all as validation texts), and text -> annotator -> mask of the shipped corpus."""
-    corpus = REPOSITORY / "data" / "corpus"
-    rows = [json.loads(line) for line in (corpus / f"{task}.jsonl").open(encoding="utf-8")]
-    examples = [Example(row["id"], tuple(row["words"]), row["label"], "validation", task) for row in rows]
-    marks = {row["id"]: {} for row in rows}
-    for line in (corpus / f"{task}.rationales.jsonl").open(encoding="utf-8"):
-        row = json.loads(line)
-        marks[row["id"]][row["annotator"]] = tuple(map(bool, row["rationale"]))
-    return sorted({row["label"] for row in rows}), examples, marks
 
 
 class TestCalibrate:
-    def test_the_shipped_marks_replayed_give_the_figures_computed_directly(self, new_project):
-        """The second annotator as the model, the first as people; alpha is that of data/corpus/README.md."""
-        task = "civility"
-        labels, examples, marks = corpus_task(task)
-        both = [e for e in examples if {AUTHOR, READER} <= marks[e.id].keys()]
-        native = [Rationale(e.id, AUTHOR, "human", marks[e.id][AUTHOR]) for e in both]
-        project = new_project(task, labels, examples, native)
-        replay = {e.text: answer_json(e.label, *quote_evidence(e.words, marks[e.id][READER])) for e in both}
-        server = ChatServer(lambda request: Reply(replay[request.text]))
-        with server, patch.object(command, "JUDGED_TEXTS", 10_000):
-            project.succeed("calibrate", "--model", "m", "--prompt", "evidence", server=server)
-        document = read_json(project.root / "reports" / "annotation" / f"{task}.json")["best"]
-        author = np.concatenate([marks[e.id][AUTHOR] for e in both])
-        reader = np.concatenate([marks[e.id][READER] for e in both])
-        hits = (author & reader).sum()
-        chosen = reader.sum()
-        marked = author.sum()
-        assert document["texts"] == len(both) == 85
-        assert document["precision"] == pytest.approx(hits / chosen, abs=1e-12)
-        assert document["recall"] == pytest.approx(hits / marked, abs=1e-12)
-        assert document["f1"] == pytest.approx(2 * hits / (chosen + marked), abs=1e-12)
-        direct = krippendorff.alpha(np.stack([author, reader]).astype(int), level_of_measurement="nominal")
-        assert document["alpha"] == pytest.approx(direct, abs=1e-12)
-        assert document["alpha"] == pytest.approx(0.78, abs=0.005)
-        assert (document["label_accuracy"], document["invalid_rate"], document["hallucination_rate"]) == (1.0, 0.0, 0.0)
-
     def test_compares_models_and_prompts_and_picks_the_cheapest_of_the_best(self, films):
         """People mark warm, bright, kind and cold, grey, mean. One model finds five of them, one two, one none."""
 

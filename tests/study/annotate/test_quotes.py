@@ -70,15 +70,6 @@ class TestAlignment:
         aligned = align("a slow film", "slow", "Slow", "slow film")
         assert (marked(aligned), aligned.repeated, aligned.hallucinated) == ("010", 2, ())
 
-    @pytest.mark.parametrize(
-        ("word", "quote", "likeness"),
-        [("ever", "never", 88.9), ("excellent", "excelent", 94.1)],
-    )
-    def test_the_threshold_is_the_least_likeness(self, word, quote, likeness):
-        """Twice the letters in common, in order, over the letters of both (in percent)."""
-        assert marked(align(f"it is {word}", quote, threshold=likeness - 0.1)) == "001"
-        assert align(f"it is {word}", quote, threshold=likeness + 0.1).hallucinated == (quote,)
-
     word = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=4).filter(
         lambda text: len(text.split()) == 1
     )

@@ -102,34 +102,3 @@ def test_the_corpus_has_the_figures_of_its_readme(repository, task, sizes, lengt
     assert metrics["alpha_texts"] == texts
     author = [r for r in rationales if r.annotator == "llm-author"]  # the README's K is the author's
     assert agreement_metrics(author, data.examples, "train")["mean_length"] == pytest.approx(length, abs=0.05)
-
-
-@pytest.mark.shared
-class TestSharedData:
-    @pytest.mark.parametrize(
-        ("task", "sizes"),
-        [
-            ("sst2", (6920, 792, 1821)),
-            ("rotten_tomatoes", (8529, 1066, 1067)),
-            ("ag_news", (5600, 600, 1400)),
-            ("hatexplain", (7888, 1922, 1500)),
-        ],
-    )
-    def test_the_data_sets_have_the_counts_of_their_readme(self, shared_dir, task, sizes):
-        data = load(shared_dir / "datasets", task, adapter=task)
-        assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
-        assert {e.label for e in data.examples} == set(data.labels)
-        assert data.dropped == {}
-
-    @pytest.mark.parametrize(("task", "train", "test", "length"), [("sst2", 680, 120, 3.2), ("cola", 600, 120, 1.6)])
-    def test_rationales_fit_their_texts(self, shared_dir, task, train, test, length):
-        data = load(shared_dir / "datasets", task, adapter=task, splits={"train": "train", "test": "validation"})
-        path = shared_dir / "datasets" / task / "rationales.jsonl"
-        rationales = import_rationales(path, RationaleFile(path=path.name), data.examples)
-        texts = agreement_metrics(rationales, data.examples, "train")["texts"]
-        assert isinstance(texts, dict)
-        assert texts["test"] == test
-        assert texts["train"] + texts["validation"] == train
-        assert {r.kind for r in rationales} == {"llm"}
-        by_annotator = Counter(r.annotator for r in rationales)
-        assert by_annotator == {"a": train + test, "b": test}

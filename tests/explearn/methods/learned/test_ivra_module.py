@@ -9,7 +9,7 @@ import torch
 from ivra_cases import MODULES, NORMS, module_of
 
 from explearn.methods.ivra import objectives
-from explearn.methods.ivra.attention import InterpretableAttention, explain_batch
+from explearn.methods.ivra.attention import explain_batch
 
 
 def sparsemax(z):
@@ -72,12 +72,6 @@ class TestModule:
                 expected = reference(name, module, classifier, encoding)
                 np.testing.assert_allclose(actual.r[row, : len(encoding)].numpy(), expected, atol=2e-5)
         assert tiny.hooks(classifier.model) == 0
-
-    @pytest.mark.parametrize("level", ["feature", "head", "layer"])
-    def test_a_level_that_is_off_is_not_learned(self, level):
-        module = InterpretableAttention(2, 3, 4, levels=[level])
-        learned = {name.removesuffix("_weights") for name, p in module.named_parameters() if p.requires_grad}
-        assert learned == {"feature": {"query", "key"}, "head": {"head"}, "layer": {"layer"}}[level]
 
 
 class TestGates:

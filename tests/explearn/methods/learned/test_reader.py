@@ -1,7 +1,5 @@
 """Reader: what it asks the classifier, its network, its certificate, its repair, and whom it explains."""
 
-import json
-
 import numpy as np
 import pytest
 import tiny
@@ -254,10 +252,3 @@ class TestMistakes:
                 "reader: all 40 training texts have the class 'no', so scores of texts of other classes may mislead"
             )
             assert (warned in caplog.text) == said, caplog.text
-
-    def test_a_config_without_the_layers_that_its_network_reads(self, trained, tmp_path):
-        trained.save_pretrained(tmp_path / "reader")
-        config = tmp_path / "reader" / "config.json"
-        config.write_text(json.dumps({**json.loads(config.read_text()), "layers": []}))
-        with pytest.raises(ModelError, match=r"layers: got none, for a network of \d+ inputs"):
-            Reader.from_pretrained(tmp_path / "reader")
