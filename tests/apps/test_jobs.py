@@ -178,6 +178,13 @@ class TestGoingOn:
         refused("input differs", *job, "--shard-texts", "25")
         assert {file.name: file.read_bytes() for file in output.iterdir()} == before
 
+    def test_a_number_that_cannot_be_used_again_is_named(self, job):
+        manifest = job[2] / "_manifest.json"
+        content = json.loads(manifest.read_text())
+        content["settings"]["threads"] = "1"
+        manifest.write_text(json.dumps(content))
+        refused(f"{manifest}, settings, field 'threads': got '1'", *job, "--shard-texts", "25")
+
     def test_a_number_of_texts_that_is_not_the_inputs_is_refused(self, job):
         manifest = job[2] / "_manifest.json"
         content = json.loads(manifest.read_text())

@@ -6,7 +6,7 @@ import pytest
 import tiny
 from rounding import assert_close, tolerance
 
-from explearn import ParamsError
+from explearn import Example, ParamsError
 from explearn.core.parquet import read_metadata
 from explearn.methods.consensus.signals import compute_signals
 from explearn_study import feature_files
@@ -67,6 +67,12 @@ def test_reading_holds_one_row_group_at_a_time(tmp_path, monkeypatch):
     assert read == [0]
     next(rows)
     assert read == [0, 1]
+
+
+def test_a_text_without_pieces_has_no_features(tmp_path):
+    examples = [Example("x", ("\u200b",), "no", "test", "task"), EXAMPLES[0]]
+    write_features(tmp_path / "f.parquet", tiny.classifier(), examples)
+    assert [row.attention.shape for row in read_features(tmp_path / "f.parquet")] == [(0, 24), (4, 24)]
 
 
 class TestDamage:

@@ -9,6 +9,7 @@ import pytest
 import tiny
 import torch
 from comparison_cases import LABELS, TEXTS
+from rounding import tolerance
 
 import explearn
 from explearn import (
@@ -52,6 +53,13 @@ class TestWithoutLabelsOrMarks:
             assert figures["texts"] == len(TEXTS) and figures["f1_topk"] is None
             for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "infidelity", "consistency"):
                 assert isinstance(figures[metric], float)
+
+    def test_the_figures_are_those_of_the_metric_itself(self, comparison, model):
+        classifier = load_classifier(model, device="cpu")
+        attributions = explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))
+        expected = explearn.get_metric("aopc_comprehensiveness")(classifier, attributions).mean()
+        shown = comparison.methods["occlusion"]["aopc_comprehensiveness"]
+        assert shown == pytest.approx(expected, abs=tolerance())
 
     def test_the_page_says_what_is_missing(self, comparison):
         page = page_of(comparison.report)

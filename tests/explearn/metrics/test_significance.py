@@ -107,6 +107,12 @@ def test_the_best_is_alone_and_those_not_significantly_worse_tie():
     assert (turned.best, turned.tied) == (("bad",), ())
 
 
+def test_the_direction_is_that_of_the_signed_ranks():
+    # Differences 0, NaN, -1 and 3: ranks 1 and 2.
+    few = s.paired_tests("m", {"a": 1.0, "b": 0.0}, {"a": [1.0, np.nan, 0.0, 3.0], "b": [1.0, 1.0, 1.0, 0.0]})
+    assert few.direction.tolist() == [[0, 1], [-1, 0]]
+
+
 def test_where_the_test_contradicts_the_figures_nobody_is_better():
     by_text = table()
     figures = {"good": 0.2, "fair": 0.1, "bad": 0.9}
