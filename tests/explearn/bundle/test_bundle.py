@@ -115,6 +115,14 @@ def test_names_in_the_card_are_shown_not_read(tmp_path):
     assert "<script>" not in text and "**x**" not in text and "&lt;script&gt;" in text
 
 
+def test_a_task_in_the_card_is_shown_not_read(tmp_path):
+    metrics = tmp_path / "metrics.json"
+    metrics.write_text(json.dumps({"tasks": {"<img src=x onerror=alert(1)>": {"rollout": FIGURES}}}))
+    explearn.export(tmp_path / "b", method="rollout", metrics=metrics)
+    text = (tmp_path / "b/README.md").read_text()
+    assert "<img" not in text and text.count("&lt;img") >= 2
+
+
 def test_the_code_of_the_card_runs(model, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
     for more in (True, False):

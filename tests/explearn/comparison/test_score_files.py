@@ -75,3 +75,9 @@ def test_names_that_clash_are_numbered(tmp_path, records):
     assert [of[0][1].method for of in found.values()] == methods[:5] and "A-" in infos["given_a_2"].summary
     with pytest.raises(ParamsError, match=r"scores of 'A\+' are in .*mix"):
         read_scores([tmp_path / "mix.jsonl", write_lines(tmp_path / "b.jsonl", rows[5:])])
+
+
+def test_one_method_in_two_files(model, tmp_path, records):
+    files = [write_lines(tmp_path / name, records) for name in ("a.jsonl", "b.jsonl")]
+    with pytest.raises(ParamsError, match=r"scores of 'occlusion' are in .*a\.jsonl too"):
+        compare(model, *files)

@@ -5,9 +5,10 @@ import tiny
 import torch
 
 from explearn import UnsupportedError
-from explearn.lens.attention import Attention, layer_count, reduced_attention
+from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention
 from explearn.lens.features import batch_features
 from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order
+from explearn.predictors.encoding import Batch
 
 TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 TOLERANCE = 1e-5
@@ -92,6 +93,30 @@ def test_groups_of_several_layers_in_albert():
     assert layer_count(of.model) == len(expected) == 2 * tiny.LAYERS
     actual = batch_features(of, batch, [3]).attention[..., : tiny.HEADS]
     torch.testing.assert_close(actual, expected[3][:, :, 0].transpose(1, 2), atol=TOLERANCE, rtol=0)
+
+
+def test_the_last_token_is_the_last_that_is_not_the_padding_id():
+    """As transformers finds it, by the id: also padding inside a text, and a text of padding alone."""
+    model = tiny.classifier("gpt2").model
+    pad = model.config.pad_token_id
+    ids = torch.tensor([[5, 6, 7, pad], [5, pad, 7, 8], [pad, pad, pad, pad]])
+    weights = read_weights(model, Batch((), ids, torch.ones_like(ids), None))
+    assert weights.argmax(-1).tolist() == [2, 3, 0]
+
+
+class TestByHand:
+    """Two tokens: Q K^T = (0 ln 3; 0 0)."""
+
+    query = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
+    key = torch.tensor([[[[0.0, 0.0], [1.0986123, 0.0]]]])
+
+    def test_a_query_that_sees_nothing_attends_to_nothing_and_has_no_nan_gradient(self):
+        query = self.query.clone().requires_grad_()
+        mask = torch.tensor([[[[False, False], [True, False]]]])
+        actual = Attention(query, self.key, mask=mask).matrix()
+        assert actual.tolist() == [[[[0.0, 0.0], [1.0, 0.0]]]]
+        actual[..., 0].sum().backward()
+        assert query.grad is not None and query.grad.isfinite().all()
 
 
 class TestRefusals:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tiny
+import torch
 from saying import complaint
 from torch import nn
 from transformers import BertPreTrainedModel
@@ -98,3 +99,9 @@ def test_a_head_without_biases():
     (parts,) = explearn.get_explainer("decompx").explain(classifier, tiny.TEXTS[:1], [1])
     assert parts.completeness_error is not None and parts.completeness_error < 1e-4 * max(1, abs(logits))
     assert all(np.isfinite(scores(classifier, name)).all() for name in TAKES_APART)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float64))
+def test_other_precisions_of_the_head_that_is_listed(dtype):
+    classifier = changed(lambda model: model.to(dtype))
+    assert all(np.isfinite(scores(classifier, name)).all() for name in ("gae", "cam"))

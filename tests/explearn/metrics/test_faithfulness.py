@@ -10,6 +10,7 @@ import pytest
 from fakes import MASK, FakeClassifier, attribution, encode, random_probability
 from places import ROOT
 
+from explearn import DataError
 from explearn.metrics.faithfulness import faithfulness, logit
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import EPSILON
@@ -133,6 +134,15 @@ def test_protocol_aml_is_amls(scores):
         theirs = [[k[name] for k in row["per_k"] if k["k"] <= 50] for row in expected]
         assert getattr(result, f"{name}_by_percent") == pytest.approx(np.array(theirs), abs=1e-9), name
     assert any(row["per_k"][0]["n_tokens"] == 0 for row in expected)
+
+
+def test_protocol_aml_needs_a_score_for_every_sub_token():
+    encoding = golden.encoding(golden.inputs()[0])
+    bad = replace(attribution(encoding.words, range(len(encoding.words)), example_id="0", target="x"), token_scores=[1])
+    classifier = golden.classifier("float64")
+    bad = replace(bad, target=classifier.labels[0])
+    with pytest.raises(DataError, match="1 sub-token scores; expected one for each of the text's 3"):
+        faithfulness(classifier, {"0": encoding}, {"m": [bad]}, EvaluateParams(protocol="aml"))
 
 
 def test_protocol_eraser_is_erasers():

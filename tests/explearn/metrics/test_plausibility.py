@@ -45,6 +45,11 @@ def test_top_k_never_prefers_a_lower_or_a_later_equal_word(scores, k):
     assert not chosen or not others or max(chosen) < min(others)
 
 
+def test_threshold_includes_its_own_value_and_falls_back_to_the_first_best_word():
+    assert p.select_threshold([0.5, 0.49, 0.7], 0.5).tolist() == [True, False, True]
+    assert p.select_threshold([0.1, 0.4, 0.4], 0.5).tolist() == [False, True, False]
+
+
 def test_rules():
     def chosen(rule, scores):
         return np.flatnonzero(p.binarise(scores, rule, k=1, threshold=0.5, positive_rate=0.2)).tolist()

@@ -29,6 +29,10 @@ def test_rank_correlations_are_scipys():
     assert np.isnan(s.rank_correlations([[1, 1]], [[1, 2]])).all()
 
 
+def test_top_words_in_common():
+    assert s.top_overlaps([[3, 2, 1, 0], [1, 2]], [[3, 0, 1, 2], [1, 2]], percent=50) == pytest.approx([0.5, 1])
+
+
 def test_max_sensitivity_is_captums():
     weight = torch.tensor([[0.5, -1.0, 2.0], [1.0, 0.3, 0.1], [0.0, 0.0, 1.0]], dtype=torch.float64)
     inputs = torch.tensor([[1.0, 2.0, -1.0]], dtype=torch.float64)

@@ -5,7 +5,7 @@ import pytest
 
 from explearn import DataError
 from explearn.metrics.params import SimulatabilityParams
-from explearn.metrics.simulatability import simulatability
+from explearn.metrics.simulatability import simulatability, to_simplex
 
 QUICK = SimulatabilityParams(repeats=2, dimensions=16)
 
@@ -59,6 +59,11 @@ def test_words_that_the_classifier_does_not_know_are_passed_over():
     embeddings[1] = np.where(np.arange(len(embeddings[1]))[:, None] == 0, np.nan, embeddings[1])
     actual = simulatability(embeddings, classes, {"m": telling}, QUICK)["m"]
     assert np.isfinite(actual.gain).all()
+
+
+def test_shares_by_hand():
+    assert to_simplex([1, -5, 3]) == pytest.approx([0.25, 0, 0.75])
+    assert to_simplex([-1, 0]) == pytest.approx([0.5, 0.5])
 
 
 def test_bad_input_is_named():

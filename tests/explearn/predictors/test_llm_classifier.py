@@ -117,6 +117,11 @@ def test_the_first_token_that_tells_labels_apart_counts():
     assert probabilities(words, first, second) == pytest.approx([0.56, 0.24, 0.2])
 
 
+def test_a_common_start_that_was_not_taken_is_divided():
+    found = probabilities(["very good", "very bad", "neutral"], place({"neutral": 0.6, "very": 0.4}))
+    assert found == pytest.approx([0.2, 0.2, 0.6])
+
+
 def test_a_label_beyond_the_likeliest_tokens_gets_the_least_of_them():
     assert probabilities(["bad", "good"], place({"good": 0.9, "?": 0.1})) == pytest.approx([0.1, 0.9])
     assert probabilities(["bad", "good"], place({"perhaps": 0.9, "?": 0.1})) is None

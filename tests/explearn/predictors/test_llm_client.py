@@ -145,6 +145,14 @@ class TestRequestFormats:
         assert all(expected.items() <= body.items() for body in accepted)
         assert {"response_format", "temperature", "max_tokens"} & set(accepted[-1]) <= set(expected)
 
+    def test_a_refusal_after_an_acceptance_is_about_the_text(self):
+        def answer(request):
+            return Reply(GOOD) if request.number == 0 else Reply(status=400, error="too long", delay=0.3)
+
+        results, server, _ = ask(answer, 2)
+        assert sorted(type(result).__name__ for result in results) == ["ChatAnswer", "RefusedError"]
+        assert len(server.requests) == 2
+
     def test_a_server_that_refuses_everything_is_quoted(self):
         ((result,), server, _) = ask(lambda _: Reply(status=400, error="no such\nthing " + "x" * 500))
         assert isinstance(result, RefusedError)

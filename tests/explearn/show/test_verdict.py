@@ -150,6 +150,11 @@ class TestVerdict:
         unknown = {"kinds": {"unknown": 3}, "marked_by": {"unknown": ["table"]}}
         assert verdict(judged(f1, agreement=unknown)).sentence.startswith("For the marked words of films, use")
 
+    def test_without_random_scores_it_says_that_chance_is_not_known(self):
+        unknown = "Without random among the methods, nothing tells how far these figures are from chance."
+        assert unknown in verdict(judged({"lime": 0.5})).sentence
+        assert unknown not in verdict(judged({"lime": 0.5, "random": 0.1})).sentence
+
     def test_what_random_scores_do_as_well_is_not_recommended(self):
         of = judged({"marker": 0.1, "random": 0.1001}, {"marker": 0.4, "random": 0.02})
         assert verdict(of).sentence.startswith(

@@ -14,6 +14,11 @@ class TestAlpha:
         # alpha = 1 - (1/4) / (30/56) = 16/30.
         assert krippendorff_alpha([[mask("1100"), mask("1000")]]) == pytest.approx(16 / 30)
 
+    def test_three_annotators_by_hand(self):
+        # Two words, 110 and 000 by three annotators. Six ratings, 2 marked and 4 not. Ordered pairs that differ:
+        # 2*1*2 / (3-1) = 2 of 6; expected 2*2*4/(6*5) = 16/30; alpha = 1 - (2/6) / (16/30) = 6/16.
+        assert krippendorff_alpha([[mask("10"), mask("10"), mask("00")]]) == pytest.approx(6 / 16)
+
     def test_texts_of_one_annotator_say_nothing(self):
         assert krippendorff_alpha([[mask("1100"), mask("1000")], [mask("1111")]]) == pytest.approx(16 / 30)
 

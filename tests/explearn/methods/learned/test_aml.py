@@ -142,6 +142,19 @@ class TestBackbones:
         with pytest.raises(ModelError, match="'llama' model reads from left to right; expected an encoder"):
             PAML(backbone=tiny.save_encoder(tmp_path, "llama")).learn(task_of(tiny.classifier()))
 
+    def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path):
+        classifier = tiny.classifier()
+        short = tiny.save_encoder(tmp_path / "short", "bert", max_position_embeddings=12)
+        with pytest.raises(ModelError, match="reads 12 sub-tokens a text, the classifier 46"):
+            PAML(backbone=short).learn(task_of(classifier))
+        # With a tokenizer of its own it may, and what it does not read is counted.
+        short = tiny.save_encoder(tmp_path / "other", "roberta", max_position_embeddings=12)
+        paml = PAML(**{**QUICK, "backbone": short}).learn(task_of(classifier))
+        for method in (paml, refiner(paml, steps=1)):
+            long, brief = method.explain(classifier, [" ".join(tiny.TEXTS[:2]), "fox"])
+            assert long.unaligned > 0 and brief.unaligned == 0
+            assert len(set(long.scores[-long.unaligned :].tolist())) == 1
+
 
 class TestFilesOfFAML:
     def test_it_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path):
