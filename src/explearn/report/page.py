@@ -174,8 +174,6 @@ def _first_page(run: RunFacts, tasks: Tasks, verdict: Recommendation, known: Seq
         yield text
         legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
         yield Paragraph(legend, style="note", page_only=True)
-    if verdict.times:
-        yield Paragraph(verdict.times, machine=True)
     counting = counting_sentence(run, tasks)
     if all(near_chance(run, task) for task in tasks):
         counting = ""  # that is the verdict already
@@ -188,7 +186,7 @@ def _advice(run: RunFacts, tasks: Tasks, verdict: Recommendation) -> Iterator[Bl
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
         yield table
-        yield Paragraph(leader_explanation(run, counted), style="note")
+        yield Paragraph(leader_explanation(counted), style="note")
     found = find_caveats(run, tasks)
     measured = [caveat.text for caveat in found if caveat.machine]
     caveats, others = part_caveats([caveat for caveat in found if not caveat.machine], list(verdict.methods))
@@ -217,11 +215,11 @@ def _overview(run: RunFacts, counted: Tasks, known: Sequence[KnownAnswer]) -> It
         tests = "; underlined: not significantly worse; in small print: intervals"
         standings |= task.standings
     elif known:
-        tests += ", but for known answers: underlined, not significantly worse; in small print, intervals"
+        tests += ". Known answers are tested here: underlined, not significantly worse; in small print, intervals"
     for answer in known:
         standings[answer.metric.name] = answer.standing
         for method, found in answer.figures.items():
-            figures.setdefault(method, {}).update(found)
+            figures[method] = {**figures.get(method, {}), **found}
     metrics = [*questions, *(answer.metric for answer in known), TIME]
     board = leaderboard(run, caption, figures, metrics, standings, unranked_metrics(run, counted))
     if board is not None:
@@ -250,13 +248,16 @@ def _appendix(run: RunFacts, tasks: Tasks) -> Iterator[Block]:
         thresholds = dict.fromkeys(f"{task.thresholds[name]:g}" for task in tasks if name in task.thresholds)
         rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
         chosen.setdefault(rule, []).append(name)
-        rows.append([name, info.family, info.summary, info.cost])
+        summary = info.summary
+        if info.uncounted:
+            summary += f" Cost: {info.cost}."
+        rows.append([name, info.family, summary])
     rules = [f"{', '.join(methods)}: {rule}." for rule, methods in chosen.items()]
     note = (
         "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
         "counted passes are in the cost tables. What each method chooses by its own rule:"
     )
-    heads = columns(["Method", "Family", "What it does", "Cost"])
+    heads = columns(["Method", "Family", "What it does"])
     yield Fold("Methods", [Table(heads, rows, methods=list(run.methods)), Paragraph(note), Bullets(rules)])
     yield Heading("Parameters and versions of this run")
     if run.made:
