@@ -70,7 +70,9 @@ def dot_plot(run: RunFacts, tasks: Tasks, named: Collection[str], known: Sequenc
         if len(tasks) == 1:
             figures = {method: tasks[0].methods[method] for method in values}
         panels.append(Panel(title, CATALOGUE[name], figures, values.get("random")))
-    panels += [Panel("Known\nanswer", answer.metric, answer.figures, answer.chance) for answer in known]
+    for answer in known:
+        what = answer.metric.heading.removeprefix("Planted: ").lower()
+        panels.append(Panel(f"Known:\n{what}", answer.metric, answer.figures, answer.chance))
     if not panels:
         return None
     methods = list(dict.fromkeys(method for panel in panels for method in panel.figures))
