@@ -40,6 +40,8 @@ Reduced = TypeVar("Reduced")
 BLOCK_ELEMENTS = 2**18
 """Number of attention logits held at a time on a CPU, 1 MiB in float32, so that they stay in a core's cache."""
 
+ALL = slice(None)
+
 
 @dataclass(frozen=True, slots=True)
 class Attention:
@@ -63,11 +65,13 @@ class Attention:
     keys: Tensor | None = None
     reads: Tensor | None = None
 
-    def seen(self, texts: slice = slice(None)) -> Tensor | None:
-        """Return which keys each query sees, bool, broadcastable to (texts, h, n, n); None: all."""
+    def seen(self, texts: slice = ALL, heads: slice = ALL) -> Tensor | None:
+        """Return which keys each query sees, bool, broadcastable to (texts, heads, n, n); None: all."""
         mask = self.mask
         if mask is not None and len(mask) > 1:
             mask = mask[texts]
+        if mask is not None and mask.shape[1] > 1:
+            mask = mask[:, heads]
         if self.keys is None:
             return mask
         keys = self.keys[texts, None, None]
@@ -75,15 +79,15 @@ class Attention:
             return keys
         return mask & keys
 
-    def matrix(self, texts: slice = slice(None)) -> Tensor:
-        """Return probabilities of some texts, (texts, h, n, n), row = query, at least float32; 0 for hidden keys."""
+    def matrix(self, texts: slice = ALL, heads: slice = ALL) -> Tensor:
+        """Return probabilities, (texts, heads, n, n), row = query, at least float32; 0 for hidden keys."""
         if self.probabilities is not None:
-            return at_least_float32(self.probabilities[texts])
+            return at_least_float32(self.probabilities[texts, heads])
         assert self.query is not None and self.key is not None
         # Heads that are not contiguous are copied first: copying their transpose takes longer.
-        logits = self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2)
+        logits = self.query[texts, heads].contiguous() @ self.key[texts, heads].contiguous().transpose(-1, -2)
         logits = at_least_float32(logits)
-        seen = self.seen(texts)
+        seen = self.seen(texts, heads)
         if seen is None:
             return logits.softmax(-1)
         # Adding costs nothing in the backward pass. A mask may hide a whole row; a row of only -inf would give NaN.
@@ -99,7 +103,8 @@ class Attention:
 
     def head_mean(self) -> Tensor:
         """Return the mean over heads, (b, n, n)."""
-        return torch.cat([self.matrix(texts).mean(1) for texts in self._blocks()])
+        of_texts, _ = self._blocks()
+        return torch.cat([self.matrix(texts).mean(1) for texts in of_texts])
 
     def row(self) -> Tensor:
         """Return the attention from the token that the head reads to each token, (b, n, h).
@@ -118,26 +123,32 @@ class Attention:
     def _reads(self, *axes: int) -> Tensor:
         """Return the attention from the tokens that the head reads (axis 2), or to them (axis 3), (b, n, axes h)."""
         assert self.reads is not None
+        of_texts, of_heads = self._blocks()
         parts = []
-        for texts in self._blocks():
-            matrix = self.matrix(texts)
-            # Not a matrix product: autocast would round it.
-            reads = self.reads[texts, None, :].to(matrix)
-            sums = [(matrix * reads.unsqueeze(5 - axis)).sum(axis).transpose(1, 2) for axis in axes]
-            parts.append(torch.cat(sums, -1))
+        for texts in of_texts:
+            sums: list[list[Tensor]] = [[] for _ in axes]
+            for heads in of_heads:
+                matrix = self.matrix(texts, heads)
+                # Not a matrix product: autocast would round it.
+                reads = self.reads[texts, None, :].to(matrix)
+                for found, axis in zip(sums, axes, strict=True):
+                    found.append((matrix * reads.unsqueeze(5 - axis)).sum(axis))
+            parts.append(torch.cat([torch.cat(found, 1).transpose(1, 2) for found in sums], -1))
         return torch.cat(parts)
 
-    def _blocks(self) -> list[slice]:
-        """Return slices of the batch, small on a CPU."""
+    def _blocks(self) -> tuple[list[slice], list[slice]]:
+        """Return slices of the batch, and of the heads of a long text; small on a CPU."""
         whole = self.query
         if self.probabilities is not None:
             whole = self.probabilities
         assert whole is not None
         batch, heads, tokens, _ = whole.shape
-        size = batch
-        if whole.device.type == "cpu":
-            size = max(1, BLOCK_ELEMENTS // (heads * tokens**2))
-        return [slice(start, start + size) for start in range(0, batch, size)]
+        if whole.device.type != "cpu":
+            return [ALL], [ALL]
+        size = max(1, BLOCK_ELEMENTS // (heads * tokens**2))
+        some = max(1, BLOCK_ELEMENTS // tokens**2)
+        of_texts = [slice(start, start + size) for start in range(0, batch, size)]
+        return of_texts, [slice(start, start + some) for start in range(0, heads, some)]
 
 
 class AttentionCalls(TorchFunctionMode):

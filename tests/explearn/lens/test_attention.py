@@ -5,7 +5,7 @@ import tiny
 import torch
 
 from explearn import UnsupportedError
-from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention
+from explearn.lens.attention import BLOCK_ELEMENTS, Attention, layer_count, read_weights, reduced_attention
 from explearn.lens.features import batch_features
 from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order
 from explearn.predictors.encoding import Batch
@@ -39,7 +39,9 @@ def test_every_entry_whose_attention_is_seen_is_tested_here():
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestAgainstEagerAttention:
-    def test_rows_columns_and_means_over_heads(self, kind):
+    @pytest.mark.parametrize("block", [BLOCK_ELEMENTS, 1])
+    def test_rows_columns_and_means_over_heads(self, kind, block, monkeypatch):
+        monkeypatch.setattr("explearn.lens.attention.BLOCK_ELEMENTS", block)
         of = tiny.classifier(kind)
         batch = tiny.batch(of, TEXTS)
         padding = batch.attention_mask == 0
