@@ -111,9 +111,7 @@ def _groups(audit: Audit) -> str:
     small = len(audit.groups) - len(large)
     differing = Counter(difference.group for difference in audit.differences if difference.differs)
     compared = several(len(audit.differences), "comparison")
-    found = f"{compared} of a group's words with those of the other texts found no difference"
-    if differing:
-        found = f"{differing.total()} of {compared} of a group's words with those of the other texts found a difference"
+    found = f"{compared} of a group with the other texts, {differing.total() or 'none'} with a difference in words"
     accuracies = {group.group: group.accuracy for group in large if group.accuracy is not None}
     right = ""
     if len(accuracies) > 1:

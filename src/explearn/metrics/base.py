@@ -245,6 +245,7 @@ class Metric:
             targets: explanations of the first target of each text, of the second, and so on.
         """
         figures = []
+        values = None
         by_text: dict[str, list[float]] = {}
         for explanations in targets:
             measurement = self.measured(explanations)
@@ -254,10 +255,12 @@ class Metric:
             if measurement.values is not None:
                 for attribution, value in zip(explanations.attributions, measurement.values, strict=True):
                     by_text.setdefault(attribution.example_id, []).append(value)
-        means = np.array([mean_where_defined(np.array(values)) for values in by_text.values()], dtype=np.float64)
-        if measurement is not None and measurement.is_mean:
-            return Measurement.of_mean(means)
-        return Measurement(means, mean_of_known(figures))
+        if by_text:
+            means = [mean_where_defined(np.array(of_text)) for of_text in by_text.values()]
+            values = np.array(means, dtype=np.float64)  # None becomes NaN
+        if values is not None and measurement is not None and measurement.is_mean:
+            return Measurement.of_mean(values)
+        return Measurement(values, mean_of_known(figures))
 
     @models_left_as_they_came
     def __call__(

@@ -248,8 +248,7 @@ def leader_explanation(tasks: Tasks) -> str:
     together = if_several(tasks, " of all these tasks together")
     return (
         f"Tested over the texts{together}. Not told apart does not mean equal: with few texts, large differences can "
-        'go unnoticed. Bold: told apart from all others. A row with "none": random scores do as well as the best, '
-        "or few methods are better."
+        'go unnoticed. Bold: told apart from all others. "none": few methods, if any, are better than random scores.'
     )
 
 
@@ -343,8 +342,8 @@ def find_verdict(run: RunFacts, tasks: Tasks) -> Recommendation:
         least = run.evaluate.significance / MARGIN
         most = run.evaluate.significance * MARGIN
         sentences.append(
-            "Wilcoxon's test over the texts, corrected after Holm; joined by “or”, not told apart: p of "
-            f"{most:g} or more; undecided: p from {least:g} to {most:g}."
+            f"Methods joined by “or” are not told apart (p of {most:g} or more, Wilcoxon's test over the texts with "
+            f"Holm's correction); undecided: p from {least:g} to {most:g}."
         )
     reasons = {method: f"named for {' and '.join(words)}" for method, words in roles.items()}
     return Recommendation(" ".join(sentences), reasons, best)

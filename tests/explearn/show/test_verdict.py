@@ -104,8 +104,8 @@ class TestVerdict:
         assert said == (
             "For the marked words of films, use **marker**: F1 0.500; random words 0.100. For the words that the "
             "classifier depends on, use **lime**: without them its probability falls by 0.400; random words 0.020. "
-            "Wilcoxon's test over the texts, corrected after Holm; joined by “or”, not told apart: p of 0.1 or more; "
-            "undecided: p from 0.025 to 0.1."
+            "Methods joined by “or” are not told apart (p of 0.1 or more, Wilcoxon's test over the texts with Holm's "
+            "correction); undecided: p from 0.025 to 0.1."
         )
 
     def test_with_what_learned_from_the_task_s_marks_it_names_the_best_that_did_not(self):
