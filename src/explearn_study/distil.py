@@ -116,7 +116,7 @@ def compare_with_students(
     gold = workspace.read_gold(task, params)
     drawn = texts_to_explain(workspace.read_examples(task, "test"), gold, study.max_texts, seed)
     examples = []
-    for example, encoding in zip(drawn, classifier.encode(drawn), strict=True):
+    for example, encoding in zip(drawn, classifier.read(drawn), strict=True):
         if set(encoding.word_ids) - {NO_WORD}:
             examples.append(example)
     if not examples:
@@ -180,7 +180,7 @@ def compare_with_students(
             )
             times["student"].append(_seconds(partial(_read, student, classifier, texts)))
             times["student_classified"].append(_seconds(partial(student.explain, classifier, examples)))
-            times["classifier"].append(_seconds(lambda: classifier.predict_proba(classifier.encode(examples))))
+            times["classifier"].append(_seconds(lambda: classifier.predict_proba(classifier.read(examples))))
         formulations[formulation] = summarise(by_seed)
     figures = {
         "task": task,
@@ -206,7 +206,7 @@ def _compared_texts(
     for example, label in zip(examples, predicted, strict=True):
         judged = example.id in gold and label == example.label
         marked.append(np.asarray(gold[example.id], dtype=np.bool_) if judged else None)
-    encodings = classifier.encode(examples)
+    encodings = classifier.read(examples)
     semantic = semantic_similarity(aggregate_states(classifier, encodings))
     lexical = lexical_similarity([encoding.words for encoding in encodings])
     count = params.evaluate.neighbours

@@ -17,8 +17,9 @@ _STRING = pa.string()
 _STRINGS = pa.list_(_STRING)
 
 EXAMPLE_SCHEMA = make_schema(id=_STRING, words=_STRINGS, pair=_STRINGS, label=_STRING, split=_STRING, task=_STRING)
-EXTRA_FIELDS = {"answer": pa.field("answer", pa.list_(pa.int32())), "gaps": pa.field("gaps", _STRINGS)}
-"""Columns of the files that need them: those of questions, and of texts with more than blanks between their words."""
+EXTRA_FIELDS = {"focus": pa.field("focus", pa.list_(pa.int32())), "gaps": pa.field("gaps", _STRINGS)}
+"""Columns of the files that need them: labels about some words of a text, and texts with more than blanks between their
+words."""
 
 RATIONALE_SCHEMA = make_schema(example_id=_STRING, annotator=_STRING, kind=_STRING, mask=pa.list_(pa.bool_()))
 

@@ -26,7 +26,7 @@ from explearn.lens.features import ExampleFeatures, Layers, compute_features, fe
 from explearn.lens.listed_head import check_reads
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
@@ -172,9 +172,9 @@ def write_features(
     description: str | None = None,
 ) -> None:
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
-    check_reads(classifier.transformer)
-    source = feature_source(classifier.transformer, layers)
-    compute = partial(compute_features, classifier.transformer, layers=layers, hidden=hidden)
+    check_reads(transformer_of(classifier))
+    source = feature_source(transformer_of(classifier), layers)
+    compute = partial(compute_features, transformer_of(classifier), layers=layers, hidden=hidden)
     write_texts(target, feature_schema(source, hidden), source, examples, compute, description)
 
 
@@ -261,7 +261,7 @@ def write_task_features(workspace: Workspace, params: Params, task: str, compute
     if params.attend is not None:
         with atomic_folder(workspace.features(task)) as folder:
             try:
-                layer_count(classifier.transformer.model)
+                layer_count(transformer_of(classifier).model)
             except UnsupportedError as error:
                 write_refusal(folder, error)
                 logger.warning("%s: no attention features are written: %s", task, error)

@@ -10,6 +10,7 @@ from explearn.core.errors import ModelError
 from explearn.core.writing import atomic_folder
 from explearn.predictors.labelled import check_labels
 from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.sections import ClassifierParams
 
 
@@ -39,7 +40,7 @@ def import_classifier(
         DeviceError: the device cannot be used.
     """
     classifier = load_classifier(source.name, compute, source.revision, source.completion, precision="fp32")
-    if classifier.transformer is not classifier:
+    if not isinstance(classifier, TransformerPredictor):
         raise ModelError(f"{source.name}: has candidate labels; expected a classifier whose labels are its own")
     classes = classifier.renamed(source.labels).labels
     check_labels(source.name, classes, labels, f"map them under classifiers.{task}.labels, CLASS: LABEL")

@@ -22,7 +22,7 @@ from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, read_json, text_digest
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.examples import Example
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import open_parquet, read_group
@@ -32,7 +32,7 @@ from explearn.core.word_tables import WORD_SCHEMA
 from explearn.core.writing import check_place, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.batching import progress
-from explearn.predictors.labelled import CLASSES, Problem
+from explearn.predictors.labelled import CLASSES, check_problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.manifest import Origin
@@ -147,8 +147,7 @@ def read_subject(
     columns = options.columns or TextColumns()
     compute = options.compute or ComputeOptions()
     model = columns.renamed(as_predictor(classifier, compute))
-    if model.problem is Problem.REGRESSION:
-        raise UnsupportedError(model.why_not(CLASSES))
+    check_problem(model, CLASSES)
     user_texts = user_texts.of_classes(model.name, model.labels)
     explainer = None
     scores: JobScores = {}

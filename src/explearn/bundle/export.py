@@ -40,7 +40,7 @@ from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, make_explainer
 from explearn.metrics.registry import CATALOGUE
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import load_classifier
 from explearn.show.markdown import Markdown, escape_markdown, table
 
@@ -166,8 +166,8 @@ def _method(name: str | None, folder: Path | None) -> MethodInfo:
     return get_info(name or method_of(folder))
 
 
-def _save_classifier(classifier: Predictor, folder: Path) -> None:
-    classifier.transformer.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
+def _save_classifier(classifier: Any, folder: Path) -> None:
+    transformer_of(classifier).tokenizer.chat_template = None  # a file of another kind, which no classifier reads
     classifier.save_pretrained(folder)
     if load_classifier(folder, device="cpu").fingerprint != classifier.fingerprint:
         raise ModelError(
@@ -194,7 +194,7 @@ def _facts(
     return ClassifierFacts(
         fingerprint=classifier.fingerprint,
         name=public_name(source),
-        architecture=str(classifier.transformer.model.config.model_type),
+        architecture=str(transformer_of(classifier).model.config.model_type),
         labels=list(classifier.labels),
         folder=place,
     )

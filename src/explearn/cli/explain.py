@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from explearn.cli import options
-from explearn.cli.common import Compute, command, plain_console, tell
+from explearn.cli.common import Compute, command, tell
 from explearn.core.attribution import MOST_INTERACTING
 from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
-from explearn.core.escape import printable, printable_json
+from explearn.core.escape import printable_json
 from explearn.core.validation import whole_number
 from explearn.core.writing import check_own, write_text
 from explearn.methods.registry import get_info
@@ -189,11 +189,14 @@ def explain(
 
 def _view(classifier: Predictor, token: str | None, versus: str | None) -> Predictor:
     """Return the view of a classifier that `--token` and `--versus` ask for."""
+    from explearn.predictors.heads.token_classification import at
+    from explearn.predictors.views import versus as versus_view
+
     if token is not None:
         position = whole_number(token)
-        classifier = classifier.at(token if position is None else position)
+        classifier = at(classifier, token if position is None else position)
     if versus is not None:
-        classifier = classifier.versus(versus)
+        classifier = versus_view(classifier, versus)
     return classifier
 
 
@@ -217,7 +220,7 @@ def _write(
                     for each in attributions
                 )
             if as_json or not files:
-                _show(classifier, as_json, text, attributions)
+                _show(as_json, attributions)
             if files:
                 written.append(attributions)
     for path in files:
@@ -295,21 +298,13 @@ def _rows(path: Path, text_column: str, pair_column: str | None) -> list[Any]:
     return texts
 
 
-def _show(classifier: Predictor, as_json: bool, text: Any, attributions: Sequence[Attribution]) -> None:
+def _show(as_json: bool, attributions: Sequence[Attribution]) -> None:
     """Print a text's attributions: in colour, or as JSON Lines."""
-    from explearn.predictors.heads.question_answering import QuestionPredictor
-
-    answer = {}
-    if isinstance(classifier, QuestionPredictor):
-        # For a question, the answer is what is explained.
-        answer["answer"] = classifier.answer(text)
     if as_json:
         unicode = (sys.stdout.encoding or "").lower().startswith("utf")
         for attribution in attributions:
-            print(printable_json(attribution.to_dict() | answer, ascii_only=not unicode))
+            print(printable_json(attribution.to_dict(), ascii_only=not unicode))
         return
-    for name, value in answer.items():
-        plain_console().print(printable(f"{name}: {value}"), markup=False)
     for attribution in attributions:
         attribution.print()
 

@@ -22,6 +22,7 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun, kept_run, write_run
 from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.labelled import check_use
 from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
 from explearn.text.encoding import Encoding
@@ -67,13 +68,14 @@ class ComparedTexts:
         self.rationales = user_texts.rationales
         self.examples = texts_to_explain(user_texts.examples, marked_words(self.rationales), count, seed)
         self.units = {example.id: example for example in user_texts.examples}
-        encodings = classifier.encode(self.examples)
+        encodings = classifier.read(self.examples)
         if unit != "word":
+            check_use(classifier, "units")
             encodings = self._in_units(encodings)
         self.encodings = {example.id: encoding for example, encoding in zip(self.examples, encodings, strict=True)}
         self.gold = marked_words(self.rationales)
         self.fingerprint = classifier.fingerprint
-        if not classifier.has_model:
+        if classifier.transformer is None:
             # A function may have changed behind its name: what was kept is of use while it answers these texts alike.
             answers = classifier.predict_proba(encodings)
             self.fingerprint = text_digest(repr((self.fingerprint, answers.tolist())))
@@ -90,7 +92,7 @@ class ComparedTexts:
         others = [example for example in self.user_texts.examples if example.id in marked - chosen]
         examples = {example.id: example for example in [*self.examples, *others]}
         by_units: dict[str, Encoding] = {}
-        for example, encoding in zip(examples.values(), [*encodings, *self.classifier.encode(others)], strict=True):
+        for example, encoding in zip(examples.values(), [*encodings, *self.classifier.read(others)], strict=True):
             by_units[example.id] = in_units(encoding, self.unit, f"example {example.id!r}")
         self.units = {i: example_in_units(examples[i], encoding, self.unit) for i, encoding in by_units.items()}
         marks = []
@@ -106,9 +108,9 @@ class ComparedTexts:
         """Return a sentence on the words that the classifier does not read; empty if it reads all."""
         missing = []
         for encoding in self.encodings.values():
-            # The words of an answer are read, but have no score.
-            first, end = encoding.answer or (0, 0)
-            missing.append(len(encoding.words) - len(encoding.read) - (end - first))
+            # The words of an answer to a question have no score, but are read.
+            read = encoding.read.union(range(*(encoding.focus or (0, 0))))
+            missing.append(len(encoding.words) - len(read))
         if not any(missing):
             return ""
         return (

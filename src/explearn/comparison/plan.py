@@ -224,7 +224,7 @@ def make_plan(
     if budget is None:
         return Plan(methods=list(usable), texts=most, left_out=left_out)
     sample = texts.examples[:TIMED_TEXTS]
-    forward = _seconds(lambda some: classifier.predict_proba(classifier.encode(some)), sample)
+    forward = _seconds(lambda some: classifier.predict_proba(classifier.read(some)), sample)
     seconds: dict[str, float] = {}
     checks = 0.0
     for name, explainer in usable.items():

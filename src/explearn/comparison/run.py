@@ -30,7 +30,7 @@ from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import get_metric
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.labelled import CLASSES, Problem
+from explearn.predictors.labelled import CLASSES, check_problem
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
@@ -366,6 +366,5 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
 def _load(classifier: Any, options: CompareOptions, columns: TextColumns) -> Predictor:
     """Load the classifier."""
     model = columns.renamed(as_predictor(classifier, options.compute or ComputeOptions(), options.completion))
-    if model.problem is Problem.REGRESSION:
-        raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
+    check_problem(model, CLASSES)
     return model

@@ -14,7 +14,7 @@ from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.examples import Example, Rationale, RationaleKind
 from explearn.core.words import word_number, words_of
-from explearn.predictors.labelled import check_labels
+from explearn.predictors.labelled import check_labels, check_segments
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
 from explearn.text.params import Columns
@@ -140,7 +140,9 @@ class UserTexts:
 
         Raises:
             ModelError: a label is not a class.
+            ParamsError: second segments are names of classes.
         """
+        check_segments(classes, [(example.text, example.pair_text) for example in self.examples])
         labels = set(self.labels)
         by_number = {str(number): label for number, label in enumerate(classes)}
         certain = "0" in labels and labels <= set(by_number)
@@ -241,7 +243,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns, grou
         identifier = mapped.id or f"{name}-{row.number}"
         if identifier in examples:
             raise row.error("id", identifier, "unique ids")
-        mapped = mapped._replace(answer=_word(row, columns.token, mapped.words))
+        mapped = mapped._replace(focus=_word(row, columns.token, mapped.words))
         examples[identifier], marked = mapped.example(row, identifier, "test", name)
         for rationale in marked:
             author = columns.marks_by

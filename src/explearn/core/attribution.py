@@ -58,7 +58,8 @@ class Attribution(Record):
         pair_start: index in `words` of the second segment's first word; None if there is one segment.
         certificate: how far the scores can be relied on; None for methods that do not say.
         unit: what `words` are: word, token, phrase, sentence, or span (of a pattern or function).
-        token: index in `words` of the classified word; None if the whole text is classified.
+        focus: [first, end) of the `words` that the answer is about: the classified word, or the answer to a question;
+            None if it is about the whole text.
         interactions: interactions of pairs of words (`explearn.interactions`); empty if not computed.
 
     Example:

@@ -20,12 +20,6 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 RationaleKind = Literal["human", "llm", "unknown"]
 """Who marked words: a person, a language model, or nobody knows."""
 
-ANSWER_LABELS = ("answer", "another span")
-"""The two classes of a question with its passage: its answer, and any other span. Every example is of the first."""
-
-ANSWER_WORDS = 15
-"""Longest span that counts as an answer, in words."""
-
 MAX_TEXT_CHARS = 1_000_000
 """Longest text accepted, in characters, counting one space between words: a long novel. A longer one is a whole file
 mistaken for one text (lines lost, a wrong column), of which a classifier reads a few hundred words."""
@@ -98,15 +92,15 @@ class Example:
         split: train, validation or test.
         task: name of the task.
         pair: words of the second segment; empty for single texts.
-        answer: [first, end) of `all_words`, within `pair`, that answers a question about a passage; for a single text
-            it is the classified word.
+        focus: [first, end) of the words, of `all_words` and within the last segment, that the label is about: the
+            classified word, or the answer to a question about a passage. None: it is about the whole text.
         gaps: the characters before each word and behind the last, of each segment; empty if a blank separates words
             and nothing else is there.
         unit: what `words` and `pair` hold, as in an `Attribution`.
 
     Raises:
-        DataError: words are missing or unusable, id or label is not valid Unicode, `split` is another name, the answer
-            is not within `pair`, or gaps are not one more than the words of each segment.
+        DataError: words are missing or unusable, id or label is not valid Unicode, `split` is another name, the focus
+            is not within the last segment, or gaps are not one more than the words of each segment.
 
     Example:
         >>> import explearn
@@ -120,7 +114,7 @@ class Example:
     split: Split
     task: str
     pair: tuple[str, ...] = ()
-    answer: tuple[int, int] | None = None
+    focus: tuple[int, int] | None = None
     gaps: tuple[UnicodeText, ...] = ()
     unit: str = "word"
 
@@ -130,14 +124,14 @@ class Example:
         check_words(self.words, spaced=spaced)
         if self.pair:
             check_words(self.pair, "pair", spaced)
-        if self.answer is not None:
-            first, end = self.answer
+        if self.focus is not None:
+            first, end = self.focus
             least = 0
             if self.pair:
                 least = len(self.words)
             if not least <= first < end <= len(self.all_words):
                 raise DataError(
-                    f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the last "
+                    f"field 'focus': got {list(self.focus)}; expected [first, end) within the words of the last "
                     f"segment, {least} to {len(self.all_words)}"
                 )
         expected = len(self.all_words) + 1 + bool(self.pair)

@@ -29,7 +29,7 @@ from explearn.core.validation import (
     check,
     shape_of,
 )
-from explearn.core.words import joined_words
+from explearn.core.words import joined_words, lay_out
 
 Aggregation = Literal["max", "sum"]
 
@@ -223,7 +223,7 @@ class Record:
     pair_start: PositiveInt | None = None
     certificate: Certificate | None = None
     unit: UnicodeText = "word"
-    token: Whole | None = None
+    focus: Annotated[IndexPair | None, Field(strict=False)] = None
     interactions: Annotated[tuple[Interaction, ...], Field(strict=False)] = ()
 
     @property
@@ -234,8 +234,16 @@ class Record:
 
     @property
     def text_key(self) -> tuple[object, ...]:
-        """What attributions of the same text have in common: id, words, segments and the classified word."""
-        return self.example_id, self.words, self.pair_start, self.token
+        """What attributions of the same text have in common: id, words, segments and what the answer is about."""
+        return self.example_id, self.words, self.pair_start, self.focus
+
+    @property
+    def focus_text(self) -> str:
+        """The words that the answer is about; empty if it is about the whole text."""
+        if self.focus is None:
+            return ""
+        first, end = self.focus
+        return lay_out(self.words[first:end], self.joined, first).text
 
     @property
     def joined(self) -> tuple[int, ...]:
@@ -373,10 +381,10 @@ def _check_consistent(read: Any) -> None:
     for number, (start, end) in enumerate(read.spans):
         if start > end:
             raise DataError(f"field 'spans', word {number}: got [{start}, {end}); expected [start, end) of each word")
-    for field in ("pair_start", "token"):
-        index = getattr(read, field)
-        if index is not None and index >= count:
-            raise DataError(f"field {field!r}: got {index}; expected less than {count}, the words")
+    if read.pair_start is not None and read.pair_start >= count:
+        raise DataError(f"field 'pair_start': got {read.pair_start}; expected less than {count}, the words")
+    if read.focus is not None and not read.focus[0] < read.focus[1] <= count:
+        raise DataError(f"field 'focus': got {list(read.focus)}; expected [first, end) within the {count} words")
     for number, pair in enumerate(read.interactions):
         first, second = pair.positions
         if not first < second < count or pair.words != (read.words[first], read.words[second]):

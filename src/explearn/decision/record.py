@@ -17,7 +17,7 @@ from explearn.comparison.findings import read_findings
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name, text_digest
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.record import TOP_WORDS, certify
 from explearn.core.validation import check
 from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
@@ -41,7 +41,7 @@ from explearn.decision.replacements import from_list, from_masked_words
 from explearn.decision.signature import read_private_key, sign
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, with_seed
-from explearn.predictors.labelled import CLASSES
+from explearn.predictors.labelled import CLASSES, check_problem, check_use
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.manifest import COMPARISON, facts_of, versions
@@ -191,11 +191,8 @@ def observe(
         DataError: the text cannot be used.
         UnsupportedError: the classifier or the method cannot be used for it.
     """
-    if model.problem not in CLASSES:
-        raise UnsupportedError(model.why_not(CLASSES))
-    (encoding,) = model.encode([text])
-    if encoding.answer or encoding.token is not None:
-        raise UnsupportedError(f"{model.name}: {model.does}; expected a classifier of whole texts")
+    check_problem(model, CLASSES)
+    check_use(model, "records")
     segments, _ = as_segments(text, 1)
     decision = Decision(model, segments)
     (attribution,) = explainer.explain(model, [text], [model.labels[decision.target]])

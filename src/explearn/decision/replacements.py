@@ -12,6 +12,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.decision.change import Replacements
 from explearn.decision.decision import Decision
 from explearn.predictors.loading import errors_of_loading, quiet_transformers
+from explearn.predictors.predictor import transformer_of
 from explearn.text.rewriting import rewrite
 
 CANDIDATES = 3
@@ -85,7 +86,7 @@ def _masked_word_model(decision: Decision) -> tuple[Any, Any]:
     import transformers
 
     classifier = decision.classifier
-    transformer = classifier.transformer
+    transformer = transformer_of(classifier)
     lacking = UnsupportedError(
         f"{classifier.name or 'the classifier'}: its checkpoint has no trained masked-word head; give a list of "
         "replacements, or leave exchanged words out"

@@ -20,8 +20,6 @@ from explearn.lens.attention import Attention, AttentionCalls, layer_count
 from explearn.lens.hooks import Hooks
 from explearn.predictors.architectures import architecture, blocks_in_order, unusual_build
 from explearn.predictors.encoding import Batch
-from explearn.predictors.heads.question_answering import SpanScorer
-from explearn.predictors.heads.token_classification import WordReader
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -75,21 +73,17 @@ class Anatomy(NamedTuple):
 def check_head(model: nn.Module) -> None:
     """Raise UnsupportedError for a model whose attention cannot be captured, or without a classification head."""
     layer_count(model)
-    if isinstance(model, SpanScorer):
-        raise UnsupportedError(
-            "a model that answers questions has no classification head, which this method takes apart; attention, "
-            "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
-        )
+    no_head = getattr(model, "no_head", "")
+    if no_head:
+        raise UnsupportedError(no_head)
 
 
 def check_outputs(model: nn.Module) -> None:
-    """Raise UnsupportedError for a model that classifies tokens, and for one whose logits pass through a function after
-    the head (`TransformerPredictor.explaining`)."""
-    if isinstance(model, WordReader):
-        raise UnsupportedError(
-            "this method takes the head apart, and knows only that of a classifier of texts; attn_lrp, gae, attcat and "
-            "the methods that look at attention, gradients or perturbed texts explain one that classifies tokens"
-        )
+    """Raise UnsupportedError for a model whose head is not that of a classifier of texts, and for one whose logits pass
+    through a function after the head (`explearn.explaining`)."""
+    own_head = getattr(model, "own_head", "")
+    if own_head:
+        raise UnsupportedError(own_head)
     if getattr(model, "outputs_changed", False):
         raise UnsupportedError(
             "this method takes the head apart, and what is explained here is a function of its outputs; attn_lrp, gae, "
@@ -102,7 +96,7 @@ def dissect(model: nn.Module) -> Anatomy:
 
     Raises:
         UnsupportedError: the model's type has no parts in the table (`predictors.architectures`), its blocks are built
-            differently, or it answers questions and has no classification head.
+            differently, or it has no classification head.
     """
     check_head(model)
     check_outputs(model)

@@ -30,7 +30,6 @@ from explearn.predictors.architectures import (
     unusual_build,
 )
 from explearn.predictors.encoding import Batch
-from explearn.text.encoding import POSITION_MARKS
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
@@ -246,7 +245,7 @@ def attention_layers(
         nonlocal calls
         calls = 0
         projected.clear()
-        marks = {name: kwargs[name] for name in POSITION_MARKS if name in kwargs}
+        marks = {name: kwargs[name] for name in getattr(model, "marks", ()) if name in kwargs}
         batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"), marks)
         pass_fields.update(keys=batch.attention_mask.bool(), reads=read_weights(model, batch))
 

@@ -141,12 +141,12 @@ def compute_features(
         hidden: whether to compute the last layer's hidden states.
         description: title of a progress bar. None: there is no bar.
     """
-    encodings = classifier.encode(examples)
+    encodings = classifier.read(examples)
 
     def compute(indices: list[int]) -> Iterator[ExampleFeatures]:
         batch = classifier.batch([encodings[i] for i in indices])
         features = batch_features(classifier, batch, layers, hidden)
-        probabilities = classifier.probabilities(features.logits.double()).cpu().numpy()
+        probabilities = classifier.problem.probabilities(features.logits.double()).cpu().numpy()
         check_logits(probabilities, classifier.name)
         attention = features.attention.float().cpu().numpy()
         states = None if features.hidden is None else features.hidden.cpu().numpy()

@@ -15,7 +15,6 @@ from explearn.lens.attention import layer_count, read_weights
 from explearn.lens.watch import watch
 from explearn.predictors.architectures import architecture, unusual_build
 from explearn.predictors.checks import same_logits
-from explearn.predictors.heads.question_answering import SpanScorer
 from explearn.predictors.labelled import check_logits
 
 if TYPE_CHECKING:
@@ -43,10 +42,10 @@ _facts: WeakKeyDictionary[nn.Module, _Facts] = WeakKeyDictionary()
 def check_reads(classifier: TransformerPredictor) -> None:
     """Raise UnsupportedError for a head that does not read the token, or the mean, that the table says.
 
-    A model that answers questions has no such head, and passes.
+    A model without a classification head passes.
     """
     layer_count(classifier.model)
-    if not isinstance(classifier.model, SpanScorer) and not _facts_of(classifier).reads:
+    if not getattr(classifier.model, "no_head", "") and not _facts_of(classifier).reads:
         raise UnsupportedError(_unusual(classifier, "reads other tokens than"))
 
 
@@ -69,7 +68,7 @@ def _facts_of(classifier: TransformerPredictor) -> _Facts:
 def _measured(classifier: TransformerPredictor) -> _Facts:
     """Compare a text's logits, and their gradient at the encoder's output, with what the table says."""
     model = classifier.model
-    batch = classifier.batch(classifier.encode_samples("a b c d"))
+    batch = classifier.batch(classifier.read_samples("a b c d"))
     run = watch(classifier, batch, first_layer=-1)
     check_logits(run.logits.detach().float().cpu().numpy(), classifier.name)
     weights = read_weights(model, batch).to(run.states)

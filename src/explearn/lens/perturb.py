@@ -11,7 +11,7 @@ import torch
 
 from explearn.lens.words import table_weight
 from explearn.predictors.architectures import UNKNOWN, architecture
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.quantised import dequantised
 
 _ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
@@ -23,7 +23,7 @@ def parts(classifier: Predictor) -> dict[str, list[str]]:
 
     The pooler belongs to the head; ALBERT's layers share their weights and are one part.
     """
-    model: Any = classifier.transformer.model
+    model: Any = transformer_of(classifier).model
     prefix = f"{model.base_model_prefix}."
     entry = architecture(model.config)
     pattern = _ANY_BLOCK
@@ -44,7 +44,7 @@ def parts(classifier: Predictor) -> dict[str, list[str]]:
     return {"head": head, **layers, "embeddings": embeddings}
 
 
-def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None = None) -> Any:
+def randomised(classifier: Any, seed: int, chosen: Collection[str] | None = None) -> Any:
     """Return a copy with new weights, as the model's class initialises them for the same configuration.
 
     Args:
@@ -61,8 +61,8 @@ def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None 
     names: set[str] = set()
     for part in chosen:
         names.update(named[part])
-    classifier.transformer.check_readable("a copy with changed weights")
-    model: Any = classifier.transformer.model
+    transformer_of(classifier).check_readable("a copy with changed weights")
+    model: Any = transformer_of(classifier).model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh = dict(type(model)(copy.deepcopy(model.config)).named_parameters())
@@ -74,7 +74,7 @@ def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None 
     return classifier.with_model(changed)
 
 
-def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Any:
+def noisy_embeddings(classifier: Any, radius: float, seed: int) -> Any:
     """Return a copy with uniform noise from [-radius, radius] added to each entry of the word embeddings.
 
     All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.
@@ -82,8 +82,8 @@ def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Any:
     Raises:
         UnsupportedError: the model has no table of word embeddings, or some of its weights are offloaded.
     """
-    classifier.transformer.check_readable("a copy with changed weights")
-    changed = copy.deepcopy(classifier.transformer.model)
+    transformer_of(classifier).check_readable("a copy with changed weights")
+    changed = copy.deepcopy(transformer_of(classifier).model)
     weight = table_weight(changed)
     generator = torch.Generator().manual_seed(seed)
     noise = torch.rand(weight.shape, generator=generator, dtype=torch.float64) * (2 * radius) - radius

@@ -20,7 +20,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def aggregate_states(classifier: Predictor, encodings: Sequence[Encoding], descr
 
     def average(indices: list[int]) -> Array:
         batch = classifier.batch([encodings[i] for i in indices])
-        _, parts = _run(classifier.transformer, batch)
+        _, parts = _run(transformer_of(classifier), batch)
         real = batch.attention_mask[..., None].double()
         layers = list(chain.from_iterable(part[1:] for part in parts))
         total: Any = sum(states.double() for states in layers)
@@ -56,7 +56,7 @@ def aggregate_states(classifier: Predictor, encodings: Sequence[Encoding], descr
 
     rows = run_batches([len(e) for e in encodings], classifier, average, description=description)
     if not rows:
-        return np.zeros((0, int(getattr(classifier.transformer.model.config, "hidden_size", 0) or 0)))
+        return np.zeros((0, int(getattr(transformer_of(classifier).model.config, "hidden_size", 0) or 0)))
     return np.array(rows)
 
 
@@ -68,10 +68,10 @@ def spaced_layers(classifier: Predictor, count: int) -> list[int]:
     Raises:
         UnsupportedError: as `read_states`.
     """
-    if not classifier.has_model:
+    transformer = transformer_of(classifier)
+    if transformer is None:
         return []
-    transformer: TransformerPredictor = classifier.transformer
-    _, parts = _run(transformer, transformer.batch(transformer.encode_samples("a")))
+    _, parts = _run(transformer, transformer.batch(transformer.read_samples("a")))
     total = sum(len(part) for part in parts)
     return sorted({round(layer) for layer in np.linspace(0, total - 1, count).tolist()})
 
@@ -87,7 +87,7 @@ def read_states(classifier: Predictor, batch: Batch, layers: Sequence[int]) -> t
     """
     if not layers:
         return classifier.logits(batch), hashed_pieces(batch.encodings)
-    logits, parts = _run(classifier.transformer, batch)
+    logits, parts = _run(transformer_of(classifier), batch)
     states = list(chain.from_iterable(parts))
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
@@ -164,7 +164,7 @@ def word_embeddings(classifier: Predictor, encodings: Sequence[Encoding]) -> lis
     Raises:
         UnsupportedError: the model has no table of embeddings, or an offloaded one.
     """
-    weight = table_weight(classifier.transformer.model)
+    weight = table_weight(transformer_of(classifier).model)
     if weight.is_meta:
         raise UnsupportedError(f"{classifier.name}: its table of embeddings is offloaded; expected it on a device")
     table: Any = weight.detach().float().cpu().numpy()

@@ -87,7 +87,7 @@ def _measured_layers(classifier: TransformerPredictor) -> tuple[str, ...]:
     table = word_table(model)
     if table is None:
         raise _without_words(model)
-    inputs = classifier.batch(classifier.encode_samples("a 1 . b")).model_inputs()
+    inputs = classifier.batch(classifier.read_samples("a 1 . b")).model_inputs()
     plain, outputs = _run_recorded(model, inputs)
 
     def change(replaced: dict[nn.Module, Tensor]) -> float:
@@ -183,7 +183,7 @@ def check_words(classifier: TransformerPredictor) -> None:
     table = word_table(model)
     if table is None:
         raise _without_words(model)
-    batch = classifier.batch(classifier.encode_samples("a"))
+    batch = classifier.batch(classifier.read_samples("a"))
     try:
         with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
             vectors = table(batch.input_ids)

@@ -11,6 +11,7 @@ from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.methods.perturbation.method import AskedText, PerturbedText, check_mask_token, stand_in
 from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.labelled import check_use
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal, Text
 from explearn.text.units import in_units
@@ -55,14 +56,13 @@ def interactions(
     """
     if top not in range(2, MOST_INTERACTING + 1):
         raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_INTERACTING}")
-    (encoding,) = classifier.encode([text])
+    (encoding,) = classifier.read([text])
     if attribution.windows > 1:
         raise UnsupportedError("interactions: the text was read window by window; expected one that is read at once")
     by_units = attribution.unit != "word"
-    if encoding.answer or encoding.token is not None or (by_units and encoding.pair_start is not None):
-        raise UnsupportedError(
-            "interactions: need texts that are classified as a whole; for pairs only words are units"
-        )
+    check_use(classifier, "interactions")
+    if by_units and encoding.pair_start is not None:
+        raise UnsupportedError("interactions: need single texts, where words are not the units; got a pair")
     if by_units:
         encoding = in_units(encoding, lambda _: attribution.spans, "interactions")
     if encoding.words != attribution.words:

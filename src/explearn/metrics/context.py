@@ -118,7 +118,7 @@ class Context(Shared):
                     f"example {example.id!r}: scores of each {example.unit}; expected scores of words (other units: "
                     "explearn.compare)"
                 )
-        encoded = self.classifier.encode(self.examples)
+        encoded = self.classifier.read(self.examples)
         return {example.id: encoding for example, encoding in zip(self.examples, encoded, strict=True)}
 
     @cached_property
@@ -135,7 +135,7 @@ class Context(Shared):
 
     def _inside(self, compute: Callable[[Context], Result]) -> Result | None:
         """Compute something inside the model; None for a function of texts and, with a warning, if unsupported."""
-        if not self.classifier.has_model:
+        if self.classifier.transformer is None:
             return None
         try:
             return compute(self)
@@ -169,9 +169,10 @@ class Explanations(Shared):
 
 def _states(context: Context) -> Array:
     from explearn.lens.representations import aggregate_states
+    from explearn.predictors.predictor import transformer_of
 
     inside = context.classifier.inside(list(context.encodings.values()))
-    return aggregate_states(inside.transformer, inside.encodings, f"{context.task}: states")
+    return aggregate_states(transformer_of(context.classifier), inside.encodings, f"{context.task}: states")
 
 
 def _embeddings(context: Context) -> Sequence[ArrayLike]:
@@ -215,10 +216,7 @@ def example_of(attribution: Attribution) -> Example:
             f"example {name!r}: its spans do not fit words with a blank between them; expected the characters between "
             "them (Attribution.gaps), or the texts (texts=...)"
         )
-    answer = None
-    if attribution.token is not None:
-        answer = attribution.token, attribution.token + 1
-    return Example(name, words, "", "test", "texts", pair, answer, attribution.gaps, attribution.unit)
+    return Example(name, words, "", "test", "texts", pair, attribution.focus, attribution.gaps, attribution.unit)
 
 
 def read_texts(

@@ -8,7 +8,6 @@ Shares of k percent and their mean (AOPC) are as in ERASER.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -198,7 +197,7 @@ def _sub_tokens(encoding: Encoding, attribution: Attribution) -> tuple[Encoding,
             f"method {attribution.method!r}, example {attribution.example_id!r}: {len(attribution.token_scores)} "
             f"sub-token scores; expected one for each of the text's {len(encoding.positions)}"
         )
-    text = replace(as_sub_tokens(encoding), words=attribution.tokens)
+    text = as_sub_tokens(encoding)
     if not encoding.positions:
         return text, []
     return text, [unit for unit in ranking(attribution.token_scores).tolist() if unit not in text.fixed_words]

@@ -78,8 +78,8 @@ def make_mosaics(classifier: Predictor, examples: Sequence[Example], count: int 
         (3,)
     """
     by_class: dict[str, list[Example]] = defaultdict(list)
-    single = [example for example in examples if not example.pair and not example.answer]
-    texts = zip(single, classifier.encode(single), classifier.predict(single), strict=True)
+    single = [example for example in examples if not example.pair and not example.focus]
+    texts = zip(single, classifier.read(single), classifier.predict(single), strict=True)
     for example, encoding, predicted in texts:
         special = sum(encoding.special)
         tokens = 2 * TEXTS_OF_A_CLASS * (len(encoding) - special) + special

@@ -107,7 +107,7 @@ def judge_reasons(
     from explearn.predictors.llm.reasons import Simulation
 
     if encodings is None:
-        encodings = classifier.encode([example_of(text) for text in numbered(attributions)])
+        encodings = classifier.read([example_of(text) for text in numbered(attributions)])
     pool = predictions or CachedPredictions(classifier)
     rng = np.random.default_rng(seed)
     rows: list[int] = []

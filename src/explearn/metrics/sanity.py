@@ -25,7 +25,7 @@ from explearn.metrics.arrays import check_scores, correlation, mean_where_define
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.units import Unit
 
 logger = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ def _changed_models(
     for depth in range(first, len(names) + 1):
         models[RANDOM, names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
     try:
-        table_weight(classifier.transformer.model)
+        table_weight(transformer_of(classifier).model)
     except UnsupportedError as error:
         logger.warning("%s: no noise on its word embeddings: %s", classifier.name, error)
     else:

@@ -69,7 +69,7 @@ def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name
         )
 
 
-def check_ends(config: Any, encodings: Sequence[Encoding], first: int = 1) -> None:
+def check_ends(config: Any, encodings: Sequence[Encoding]) -> None:
     """Check that no text contains the token by which the head of an encoder-decoder finds its end (BART, T5).
 
     The head reads the last such token, and transformers requires the same number of them in all texts of a batch.
@@ -77,7 +77,6 @@ def check_ends(config: Any, encodings: Sequence[Encoding], first: int = 1) -> No
     Args:
         config: the model's configuration.
         encodings: the texts.
-        first: number of the first text, for error messages.
 
     Raises:
         DataError: a text contains the token.
@@ -85,7 +84,7 @@ def check_ends(config: Any, encodings: Sequence[Encoding], first: int = 1) -> No
     if not getattr(config, "is_encoder_decoder", False):
         return
     end = config.eos_token_id
-    for number, encoding in enumerate(encodings, start=first):
+    for number, encoding in enumerate(encodings, start=1):
         if any(encoding.input_ids[position] == end for position in encoding.positions):
             raise DataError(
                 f"text {number}: holds the token by which the head of a {config.model_type!r} model finds the end of a "
@@ -100,7 +99,7 @@ def padding_shows(predictor: Any) -> bool:
     Raises:
         ModelError: the model fails, or does not give one logit for each class.
     """
-    short, long = predictor.encode_samples("a b", "a b c d e f g h")
+    short, long = predictor.read_samples("a b", "a b c d e f g h")
     single = predictor.batch([short])
     pair = predictor.batch([long, short])
     try:

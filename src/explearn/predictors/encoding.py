@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from explearn.core.errors import ModelError, first_line
-from explearn.core.words import Segment
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import POSITION_MARKS, as_segments, encoding_of
 from explearn.text.encoding import Encoding as Encoding  # noqa: PLC0414 (taken from here)
+from explearn.text.encoding import PlainText, segments_in
 from explearn.text.encoding import Text as Text  # noqa: PLC0414
 
 if TYPE_CHECKING:
@@ -24,38 +23,24 @@ if TYPE_CHECKING:
 
 
 def encode_texts(
-    tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[Text], limit: int | None, first: int = 1
+    tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[PlainText], limit: int | None
 ) -> list[Encoding]:
     """Tokenise texts and align sub-tokens with words.
 
     Args:
         tokenizer: a fast tokenizer.
-        texts: strings, pairs of strings, examples, or rows of a table.
+        texts: strings, or pairs of strings.
         limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: no
             limit.
-        first: number of the first text, for error messages.
 
     Raises:
-        DataError: a text has no words, or an unusable one.
         ModelError: the tokenizer is damaged.
     """
-    segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
-    return encode_segments(tokenizer, segments, limit)
-
-
-def encode_segments(
-    tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[tuple[Sequence[Segment], str]], limit: int | None
-) -> list[Encoding]:
-    """Do as `encode_texts` for texts already split into words, each with its id."""
     if not texts:
         return []
-    inputs: list[Any] = []
-    for segments, _ in texts:
-        parts = tuple(segment.text for segment in segments)
-        inputs.append(parts if len(parts) > 1 else parts[0])
     try:
         encoded = tokenizer(
-            inputs, truncation=limit is not None, max_length=limit, verbose=False, return_offsets_mapping=True
+            list(texts), truncation=limit is not None, max_length=limit, verbose=False, return_offsets_mapping=True
         )
     except BaseException as error:
         # From a damaged tokenizer.json; a panic of the library tokenizers is not an Exception.
@@ -66,10 +51,10 @@ def encode_segments(
     if "token_type_ids" in tokenizer.model_input_names:
         types = encoded["token_type_ids"]
     encodings = []
-    for row, (segments, example_id) in enumerate(texts):
+    for row, text in enumerate(texts):
         ids = encoded["input_ids"][row]
         offsets = encoded["offset_mapping"][row]
-        encodings.append(encoding_of(segments, ids, types[row], encoded.sequence_ids(row), offsets, example_id))
+        encodings.append(Encoding.of(segments_in(text), ids, offsets, encoded.sequence_ids(row), types[row]))
     return encodings
 
 
@@ -82,7 +67,7 @@ class Batch:
         input_ids: int64, (batch, tokens).
         attention_mask: int64, (batch, tokens); 1 at real tokens.
         token_type_ids: int64, (batch, tokens); None if the model has no segments.
-        marks: bool, (batch, tokens), by name: the fields POSITION_MARKS of the encodings that are not empty.
+        marks: bool, (batch, tokens), by name: the fields `Encoding.MARKS`.
     """
 
     encodings: tuple[Encoding, ...]
@@ -149,10 +134,8 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
     if encodings[0].token_type_ids:
         token_type_ids = padded([encoding.token_type_ids for encoding in encodings], 0)
     marks = {}
-    for name in POSITION_MARKS:
-        rows = [getattr(encoding, name) for encoding in encodings]
-        if any(rows):
-            marks[name] = padded(rows, 0).bool()
+    for name in encodings[0].MARKS:
+        marks[name] = padded([getattr(encoding, name) for encoding in encodings], 0).bool()
     return Batch(
         encodings=tuple(encodings),
         input_ids=padded([encoding.input_ids for encoding in encodings], pad_token_id),

@@ -25,24 +25,23 @@ from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions, check_weights
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.examples import ANSWER_LABELS, Example
+from explearn.core.examples import Example
 from explearn.core.extras import check_installed
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
 from explearn.predictors.architectures import max_length
-from explearn.predictors.encoding import Encoding, collate
-from explearn.predictors.heads.question_answering import QuestionPredictor, reached
+from explearn.predictors.encoding import Encoding
+from explearn.predictors.labelled import check_use
 from explearn.predictors.loading import (
-    CLASSIFICATION,
     SCRATCH,
     check_size,
-    head_for,
     load_model,
     quiet_transformers,
     resolve_encoder,
 )
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, read_labelled
+from explearn.predictors.pretrained import kind_for
 from explearn.predictors.problems import label_maps
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Removal
@@ -62,9 +61,9 @@ class FinetuneEpoch:
         epoch: its number, from 1.
         train_loss: mean loss on the training split.
         validation_loss: mean loss on the validation split.
-        accuracy: share of right classes; for question answering, of exact answers.
-        macro_f1: mean F1 of the classes; None for question answering.
-        mcc: Matthews correlation; None for question answering.
+        accuracy: share of right answers.
+        macro_f1: mean F1 of the classes; None where a text is only right or wrong.
+        mcc: Matthews correlation, likewise.
     """
 
     epoch: int
@@ -75,28 +74,30 @@ class FinetuneEpoch:
     mcc: float | None
 
 
-def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels: Sequence[str]) -> dict[str, Any]:
+def classification_metrics(
+    truth: NDArray[Any], predicted: NDArray[Any], labels: int, only_accuracy: bool = False
+) -> dict[str, Any]:
     """Return accuracy, macro-F1 over all classes, Matthews correlation, and the rate of the most frequent true class.
 
-    The rate is the accuracy of always predicting one class; a classifier that is no better has nothing to explain. For
-    question answering, accuracy is the share of answers with exactly the true words; the others are None.
+    The rate is the accuracy of always predicting one class; a classifier that is no better has nothing to explain.
 
     Args:
         truth: indices of the true classes, (n,).
         predicted: indices of the predicted classes, (n,).
-        labels: names of the classes.
+        labels: number of the classes.
+        only_accuracy: whether a text is only right or wrong (`TransformerPredictor.only_accuracy`): others are None.
 
     Example:
-        >>> metrics = classification_metrics(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), ["no", "yes"])
+        >>> metrics = classification_metrics(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), 2)
         >>> metrics["accuracy"], metrics["majority_rate"], round(metrics["mcc"], 3)
         (0.75, 0.75, 0.577)
     """
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
     values = {"texts": len(truth), "accuracy": float(accuracy_score(truth, predicted))}
-    if tuple(labels) == ANSWER_LABELS:
+    if only_accuracy:
         return values | {"macro_f1": None, "mcc": None, "majority_rate": None}
-    classes = range(len(labels))
+    classes = range(labels)
     return values | {
         "macro_f1": float(f1_score(truth, predicted, labels=classes, average="macro", zero_division=0)),
         "mcc": float(matthews_corrcoef(truth, predicted)),
@@ -108,9 +109,10 @@ def evaluate_classifier(
     classifier: Predictor, examples: Sequence[Example], description: str | None = None
 ) -> dict[str, Any]:
     """Return `classification_metrics` of a classifier on labelled examples."""
-    encodings, truth = classifier.encode_labelled(examples)
+    encodings, truth = read_labelled(classifier, examples)
     predicted = classifier.predict_proba(encodings, description).argmax(-1)
-    return classification_metrics(np.array(truth), predicted, classifier.labels)
+    only_accuracy = isinstance(classifier, TransformerPredictor) and classifier.only_accuracy
+    return classification_metrics(np.array(truth), predicted, len(classifier.labels), only_accuracy)
 
 
 def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
@@ -127,7 +129,7 @@ def load_encoder(
 ) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
     """Load pretrained weights with a new head for `labels`, and their tokenizer.
 
-    The head classifies, or finds spans if the labels are ANSWER_LABELS.
+    The head is that of the class of predictors for these labels (`explearn.predictors.pretrained.kind_for`).
 
     Args:
         encoder: `embedded`, a hub name or a local folder; not `scratch`, which has no weights to load.
@@ -143,7 +145,7 @@ def load_encoder(
     quiet_transformers()
     check_size(folder, revision, kind, folder)
     model, tokenizer, unloaded = load_model(
-        head_for(labels),
+        kind_for(labels).head(),
         folder,
         revision,
         kind,
@@ -176,12 +178,12 @@ def from_scratch(
         limit: most sub-tokens per text.
 
     Raises:
-        ModelError: the labels are those of question answering.
+        ModelError: the labels need another head than a classifier's.
     """
     import tokenizers
     import transformers
 
-    if head_for(labels) != CLASSIFICATION:
+    if kind_for(labels) is not TransformerPredictor:
         raise ModelError("encoder 'scratch' is made for classes; expected pretrained weights for questions")
     special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
     # With few texts, words are learned sooner if neither case nor position in the text makes a difference.
@@ -273,7 +275,7 @@ def remove_random_words(
         >>> sorted(encoding.read), sorted(removed.read)
         ([0, 1, 2, 3], [0, 1])
     """
-    words = sorted(encoding.read - encoding.fixed_words)
+    words = sorted(encoding.read.difference(encoding.fixed_words))
     count = round(generator.random() * len(words))
     removed = generator.permutation(words)[:count].tolist()
     if removal == "delete":
@@ -312,7 +314,7 @@ def finetune(
         UnknownNameError: a label is not in `labels`.
         ModelError: the encoder cannot be loaded, or training diverged; an earlier classifier then stays.
         DeviceError: the device cannot be used.
-        UnsupportedError: words of a question are to be removed at random.
+        UnsupportedError: words are to be removed at random, and texts with these labels would lose their meaning.
     """
     # The Trainer needs accelerate, but would only say so after everything is loaded.
     check_installed("accelerate", extra="finetune", what="fine-tuning")
@@ -332,15 +334,13 @@ def finetune(
         model, tokenizer = from_scratch(params.scratch, texts, labels, params.max_length)
     else:
         model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
-    questions = tuple(labels) == ANSWER_LABELS
-    kind = TransformerPredictor
-    selection: str = params.selection
-    if questions:
-        if params.random_removal:
-            raise UnsupportedError("finetune.random_removal: a question may lose its answer; leave it out")
-        kind = QuestionPredictor
-        selection = "accuracy"
+    kind = kind_for(labels)
     classifier = kind.around(model, tokenizer, compute)
+    if params.random_removal:
+        check_use(classifier, "removal")
+    selection: str = params.selection
+    if kind.only_accuracy:
+        selection = "accuracy"
     classifier.check_plain("training a classifier")
     train_rows = _dataset(classifier, train, training=True)
     validation_rows = _dataset(classifier, validation, training=False)
@@ -351,7 +351,7 @@ def finetune(
     if params.lora is not None:
         trained = with_adapters(classifier.model, params.lora)
     weights = None
-    if params.class_weights == "balanced" and not questions:
+    if params.class_weights == "balanced" and not kind.only_accuracy:
         weights = torch.tensor(class_weights([row["labels"] for row in train_rows], len(labels)), device=device)
 
     def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
@@ -359,7 +359,7 @@ def finetune(
 
     def metrics(prediction: transformers.EvalPrediction) -> dict[str, Any]:
         predicted: Any = np.argmax(prediction.predictions, -1)
-        return classification_metrics(np.asarray(prediction.label_ids), predicted, labels)
+        return classification_metrics(np.asarray(prediction.label_ids), predicted, len(labels), kind.only_accuracy)
 
     with atomic_folder(target) as partial:
         # Checkpoints are inside the unfinished folder, so a killed run leaves nothing elsewhere.
@@ -439,16 +439,16 @@ class _Collator:
         for index, row in enumerate(rows):
             if row["training"] and self.removal and self.generator.random() < SHORTENED:
                 [chosen[index]] = self.shortened([row])
-        batch = collate([row["encoding"] for row in chosen], self.classifier.pad_token_id, torch.device("cpu"))
+        batch = self.classifier.batch_on(torch.device("cpu"), [row["encoding"] for row in chosen])
         return {**batch.model_inputs(), "labels": torch.tensor([row["labels"] for row in rows])}
 
 
 def _dataset(classifier: TransformerPredictor, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
-    """Make rows for the Trainer; training skips passages that were cut before their answer."""
-    encodings, labels = classifier.encode_labelled(examples)
+    """Make rows for the Trainer; training skips what cannot be learned from."""
+    encodings, labels = read_labelled(classifier, examples)
     used: Iterable[int] = range(len(encodings))
     if training:
-        used = reached(encodings, classifier.max_length)
+        used = classifier.trainable(encodings)
     rows = []
     for index in used:
         encoding = encodings[index]

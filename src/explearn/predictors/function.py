@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, get_args
@@ -15,12 +14,12 @@ from numpy.typing import ArrayLike
 
 from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array, as_numbers
+from explearn.core.documents import text_digest
 from explearn.core.errors import (
     DataError,
     ExplearnError,
     ModelError,
     ParamsError,
-    UnsupportedError,
     first_line,
     kind_of,
     shown,
@@ -29,11 +28,11 @@ from explearn.core.examples import label_problem
 from explearn.core.validation import PositiveInt, check
 from explearn.core.words import Segment, Span, gaps_of
 from explearn.predictors.batching import progress
-from explearn.predictors.encoding import Batch, Encoding, Text
-from explearn.predictors.labelled import Problem
+from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.labelled import Problem, Use
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
+from explearn.text.encoding import PlainText, align_words, segments_in
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings if the texts are pairs."""
@@ -93,7 +92,7 @@ class FunctionEncoding(Encoding):
                 inner = [bound for bound in sorted(its) if start < bound < end]
                 spans += pairwise([start, *inner, end])
             segments.append(Segment(segment.text, tuple(spans)))
-        return function_encoding(segments, self.example_id, self.mask_word, self.empty)
+        return replace(function_encoding(segments, self.mask_word, self.empty), example_id=self.example_id)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -127,7 +126,7 @@ class FunctionEncoding(Encoding):
         return "".join([ends[0], *parts, ends[1]])
 
 
-def function_encoding(segments: Sequence[Segment], example_id: str, mask_word: str, empty: str) -> FunctionEncoding:
+def function_encoding(segments: Sequence[Segment], mask_word: str, empty: str) -> FunctionEncoding:
     """Return the words of a text, or of a pair's segments, after a position for the start of each segment."""
     parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
     offsets: list[Span | None] = []
@@ -146,8 +145,7 @@ def function_encoding(segments: Sequence[Segment], example_id: str, mask_word: s
         input_ids=fields["word_ids"],
         token_type_ids=tuple(types),
         special=tuple(offset is None for offset in offsets),
-        example_id=example_id,
-        pair_start=start_of_pair(segments),
+        segments=tuple(segments),
         vocabulary=(*pieces, *(piece._replace(word=mask_word) for piece in pieces)),
         ends=tuple(ends),
         mask_word=mask_word,
@@ -193,6 +191,8 @@ class FunctionPredictor(Predictor):
         ['positive', 'negative']
     """
 
+    refuses: Mapping[Use, str] = {"windows": "is a function of texts, which gets them whole; leave out the windows"}
+
     def __init__(
         self,
         predict_proba: PredictProba,
@@ -222,15 +222,13 @@ class FunctionPredictor(Predictor):
         self.batch_size: int = check(PositiveInt, batch_size, ParamsError, "batch_size: ")
         self.max_words: int = check(PositiveInt, max_words, ParamsError, "max_words: ")
         self.problem = Problem(kind)
-        self.device = torch.device("cpu")
-        self.dtype = torch.float64
         self._function = predict_proba
+        self._version = text_digest(repr((name, self.labels, kind, mask, empty)))
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the name, the labels, the kind of answers, and what stands for words that are left out."""
-        labels = [self.file_labels.get(label, label) for label in self.labels]
-        return hashlib.sha256(repr((self.name, labels, self.problem.value, self.mask, self.empty)).encode()).hexdigest()
+        return self._version
 
     # ---- texts ---------------------------------------------------------------------------------------------------
 
@@ -243,28 +241,23 @@ class FunctionPredictor(Predictor):
         """No id of its own: each word is masked by one (`FunctionEncoding.masked_ids`)."""
         return NO_WORD
 
-    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+    def encode(self, texts: Sequence[PlainText]) -> list[Encoding]:
         """Split texts into words, after a position for the start.
 
         Args:
-            texts: strings, pairs of strings, examples, or rows of a table.
-            first: number of the first text, for error messages.
-            whole: refused, since a function has no limit of sub-tokens.
+            texts: strings, or pairs of strings.
 
         Raises:
-            DataError: a text has no words, an unusable one, or more than `max_words`.
+            DataError: a text has more than `max_words`.
         """
-        if whole:
-            raise UnsupportedError(f"{self.name}: is a function of texts, which gets them whole; leave out the windows")
-        return [self._encode(*as_segments(text, number), number) for number, text in enumerate(texts, start=first)]
-
-    def _encode(self, segments: Sequence[Segment], example_id: str, number: int) -> Encoding:
-        encoding = function_encoding(segments, example_id, self.mask, self.empty)
-        words = len(encoding.words)
-        if words > self.max_words:
-            where = name_of(example_id, number)
-            raise DataError(f"{where} has {words:,} words; expected at most {self.max_words:,} (max_words)")
-        return encoding
+        encodings: list[Encoding] = []
+        for number, text in enumerate(texts, start=1):
+            encoding = function_encoding(segments_in(text), self.mask, self.empty)
+            words = len(encoding.words)
+            if words > self.max_words:
+                raise DataError(f"text {number} has {words:,} words; expected at most {self.max_words:,} (max_words)")
+            encodings.append(encoding)
+        return encodings
 
     # ---- answers -------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from safetensors import safe_open
 from explearn.core.compute import check_weights
 from explearn.core.documents import check_regular, file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
-from explearn.core.examples import ANSWER_LABELS
 from explearn.core.extras import need
 
 if TYPE_CHECKING:
@@ -54,13 +53,6 @@ def head_of(names: Sequence[str]) -> str:
         for name in names:
             if name.endswith(suffix):
                 return head
-    return CLASSIFICATION
-
-
-def head_for(labels: Sequence[str]) -> str:
-    """Return the head to train for a task's labels."""
-    if tuple(labels) == ANSWER_LABELS:
-        return QUESTION_ANSWERING
     return CLASSIFICATION
 
 

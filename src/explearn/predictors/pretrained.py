@@ -310,6 +310,14 @@ PREDICTORS: dict[str, type[TransformerPredictor]] = {
 """Head -> class of predictors that have it; TransformerPredictor for others."""
 
 
+def kind_for(labels: Sequence[str]) -> type[TransformerPredictor]:
+    """Return the class of predictors to train for a task's labels."""
+    for kind in PREDICTORS.values():
+        if kind.task_labels == tuple(labels):
+            return kind
+    return TransformerPredictor
+
+
 def as_predictor(classifier: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Predictor:
     """Return a predictor for a name, a folder or a loaded model.
 
@@ -395,6 +403,7 @@ def _of_pipeline(pipeline: Any, model: Any, tokenizer: Any, compute: ComputeOpti
         model = applied
     predictor = TransformerPredictor(model, tokenizer, compute, name)
     # A pipeline's values are of classes, too.
-    predictor.by_class = predictor.problem is Problem.REGRESSION and len(predictor.labels) > 1
+    if predictor.problem is Problem.REGRESSION and len(predictor.labels) > 1:
+        predictor.classes = predictor.labels
     predictor.top = pipeline._postprocess_params.get("top_k", 1) or len(predictor.labels)
     return predictor

@@ -10,16 +10,15 @@ relevance of one are the negative of the other's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from explearn.core.errors import ModelError
+from explearn.core.errors import ModelError, ParamsError
 from explearn.predictors.adapters import put_trained_parts
 from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import OutputFunction, changed_logits
 from explearn.predictors.quantised import is_quantised
 
 if TYPE_CHECKING:
@@ -36,16 +35,36 @@ ONE_OUTPUT = "one_output"
 """Field in the configuration of a model whose head got its second class here; it is saved with the model."""
 
 
-def with_values(model: Any, classes: int, change: OutputFunction, rows: Tensor | None) -> Any:
+OutputFunction = Callable[[Tensor], Tensor]
+"""Logits, (texts, C) -> values, (texts,) or (texts, values)."""
+
+
+def changed_logits(logits: Tensor, change: OutputFunction) -> Tensor:
+    """Return values, (texts, values), of logits, (texts, C).
+
+    Raises:
+        ParamsError: `change` does not give a row for each text.
+    """
+    values = change(logits)
+    if values.shape == logits.shape[:1]:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(logits):
+        raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+    return values
+
+
+def with_values(model: Any, classes: int, labels: Sequence[str], change: OutputFunction, rows: Tensor | None) -> Any:
     """Make a model with changed outputs, in its head if that is one linear map; all weights are shared.
 
     Args:
         model: the model.
         classes: number of its outputs.
+        labels: names of the new ones.
         change: from logits to values.
         rows: the matrix, (values, classes), by which `change` multiplies. None: it does something else.
     """
     copied = sharing_copy(model)
+    copied.config.update(label_maps(labels))
     heads = _output_layers(copied, classes)
     if rows is not None and len(heads) == 1 and not is_quantised(heads[0][1]):
         _set_head(copied, *heads[0], rows)

@@ -7,8 +7,8 @@ import copy
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
@@ -26,13 +26,22 @@ from explearn.predictors.architectures import (
     switches_attention,
 )
 from explearn.predictors.checks import check_config, check_ends, check_runs, padding_shows, with_padding
-from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
+from explearn.predictors.encoding import Batch, Encoding, collate, encode_texts
 from explearn.predictors.heads.completion import Completion
-from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import OutputFunction, Predictor
-from explearn.predictors.problems import not_compiled, problem_of, sharing_copy, with_both_classes, with_values
+from explearn.predictors.labelled import Problem, Use
+from explearn.predictors.loading import CLASSIFICATION
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.problems import (
+    OutputFunction,
+    not_compiled,
+    problem_of,
+    sharing_copy,
+    with_both_classes,
+    with_values,
+)
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.predictors.spread import OFFLOADED, OnOneDevice, spread, spread_of
+from explearn.text.encoding import PlainText, Text, read_texts
 
 if TYPE_CHECKING:
     import transformers
@@ -52,7 +61,7 @@ UNFINGERPRINTED = (
 class WrappedModel(torch.nn.Module):
     """Base of models with another head that give the logits of a sequence classifier.
 
-    It takes the model's own inputs, by keyword, and the marks of positions (`explearn.text.encoding.POSITION_MARKS`).
+    It takes the model's own inputs, by keyword, and the marks of positions (`Encoding.MARKS`).
     Attributes that it does not have are those of the model inside.
 
     Args:
@@ -62,6 +71,12 @@ class WrappedModel(torch.nn.Module):
 
     loader: ClassVar[str]
     """Class of transformers that loads models with the head."""
+    marks: ClassVar[tuple[str, ...]] = ()
+    """Its inputs that mark positions."""
+    no_head: ClassVar[str] = ""
+    """Why methods that need a classification head cannot explain it; empty: they can."""
+    own_head: ClassVar[str] = ""
+    """Why methods that take a classification head apart cannot explain it."""
 
     def __init__(
         self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
@@ -96,6 +111,8 @@ class TransformerPredictor(Predictor):
         model: the model. One logit gets a second class, whose logit is minus the first
             (`explearn.predictors.problems`).
         tokenizer: the tokenizer.
+        dtype: precision of the computation.
+        completion: the prompt around each text, for a generative model.
         spread: how the model is spread over several devices (`explearn.predictors.spread`), of which `device` is the
             main one; None if it is on one device. A model already spread by accelerate is not changed.
 
@@ -112,9 +129,13 @@ class TransformerPredictor(Predictor):
         (1, 2)
     """
 
-    has_model: ClassVar[bool] = True
+    refuses: Mapping[Use, str] = {}
     wrapper: ClassVar[type[WrappedModel] | None] = None
     """Module that gives a model with another head the logits of a classifier."""
+    task_labels: ClassVar[tuple[str, ...]] = ()
+    """The labels of a task that this class is for; empty: any others."""
+    only_accuracy: ClassVar[bool] = False
+    """Whether a labelled text is right or wrong, whatever its class: classes have no figures and no weights."""
 
     @torch.inference_mode(False)
     def __init__(
@@ -133,14 +154,15 @@ class TransformerPredictor(Predictor):
         compute = compute or ComputeOptions()
         self.name = name
         self.completion: Completion | None = completion
-        self.needs_pairs = completion is not None and completion.params.takes_pairs
+        if completion is not None:
+            self.refuses = {"onnx": "classifies by a prompt; expected a sequence classifier"}
         self.tokenizer = with_padding(model, tokenizer, shown_name)
         saved_dtype = model.dtype
         self.model: Any = with_both_classes(model, shown_name).eval().requires_grad_(False)
         if switches_attention(self.model):
             self.model = sharing_copy(self.model)
             keep_attention_type(self.model)
-        self.shortest = shortest_input(self.model.config)
+        self._shortest = shortest_input(self.model.config)
         self.spread = spread_of(self.model)
         if self.spread is None:
             check_runs(self.model, tokenizer, shown_name)
@@ -150,7 +172,7 @@ class TransformerPredictor(Predictor):
                 f"precision: got {compute.precision!r} for a model in memory; weights are quantised while they are "
                 "loaded (explearn.load_classifier)"
             )
-        self.labels = [str(label) for _, label in sorted(self.model.config.id2label.items())]
+        self.labels = names_of(self.model.config)
         self._fingerprint = ""
         if self.spread is None and compute.device_map is not None:
             # Offloaded weights cannot be read later.
@@ -172,6 +194,13 @@ class TransformerPredictor(Predictor):
                 self.dtype = saved_dtype
         prepare_quantised(self.model, matmul_dtype, shown_name)
         self.max_tokens = min(compute.resolve_max_tokens(device) for device in devices)
+
+    @classmethod
+    def head(cls) -> str:
+        """Return the class of transformers that loads models with the head that this class is for."""
+        if cls.wrapper is None:
+            return CLASSIFICATION
+        return cls.wrapper.loader
 
     @classmethod
     def around(
@@ -221,13 +250,23 @@ class TransformerPredictor(Predictor):
     def with_outputs(
         self, labels: list[str], classes: list[str], change: OutputFunction, rows: Tensor | None = None
     ) -> Self:
+        """Return a view that gives values instead of logits (`explearn.predictors.views`).
+
+        Args:
+            labels: names of the values.
+            classes: the class of each value.
+            change: from logits, (texts, C), to values.
+            rows: the matrix, (values, C), by which `change` multiplies. None: it does something else.
+
+        Raises:
+            UnsupportedError: the model is spread over several devices.
+        """
         if self.spread is not None:
             raise UnsupportedError(f"{self.name}: is spread over several devices; other outputs are of a model on one")
-        view = self._copy(with_values(self.model, len(self.labels), change, rows))
+        view = self._copy(with_values(self.model, len(self.labels), labels, change, rows))
         view.labels = labels
         view.problem = Problem.REGRESSION
-        view.by_class = True
-        view.short_names = {name: number for number, name in enumerate(classes)}
+        view.classes = classes
         return view
 
     def _copy(self, model: Any) -> Self:
@@ -262,6 +301,7 @@ class TransformerPredictor(Predictor):
             raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
     def gathered(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
         if self.spread is None:
             return contextlib.nullcontext()
         return OnOneDevice()
@@ -286,42 +326,61 @@ class TransformerPredictor(Predictor):
 
     @property
     def pad_token_id(self) -> int:
+        """Id that pads the shorter texts of a batch."""
         return int(cast(int, self.tokenizer.pad_token_id))
 
-    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+    def encode(self, texts: Sequence[PlainText]) -> list[Encoding]:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
-
-        Args:
-            texts: strings, pairs of strings, examples, or rows of a table.
-            first: number of the first text, for error messages if `texts` is part of a longer stream.
-            whole: do not cut texts longer than `max_length`, for `explearn.predictors.windows`.
-
-        Raises:
-            DataError: a text has no words, or an unusable one (see `explearn.core.examples.check_words`).
-        """
-        return self.encode_within(None if whole else self.max_length, texts, first)
-
-    def encode_within(self, limit: int | None, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
-        """Do as `encode` for another limit than `max_length`.
-
-        Args:
-            limit: most sub-tokens of a text. None: texts are not cut.
-            texts: strings, pairs of strings, examples, or rows of a table.
-            first: number of the first text, for error messages.
-        """
-        if self.completion is not None:
-            return self.completion.encode(texts, limit, first)
-        encodings = encode_texts(self.tokenizer, texts, limit, first)
-        check_ends(self.model.config, encodings, first)
-        return encodings
-
-    def encode_samples(self, *texts: str) -> list[Encoding]:
-        """Encode short sample texts, for any kind of model.
 
         Args:
             texts: strings, or pairs of strings.
         """
-        return self.encode(texts)
+        return self.encode_within(self.max_length, texts)
+
+    def encode_within(self, limit: int | None, texts: Sequence[PlainText]) -> list[Encoding]:
+        """Do as `encode` for another limit than `max_length`.
+
+        Args:
+            limit: most sub-tokens of a text. None: texts are not cut.
+            texts: strings, or pairs of strings.
+        """
+        if self.completion is not None:
+            return self.completion.encode(texts, limit)
+        encodings = encode_texts(self.tokenizer, texts, limit)
+        check_ends(self.model.config, encodings)
+        return encodings
+
+    def read(
+        self, texts: Iterable[Text] | Iterable[Encoding], first: int = 1, whole: bool = False, labelled: bool = False
+    ) -> list[Encoding]:
+        if not whole:
+            return super().read(texts, first)
+        return read_texts(partial(self.encode_within, None), list(texts), first, self.name)  # type: ignore[arg-type]
+
+    def read_samples(self, *texts: str) -> list[Encoding]:
+        """Encode short sample texts, for any kind of model.
+
+        Args:
+            texts: the texts.
+        """
+        return self.read(list(texts))
+
+    def batch(self, encodings: Sequence[Encoding]) -> Batch:
+        """Pad encodings to one length, at least the shortest that the model reads, on the predictor's device.
+
+        Args:
+            encodings: texts as this predictor encodes them.
+        """
+        return self.batch_on(self.device, encodings)
+
+    def batch_on(self, device: torch.device, encodings: Sequence[Encoding]) -> Batch:
+        """Do as `batch` on another device.
+
+        Args:
+            device: the device.
+            encodings: texts as this predictor encodes them.
+        """
+        return collate(encodings, self.pad_token_id, device, self._shortest)
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         """Return the sub-tokens as text, without special tokens.
@@ -372,7 +431,15 @@ class TransformerPredictor(Predictor):
             labels: indices of the true classes, (batch,).
             weights: weight of each class, (C,). None: all 1.
         """
-        return functional.cross_entropy(self.softmax_logits(logits), labels, weight=weights)
+        return functional.cross_entropy(self.problem.softmax_logits(logits), labels, weight=weights)
+
+    def trainable(self, encodings: Sequence[Encoding]) -> list[int]:
+        """Return the indices of the labelled texts that can be learned from.
+
+        Args:
+            encodings: the texts, read with their labels.
+        """
+        return list(range(len(encodings)))
 
     @property
     def fingerprint(self) -> str:
@@ -381,7 +448,7 @@ class TransformerPredictor(Predictor):
             prompt = ""
             if self.completion is not None:
                 prompt = self.completion.params.model_dump_json()
-            labels = [self.file_labels.get(label, label) for label in self.labels]
+            labels = names_of(self.model.config)
             settings = {"labels": labels, "prompt": prompt, "problem": self.problem, "max_length": self.max_length}
             settings |= {"config": settings_of(self.model.config), "tokenizer": tokenizer_settings(self.tokenizer)}
             self._fingerprint = fingerprint(self.model, json.dumps(settings, sort_keys=True, default=str))
@@ -390,6 +457,11 @@ class TransformerPredictor(Predictor):
     def weights_changed(self) -> None:
         """Forget the fingerprint, after the model was trained in place."""
         self._fingerprint = ""
+
+
+def names_of(config: transformers.PretrainedConfig) -> list[str]:
+    """Return the names of a model's classes, in the order of its outputs."""
+    return [str(label) for _, label in sorted((config.id2label or {}).items())]
 
 
 def settings_of(config: transformers.PretrainedConfig) -> dict[str, Any]:

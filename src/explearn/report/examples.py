@@ -124,7 +124,7 @@ def _unsuited(text: ExampleReport) -> tuple[bool, bool, bool]:
 
 def is_right(text: ExampleReport) -> bool | None:
     """Return whether the predicted class is the true label; None if that is unknown, as for questions."""
-    if text.answer is None or not text.example.label or (text.example.answer and text.example.pair):
+    if text.answer is None or not text.example.label or (text.example.focus and text.example.pair):
         return None
     return text.answer.predicted == text.example.label
 
@@ -143,8 +143,8 @@ def example_text(
     """
     example = text.example
     label = example.label
-    if example.answer and example.pair:
-        label = lay_out(example.all_words[slice(*example.answer)], example.joined, example.answer[0]).text
+    if example.focus and example.pair:
+        label = lay_out(example.all_words[slice(*example.focus)], example.joined, example.focus[0]).text
     facts = []
     if label:
         facts.append(f"true label {label}")

@@ -293,7 +293,7 @@ class Origin:
         if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
             folders = list(hashes(here, folders))  # the page, too, will be in the folder
         classifiers = {}
-        if named and self.model.completion is None and self.compute.precision not in CHANGED_WEIGHTS:
+        if named and getattr(self.model, "completion", None) is None and self.compute.precision not in CHANGED_WEIGHTS:
             classifiers[task] = {"name": name, "fingerprint": self.model.fingerprint}
         return {
             "root": os.path.relpath(here, (here / out).parent.resolve()),

@@ -72,7 +72,7 @@ SCOPE .against{{background:rgb({_AGAINST} / calc(var(--s)*{OPACITY}))}}
 SCOPE .for.signed::before{{content:"+"}}
 SCOPE .against.signed::before{{content:"\\2212"}}
 SCOPE .unread{{opacity:.65;text-decoration:line-through}}
-SCOPE .token{{outline:2px solid currentColor}}
+SCOPE .focus{{outline:2px solid currentColor}}
 SCOPE [data-score]{{position:relative}}
 SCOPE [data-score]:is(:hover,:focus)::after{{content:attr(data-score);position:absolute;left:0;bottom:100%;\
 z-index:3;padding:0 .35rem;border-radius:.25rem;background:#1b1f27;color:#fff;outline:1px solid #808080;\
@@ -110,7 +110,7 @@ class ShownWord:
         sign: + or −, for a method with signs and a word that is not faint.
         space: what follows the word.
         new_segment: whether the second segment begins here.
-        classified: whether this is the word that is classified.
+        in_focus: whether the answer is about this word.
     """
 
     text: str
@@ -119,7 +119,7 @@ class ShownWord:
     sign: str
     space: str
     new_segment: bool
-    classified: bool
+    in_focus: bool
 
     @property
     def colour(self) -> str:
@@ -134,6 +134,7 @@ def shown_words(attribution: Record) -> list[ShownWord]:
     signs = shows_signs(attribution.signed, attribution.scores)
     strength = strengths(attribution.scores).tolist()
     joined = set(attribution.joined)
+    focus = range(*(attribution.focus or (0, 0)))
     words = []
     for index, word in enumerate(attribution.words):
         sign = ""
@@ -149,7 +150,7 @@ def shown_words(attribution: Record) -> list[ShownWord]:
                 sign=sign,
                 space="" if index + 1 in joined else " ",
                 new_segment=index == attribution.pair_start,
-                classified=index == attribution.token,
+                in_focus=index in focus,
             )
         )
     return words
@@ -181,13 +182,14 @@ def strongest_words(attribution: Record) -> str:
 def answer_sentence(attribution: Record) -> str:
     """Return the explained class with its probability.
 
-    The predicted class follows if it is another one; the classified word comes first if only one word is classified.
+    The predicted class follows if it is another one; the words that the answer is about come first, if it is not about
+    the whole text.
     """
     sentence = f"{attribution.target} ({attribution.answer()}"
     if attribution.target != attribution.predicted:
         sentence += f"; predicted: {attribution.predicted}"
-    if attribution.token is not None:
-        sentence = f"{attribution.words[attribution.token]!r} is {sentence}"
+    if attribution.focus is not None:
+        sentence = f"{attribution.focus_text!r} is {sentence}"
     return f"{sentence})"
 
 
@@ -230,8 +232,8 @@ def together(attribution: Record) -> str:
 def line(attribution: Record) -> str:
     """Return method, class and the highest-scoring words, on one line."""
     head = f"{attribution.method} for {attribution.target!r}"
-    if attribution.token is not None:
-        head += f" of {printable(attribution.words[attribution.token], one_line=True)!r}"
+    if attribution.focus is not None:
+        head += f" of {printable(attribution.focus_text, one_line=True)!r}"
     sentence = f"{head} ({attribution.answer()}): {listed_words(attribution.top_words())}"
     remark = remarks(attribution)
     if remark:
@@ -244,7 +246,7 @@ def terminal(attribution: Record) -> Text:
 
     The steps are a bold word on a coloured background, a bold coloured word and a coloured word, which look similar on
     dark and light terminals. Scores with signs put a sign before the word. Unread words are struck through, the
-    classified word is underlined.
+    words that the answer is about are underlined.
     """
     from rich.text import Text
 
@@ -254,7 +256,7 @@ def terminal(attribution: Record) -> Text:
         if word.new_segment:
             text.append("‖ ", style="dim not bold")
         style = _terminal_style(word)
-        if word.classified:
+        if word.in_focus:
             style += " underline"
         text.append(word.sign + word.text, style=style)
         text.append(word.space, style="not bold")
@@ -366,8 +368,8 @@ def _word_attributes(word: ShownWord) -> str:
         score = UNREAD
     if word.sign:
         classes += " signed"
-    if word.classified:
-        classes += " token"
+    if word.in_focus:
+        classes += " focus"
     label = html.escape(f"{word.text} {score}")
     return f'class="{classes}"{style} tabindex="0" role="img" aria-label="{label}" data-score="{score}"'
 

@@ -135,7 +135,7 @@ def check_explainer(
 
 def _check_attributions(case: _Case) -> None:
     """Every word and every sub-token has a score, and a word's score is made of those of its pieces."""
-    encodings = case.classifier.encode(case.texts)
+    encodings = case.classifier.read(case.texts)
     probabilities = case.classifier.predict_proba(encodings)
     attributions = case.explain(case.texts)
     expect(len(attributions) == len(case.texts), "expected one attribution for each text")
@@ -189,7 +189,7 @@ def _check_targets(case: _Case) -> None:
     named = case.explain(case.texts, [labels[i] for i in indices])
     expect([a.target for a in named] == [labels[i] for i in indices], "targets by name: others were explained")
     case.expect_same(case.explain(case.texts, indices), named, "targets by index instead of by name")
-    expected = case.classifier.predict_proba(case.classifier.encode(case.texts))[range(len(case.texts)), indices]
+    expected = case.classifier.predict_proba(case.classifier.read(case.texts))[range(len(case.texts)), indices]
     same = np.allclose([a.probability for a in named], expected, rtol=0, atol=case.tolerance)
     expect(same, "targets by name: the probabilities are not those of the targets")
 
@@ -217,7 +217,7 @@ def _check_state(case: _Case) -> None:
 def _check_lost_words(case: _Case) -> None:
     """A word without sub-tokens, or behind the point where a text is cut, has no score; of one text that may be all."""
     texts = ["lazy \u200b dog " + "castle " * 60, "\u200b \u200d"]
-    for text, encoding, result in zip(texts, case.classifier.encode(texts), case.explain(texts), strict=True):
+    for text, encoding, result in zip(texts, case.classifier.read(texts), case.explain(texts), strict=True):
         read = np.isin(np.arange(len(encoding.words)), [encoding.word_ids[i] for i in encoding.positions])
         where = f"text {text[:10]!a}"
         expect(len(result.tokens) == len(encoding.positions), f"{where}: not one token for each sub-token")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
-from itertools import compress
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from itertools import chain, compress
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from explearn.core.arrays import Mask
-from explearn.core.errors import DataError, kind_of, located
+from explearn.core.errors import DataError, ModelError, kind_of, located
 from explearn.core.examples import Example, check_text
-from explearn.core.words import Segment, Span, joined_words, segments_of, words_of
+from explearn.core.words import Segment, Span, joined_words, words_of
 from explearn.text.alignment import NO_WORD, align
 
-Text = str | tuple[str, str] | Example | Mapping[str, Any]
+PlainText = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+Text = PlainText | Example | Mapping[str, Any]
 """An input to classify or explain: a text, a pair of texts, an example, or a row of a table (its column TEXT)."""
 
 TEXT = "text"
@@ -25,8 +29,7 @@ TEXT = "text"
 Removal = Literal["delete", "mask"]
 """What happens to a word that is left out: its sub-tokens are deleted, or each is replaced by the mask token."""
 
-POSITION_MARKS = ("fixed", "classified", "word_starts", "word_ends")
-"""Fields of an `Encoding` that mark positions for a model with another head than a classifier's."""
+KindT = TypeVar("KindT", bound="Encoding")
 
 
 def name_of(example_id: str, number: int) -> str:
@@ -36,61 +39,144 @@ def name_of(example_id: str, number: int) -> str:
     return f"text {number}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Encoding:
     """Sub-tokens of one text (or pair), special tokens included.
+
+    A predictor whose input has more than these fields, such as marks of positions, has a subclass of its own.
 
     Attributes:
         input_ids: ids, length n.
         token_type_ids: segment of each position, length n; empty if the model has no segments.
         special: True at special tokens ([CLS], [SEP], <s>, ...), length n.
         word_ids: index into `words` for each position, NO_WORD at special tokens and pieces of no word, length n.
-        words: words of the text, then of the second segment.
-        example_id: id of the example, empty for free text.
         characters: for each position the [start, end) of its word's characters that it covers, (0, 0) at NO_WORD,
-            length n; empty in encodings made without a tokenizer.
-        pair_start: index in `words` of the second segment's first word; None if there is one segment.
-        answer: [first, end) of `words` that are the answer to a question, whose sub-tokens count as special; None
-            for other texts (`explearn.predictors.heads.question_answering`).
-        spans: [start, end) of each word in the characters of its segment; empty in encodings made without a
-            tokenizer.
-        gaps: the characters between words, as in an `Example`.
+            length n.
+        segments: the text with the spans of its words, and the second segment, if any.
         shared: (word, other word) for each word without a sub-token of its own, because one of the other word's
             sub-tokens covers characters of both.
-        fixed: True at sub-tokens that stay in every shortened text, length n: those of the answer to a question, or
-            of the word that is classified. Empty if there are none.
-        classified: True at the sub-token whose logits are read, length n; empty unless tokens are classified.
-        word_starts: True at the first sub-token of each word of a passage, length n; empty unless a question is asked.
-        word_ends: True at the last sub-token of each word of a passage, likewise.
+        example_id: id of the example, empty for free text.
         in_units: whether `words` are sentences or spans in place of words and sub-tokens.
+
+    Example:
+        >>> encoding = Encoding.by_words("not a good film")
+        >>> encoding.words, encoding.word_ids
+        (('not', 'a', 'good', 'film'), (0, 1, 2, 3))
+        >>> encoding.delete([1]).word_ids
+        (0, 2, 3)
     """
 
     input_ids: tuple[int, ...]
-    token_type_ids: tuple[int, ...]
-    special: tuple[bool, ...]
-    word_ids: tuple[int, ...]
-    words: tuple[str, ...]
-    example_id: str = ""
+    token_type_ids: tuple[int, ...] = ()
+    special: tuple[bool, ...] = ()
+    word_ids: tuple[int, ...] = ()
     characters: tuple[Span, ...] = ()
-    pair_start: int | None = None
-    answer: Span | None = None
-    spans: tuple[Span, ...] = ()
-    gaps: tuple[str, ...] = ()
+    segments: tuple[Segment, ...] = ()
     shared: tuple[tuple[int, int], ...] = ()
-    fixed: tuple[bool, ...] = ()
-    classified: tuple[bool, ...] = ()
-    word_starts: tuple[bool, ...] = ()
-    word_ends: tuple[bool, ...] = ()
+    example_id: str = ""
     in_units: bool = False
+
+    BY_POSITION: ClassVar[tuple[str, ...]] = ("input_ids", "token_type_ids", "special", "word_ids", "characters")
+    """Fields with an entry for each position."""
+    MARKS: ClassVar[tuple[str, ...]] = ()
+    """Fields, of BY_POSITION, that a model gets beside its input: True at some positions."""
+
+    @classmethod
+    def by_words(cls, text: PlainText) -> Self:
+        """Make the encoding whose positions are the words of a text, each with an id made from its letters.
+
+        Args:
+            text: a text, or a pair of texts.
+        """
+        segments = segments_in(text)
+        offsets = list(chain.from_iterable(segment.spans for segment in segments))
+        sequence = [number for number, segment in enumerate(segments) for _ in segment.spans]
+        ids = [zlib.crc32(word.encode()) for segment in segments for word in segment.words]
+        return cls.of(segments, ids, offsets, sequence, token_type_ids=sequence)
+
+    @classmethod
+    def of(
+        cls,
+        text: PlainText | Sequence[Segment],
+        input_ids: Sequence[int],
+        offsets: Sequence[Span],
+        sequence: Sequence[int | None] | None = None,
+        token_type_ids: Sequence[int] = (),
+    ) -> Self:
+        """Make a text's encoding from a tokenizer's output.
+
+        Args:
+            text: the text, or the pair of texts, or its segments.
+            input_ids: ids of the sub-tokens.
+            offsets: [start, end) of each sub-token in the characters of its segment.
+            sequence: segment of each sub-token, 0 or 1; None for special tokens. Default: all are in the first.
+            token_type_ids: segment ids for the model; empty if it has none.
+        """
+        segments = segments_in(text)
+        if sequence is None:
+            sequence = [0] * len(input_ids)
+        # As if the segments were one string, with a character between them.
+        shift = len(segments[0].text) + 1
+        spans: list[Span | None] = []
+        for segment, (start, end) in zip(sequence, offsets, strict=True):
+            if segment is None:
+                spans.append(None)
+            else:
+                spans.append((start + segment * shift, end + segment * shift))
+        return cls(
+            input_ids=tuple(input_ids),
+            token_type_ids=tuple(token_type_ids),
+            special=tuple(segment is None for segment in sequence),
+            segments=segments,
+            **align_words(spans, [(number * shift, segment) for number, segment in enumerate(segments)]),
+        )
 
     def __len__(self) -> int:
         return len(self.input_ids)
 
+    # ---- the text --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Words of the text, then of the second segment."""
+        return tuple(chain.from_iterable(segment.words for segment in self.segments))
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """[start, end) of each word in the characters of its segment."""
+        return tuple(chain.from_iterable(segment.spans for segment in self.segments))
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """The characters between words, as in an `Example`."""
+        return words_of(self.segments)[2]
+
+    @property
+    def pair_start(self) -> int | None:
+        """Index in `words` of the second segment's first word; None if there is one segment."""
+        return start_of_pair(self.segments)
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Indices of the words that directly follow the previous word, according to `spans`."""
+        return joined_words(self.spans, self.pair_start)
+
+    # ---- what is asked about it ------------------------------------------------------------------------------------
+
     @property
     def key(self) -> object:
         """The predictor's input: two encodings with the same key get the same prediction."""
-        marks = [getattr(self, name) for name in POSITION_MARKS]
-        return self.input_ids, self.token_type_ids, *filter(None, marks)
+        return self.input_ids, self.token_type_ids, *(getattr(self, name) for name in self.MARKS)
+
+    @property
+    def focus(self) -> Span | None:
+        """[first, end) of the words that the answer is about; None if it is about the whole text."""
+        return None
+
+    @property
+    def fixed_words(self) -> Collection[int]:
+        """Words that have a score, and stay in every shortened text."""
+        return ()
 
     @property
     def read(self) -> set[int]:
@@ -103,30 +189,40 @@ class Encoding:
         """Positions that are not special tokens."""
         return [position for position, special in enumerate(self.special) if not special]
 
-    @property
-    def token(self) -> int | None:
-        """Index in `words` of the classified word; None if the whole text is classified."""
-        return next(iter(self.fixed_words), None)
+    # ---- other words, and copies without some ------------------------------------------------------------------------
 
-    @property
-    def fixed_words(self) -> set[int]:
-        """Words that stay in every shortened text; those of an answer are not counted, since they have no score."""
-        words = {word for word, fixed in zip(self.word_ids, self.fixed, strict=False) if fixed}
-        return words - {NO_WORD}
+    def into(self, kind: type[KindT], **more: Any) -> KindT:
+        """Return the same as another kind of encoding.
 
-    @property
-    def joined(self) -> tuple[int, ...]:
-        """Indices of the words that directly follow the previous word, according to `spans`."""
-        return joined_words(self.spans, self.pair_start)
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The text with the spans of its words, and the second segment, if any."""
-        return segments_of(self.words, self.gaps, self.pair_start)
+        Args:
+            kind: the subclass.
+            more: its further fields, and other values of these.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(Encoding)}
+        return kind(**{**values, **more})
 
     def cut(self, bounds: Sequence[Collection[int]]) -> Encoding:
         """Cut what can be left out at these characters of each segment; sub-tokens cannot be cut."""
         return self
+
+    def with_words(self, segments: Sequence[Segment]) -> Self:
+        """Return the same positions as parts of other words of the text: a caller's words, or units.
+
+        Args:
+            segments: the same text, with the spans of the other words.
+        """
+        shift = len(self.segments[0].text) + 1  # as if a blank were between the segments
+        spans = self.spans
+        second = self.pair_start or len(spans)
+        offsets: list[Span | None] = []
+        for word, (start, end) in zip(self.word_ids, self.characters, strict=True):
+            if word == NO_WORD:
+                offsets.append(None)
+                continue
+            first = spans[word][0] + shift * (word >= second)
+            offsets.append((first + start, first + end))
+        parts = [(number * shift, segment) for number, segment in enumerate(segments)]
+        return replace(self, segments=tuple(segments), **align_words(offsets, parts))
 
     def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
@@ -139,12 +235,12 @@ class Encoding:
 
     def delete(self, word_indices: Collection[int]) -> Self:
         """Remove the sub-tokens of these words; those behind them move up."""
-        dropped = set(word_indices) - {NO_WORD} - self.fixed_words
+        dropped = set(word_indices) - {NO_WORD} - set(self.fixed_words)
         return self.only([word not in dropped for word in self.word_ids])
 
     def keep(self, word_indices: Collection[int]) -> Self:
         """Keep only the sub-tokens of these words and the special tokens."""
-        kept = (set(word_indices) | self.fixed_words) - {NO_WORD}
+        kept = {*word_indices, *self.fixed_words} - {NO_WORD}
         pairs = zip(self.special, self.word_ids, strict=True)
         return self.only([special or word in kept for special, word in pairs])
 
@@ -169,8 +265,7 @@ class Encoding:
             copy = self._copier(("input_ids",))
             rows = np.where(stays, self.input_ids, self.masked_ids(mask_token_id))
             return [copy(input_ids=tuple(row)) for row in rows.tolist()]
-        names = ("input_ids", "token_type_ids", "special", "word_ids", "characters", *POSITION_MARKS)
-        columns = {name: getattr(self, name) for name in names if getattr(self, name)}
+        columns = {name: getattr(self, name) for name in self.BY_POSITION if getattr(self, name)}
         copy = self._copier(columns)
         copies = []
         for kept in stays.tolist():
@@ -184,47 +279,18 @@ class Encoding:
         return partial(type(self), **others)
 
 
+def segments_in(text: PlainText | Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return the segments of a text, or of a pair of texts, by words."""
+    if isinstance(text, str):
+        return (Segment.of(text),)
+    return tuple(Segment.of(part) if isinstance(part, str) else part for part in text)
+
+
 def start_of_pair(segments: Sequence[Segment]) -> int | None:
     """Return the index of the second segment's first word; None if there is one segment."""
-    if len(segments) == 1:
+    if len(segments) < 2:
         return None
     return len(segments[0].spans)
-
-
-def encoding_of(
-    segments: Sequence[Segment],
-    input_ids: Sequence[int],
-    token_type_ids: Sequence[int],
-    sequence: Sequence[int | None],
-    offsets: Sequence[Span],
-    example_id: str = "",
-) -> Encoding:
-    """Return a text's encoding from a tokenizer's output.
-
-    Args:
-        segments: one, or two of a pair.
-        input_ids: ids of the sub-tokens.
-        token_type_ids: segment ids for the model; empty if it has none.
-        sequence: segment of each sub-token, None for special tokens.
-        offsets: [start, end) of each sub-token in the characters of its segment.
-        example_id: id of the example.
-    """
-    # As if the segments were one string, with a character between them.
-    shift = len(segments[0].text) + 1
-    spans: list[Span | None] = []
-    for segment, (start, end) in zip(sequence, offsets, strict=True):
-        if segment is None:
-            spans.append(None)
-        else:
-            spans.append((start + segment * shift, end + segment * shift))
-    return Encoding(
-        input_ids=tuple(input_ids),
-        token_type_ids=tuple(token_type_ids),
-        special=tuple(segment is None for segment in sequence),
-        example_id=example_id,
-        pair_start=start_of_pair(segments),
-        **align_words(spans, [(number * shift, segment) for number, segment in enumerate(segments)]),
-    )
 
 
 def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, Segment]]) -> dict[str, Any]:
@@ -235,15 +301,11 @@ def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, Segme
         parts: the texts in their order, each after the position where it starts in the string.
 
     Returns:
-        The fields words, word_ids, characters, spans, gaps and shared of an `Encoding`.
+        The fields word_ids, characters and shared of an `Encoding`.
     """
-    words = []
-    spans = []
     bounds = []
     for start, segment in parts:
         for a, b in segment.spans:
-            words.append(segment.text[a:b])
-            spans.append((a, b))
             bounds.append((start + a, start + b))
     word_ids = [NO_WORD] * len(offsets)
     characters = [(0, 0)] * len(offsets)
@@ -267,14 +329,10 @@ def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, Segme
         for word in range(first, last + 1):
             if word not in owned:
                 shared.setdefault(word, owner)
-    return {
-        "words": tuple(words),
-        "word_ids": tuple(word_ids),
-        "characters": tuple(characters),
-        "spans": tuple(spans),
-        "gaps": words_of([segment for _, segment in parts])[2],
-        "shared": tuple(shared.items()),
-    }
+    return {"word_ids": tuple(word_ids), "characters": tuple(characters), "shared": tuple(shared.items())}
+
+
+# ---- texts of any kind -----------------------------------------------------------------------------------------------
 
 
 def as_segments(text: Text, number: int) -> tuple[tuple[Segment, ...], str]:
@@ -309,3 +367,68 @@ def as_segments(text: Text, number: int) -> tuple[tuple[Segment, ...], str]:
             check_text(segment, "text")
         segments.append(Segment.of(segment))
     return tuple(segments), ""
+
+
+def read_texts(
+    encode: Callable[[list[PlainText]], Sequence[Encoding]], texts: Sequence[Text], first: int, name: str
+) -> list[Encoding]:
+    """Encode texts of any kind, with their own words and ids.
+
+    Args:
+        encode: encodes texts and pairs of texts; its messages begin with "text N: ", from 1.
+        texts: the texts.
+        first: number of the first text, for messages, if `texts` is part of a longer stream.
+        name: the predictor's name, for messages.
+
+    Raises:
+        DataError: a text cannot be used; the message begins with its id or number.
+        ModelError: `encode` does not give an encoding of each text.
+    """
+    segmented = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
+    plain = [plain_text(segments) for segments, _ in segmented]
+    try:
+        encoded = encode(plain)
+    except DataError:
+        for number, (text, (_, example_id)) in enumerate(zip(plain, segmented, strict=True), start=first):
+            _raise_located(encode, text, name_of(example_id, number))
+        raise
+    _check_encoded(encoded, len(texts), name)
+    encodings = []
+    for encoding, (segments, example_id) in zip(encoded, segmented, strict=True):
+        if encoding.segments != segments:
+            bounds = [set(chain.from_iterable(segment.spans)) for segment in segments]
+            encoding = encoding.cut(bounds).with_words(segments)
+        if example_id:
+            encoding = replace(encoding, example_id=example_id)
+        encodings.append(encoding)
+    return encodings
+
+
+def plain_text(segments: Sequence[Segment]) -> PlainText:
+    """Return the text of one segment, or the pair of texts of two."""
+    if len(segments) == 1:
+        return segments[0].text
+    return segments[0].text, segments[1].text
+
+
+def _raise_located(encode: Callable[[list[PlainText]], object], text: PlainText, where: str) -> None:
+    """Raise what is wrong with a text, under its own name."""
+    try:
+        encode([text])
+    except DataError as error:
+        raise DataError(f"{where}{str(error).removeprefix('text 1')}") from None
+
+
+def _check_encoded(encodings: Sequence[Encoding], texts: int, name: str) -> None:
+    """Raise ModelError unless there is an encoding of each text, whose fields by position have one length."""
+    if len(encodings) != texts:
+        raise ModelError(f"{name}: encode gave {len(encodings)} encodings of {texts} texts; expected one for each")
+    for encoding in encodings:
+        if not isinstance(encoding, Encoding):
+            raise ModelError(f"{name}: encode gave {kind_of(encoding)}; expected an explearn.Encoding of each text")
+        for field in ("special", "word_ids", "characters"):
+            if len(getattr(encoding, field)) != len(encoding):
+                raise ModelError(
+                    f"{name}: encode gave {len(getattr(encoding, field))} {field} for {len(encoding)} input_ids; "
+                    "expected one for each (Encoding.of and Encoding.by_words fill them in)"
+                )

@@ -30,7 +30,7 @@ class MappedRow(NamedTuple):
         split: the row's own split, for files that hold several.
         marks: the rationales in the row.
         lost: what of the row could not be used, reason -> count.
-        answer: as in Example.
+        focus: as in Example.
         gaps: as in Example.
     """
 
@@ -41,7 +41,7 @@ class MappedRow(NamedTuple):
     split: Split | None = None
     marks: tuple[Marks, ...] = ()
     lost: Mapping[str, int] | None = None
-    answer: tuple[int, int] | None = None
+    focus: tuple[int, int] | None = None
     gaps: tuple[str, ...] = ()
 
     def example(self, row: RawRow, identifier: str, split: Split, task: str) -> tuple[Example, list[Rationale]]:
@@ -51,7 +51,7 @@ class MappedRow(NamedTuple):
             DataError: it cannot be used, or marks are not one for each word; names file and row.
         """
         with row.located():
-            example = Example(identifier, self.words, self.label, split, task, self.pair, self.answer, self.gaps)
+            example = Example(identifier, self.words, self.label, split, task, self.pair, self.focus, self.gaps)
         expected = len(example.all_words)
         rationales = []
         for marks in self.marks:

@@ -10,12 +10,12 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.examples import Example
 from explearn.core.extras import need
 from explearn.core.words import Segment, Span, words_of
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import Encoding, align_words, start_of_pair
+from explearn.text.encoding import Encoding
 
 Unit = str | re.Pattern[str] | Callable[[str], Iterable[Span]]
 """One of UNITS; a pattern, whose matches are the units; or a function that gives the [start, end) of a text's units."""
@@ -54,37 +54,30 @@ def in_units(encoding: Encoding, unit: Unit, where: str) -> Encoding:
     Raises:
         DataError: a text without units.
         ParamsError: a function that does not return spans.
-        UnsupportedError: a question.
     """
-    if encoding.answer:
-        raise UnsupportedError(f"{where}: questions are explained by words; leave out unit")
     if unit == "phrase":
         return encoding
     encoding = cut_at(encoding, unit)
-    segments = encoding.segments
-    starts = (0, len(segments[0].text) + 1)  # as if a blank were between the segments
-    offsets: list[Span | None] = []
-    for word, (start, end) in zip(encoding.word_ids, encoding.characters, strict=True):
-        if word == NO_WORD:
-            offsets.append(None)
-            continue
-        first = encoding.spans[word][0] + starts[_in_pair(encoding, word)]
-        offsets.append((first + start, first + end))
-    parts = []
-    for start, segment in zip(starts, segments, strict=False):
-        if unit == "token":
-            # Pieces of one character have one span, and are one unit.
-            tokens = dict.fromkeys(offset for offset in offsets if offset is not None)
-            spans = [(a - start, b - start) for a, b in tokens if 0 <= a - start < len(segment.text)]
-        else:
-            spans = _find(segment.text, unit)
-        parts.append((start, Segment(segment.text, tuple(spans))))
-    pair_start = start_of_pair([segment for _, segment in parts])
-    fields = align_words(offsets, parts)
-    result = replace(encoding, pair_start=pair_start, in_units=unit != "token", **fields)
+    segments = []
+    for number, segment in enumerate(encoding.segments):
+        segments.append(Segment(segment.text, tuple(_spans(encoding, number, unit))))
+    result = replace(encoding.with_words(segments), in_units=unit != "token")
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result
+
+
+def _spans(encoding: Encoding, number: int, unit: Unit) -> list[Span]:
+    """Return the spans of a segment's units; sub-tokens of one character have one span, and are one unit."""
+    if unit != "token":
+        return _find(encoding.segments[number].text, unit)
+    spans: dict[Span, None] = {}
+    bounds = encoding.spans
+    for word, (start, end) in zip(encoding.word_ids, encoding.characters, strict=True):
+        if word != NO_WORD and _in_pair(encoding, word) == (number > 0):
+            first = bounds[word][0]
+            spans[first + start, first + end] = None
+    return list(spans)
 
 
 def cut_at(encoding: Encoding, unit: Unit) -> Encoding:
@@ -109,17 +102,7 @@ def _parts(segments: Sequence[Segment], spans: Sequence[Span], pair_start: int |
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
     """Return an example with its words replaced by the units of its encoding (`in_units`)."""
     words, pair, gaps = words_of(_parts(example.segments, encoding.spans, encoding.pair_start))
-    answer = None
-    if encoding.token is not None:
-        answer = (encoding.token, encoding.token + 1)
-    return replace(
-        example,
-        words=words,
-        pair=pair,
-        answer=answer,
-        gaps=gaps,
-        unit=unit_name(unit),
-    )
+    return replace(example, words=words, pair=pair, focus=encoding.focus, gaps=gaps, unit=unit_name(unit))
 
 
 def marks_in_units(mask: Sequence[bool], example: Example, encoding: Encoding) -> tuple[bool, ...]:
@@ -211,17 +194,8 @@ def in_phrases(encoding: Encoding, scores: ArrayLike) -> Encoding:
     word_ids = tuple(owners[word] for word in encoding.word_ids)
     shared = {owners[word]: owners[other] for word, other in encoding.shared if owners[word] not in word_ids}
     pair_start = encoding.pair_start and owners[encoding.pair_start]
-    units, pair, gaps = words_of(_parts(encoding.segments, spans, pair_start))
-    return replace(
-        encoding,
-        words=units + pair,
-        word_ids=word_ids,
-        characters=(),
-        spans=tuple(spans),
-        gaps=gaps,
-        pair_start=pair_start,
-        shared=tuple(shared.items()),
-    )
+    segments = tuple(_parts(encoding.segments, spans, pair_start))
+    return replace(encoding, segments=segments, word_ids=word_ids, characters=(), shared=tuple(shared.items()))
 
 
 def _find(text: str, unit: Unit) -> list[Span]:

@@ -20,7 +20,7 @@ from explearn.cli.options import ChosenMethod, make
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, read_json, text_digest
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import parquet_writer
 from explearn.core.validation import PositiveInt, Shape, check
@@ -177,7 +177,7 @@ class Worker:
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
         from explearn.methods.base.targets import check_request
-        from explearn.predictors.heads.token_classification import TokenPredictor
+        from explearn.predictors.labelled import check_use
 
         self.job = job
         self._explainers: list[Explainer] = make(job.choices, job.options)
@@ -188,8 +188,7 @@ class Worker:
 
         self._classifier = load_classifier(job.classifier, compute).renamed(job.label_names)
         # Before anything is written.
-        if isinstance(self._classifier, TokenPredictor):
-            raise UnsupportedError(f"{self._classifier.name}: {self._classifier.does}; expected a classifier of texts")
+        check_use(self._classifier, "jobs")
         for choice in job.choices:
             choice.check_classifier(self._classifier)
         check_request(self._classifier, job.targets, job.windows)

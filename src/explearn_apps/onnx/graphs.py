@@ -167,7 +167,6 @@ class ReaderGraph(Graph):
         self.certifier = explainer.certifier
         self.layers = explainer.layers
         self.problem = classifier.problem
-        self.probabilities = classifier.probabilities
         if explainer.options.marked is not None:
             self.more = (*self.more, "aim")
         if explainer.texts["held_out"]:
@@ -197,7 +196,7 @@ class ReaderGraph(Graph):
             return logits, token_scores
         answers = logits
         if self.problem is not Problem.REGRESSION:
-            answers = self.probabilities(logits)
+            answers = self.problem.probabilities(logits)
         answer = answers.gather(-1, chosen[:, None])[:, 0]
         features = self.certifier.features(read.units, word_ids != NO_WORD, scores, answer)
         return logits, token_scores, self.certifier(features)

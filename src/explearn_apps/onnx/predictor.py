@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from explearn.core.documents import file_digest
-from explearn.core.errors import UnsupportedError
-from explearn.predictors.encoding import Batch, Encoding, Text
+from explearn.predictors.encoding import Batch, Encoding, collate
 from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import PlainText
 from explearn_apps.onnx.runtime import PREDICTED, OnnxExplainer
 
 
@@ -57,17 +57,11 @@ class OnnxPredictor(Predictor):
             return super().mask_token_id
         return token_id
 
-    @property
-    def pad_token_id(self) -> int:
-        return self.graph.metadata.pad_token_id
+    def encode(self, texts: Sequence[PlainText]) -> list[Encoding]:
+        return self.graph.encode(texts)
 
-    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        if whole:
-            raise UnsupportedError(f"{self.name}: its tokenizer cuts long texts; leave out the windows")
-        return self.graph.encode(texts, first)
-
-    def tokens(self, encoding: Encoding) -> tuple[str, ...]:
-        return self.graph.tokens(encoding)
+    def batch(self, encodings: Sequence[Encoding]) -> Batch:
+        return collate(encodings, self.graph.metadata.pad_token_id, self.device)
 
     def logits(self, batch: Batch) -> Tensor:
         inputs = {name: tensor.numpy() for name, tensor in batch.model_inputs().items()}

@@ -24,7 +24,7 @@ from explearn.methods.base.targets import Target, targeted_texts, windows_of
 from explearn.predictors.batching import budget_batches
 from explearn.predictors.labelled import Labelled, Problem, check_logits
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import Encoding, Text, as_segments, encoding_of
+from explearn.text.encoding import Encoding, PlainText, Text, read_texts, segments_in
 from explearn.text.units import Unit, unit_name
 from explearn_apps.onnx.metadata import TOKENIZER, parse_metadata
 
@@ -141,15 +141,19 @@ class OnnxExplainer(Labelled):
 
     # ---- as a classifier -----------------------------------------------------------------------------------------
 
-    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
-        """Tokenise texts as the classifier's tokenizer does, with the errors of `Predictor.encode`."""
+    def encode(self, texts: Sequence[PlainText]) -> list[Encoding]:
+        """Tokenise texts as the classifier's tokenizer does."""
         encodings = []
-        for number, text in enumerate(texts, start=first):
-            segments, example_id = as_segments(text, number)
+        for text in texts:
+            segments = segments_in(text)
             parts: list[Any] = [segment.text for segment in segments]
             row = self._tokenizer.encode(*parts)
-            encodings.append(encoding_of(segments, row.ids, row.type_ids, row.sequence_ids, row.offsets, example_id))
+            encodings.append(Encoding.of(segments, row.ids, row.offsets, row.sequence_ids, row.type_ids))
         return encodings
+
+    def read(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
+        """Encode texts of any kind, with the errors of `Predictor.read`."""
+        return read_texts(self.encode, texts, first, self.name)
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         """Return the sub-tokens as text, without special tokens."""
@@ -158,7 +162,7 @@ class OnnxExplainer(Labelled):
     def predict_proba(self, encodings: Sequence[Encoding]) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, C)."""
         scores = self._run(encodings, [PREDICTED] * len(encodings))
-        return self.probabilities_of(np.array([text.logits for text in scores], dtype=np.float64))
+        return self.problem.probabilities_of(np.array([text.logits for text in scores], dtype=np.float64))
 
     # ---- the graph -----------------------------------------------------------------------------------------------
 

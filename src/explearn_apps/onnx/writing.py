@@ -24,9 +24,8 @@ from explearn.core.errors import ModelError, ParamsError, UnsupportedError, firs
 from explearn.core.extras import check_installed
 from explearn.core.writing import atomic_path, check_own
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.predictors.heads.question_answering import QuestionPredictor
-from explearn.predictors.heads.token_classification import TokenPredictor
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.labelled import check_use
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import as_predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Text
@@ -118,20 +117,16 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredic
             "got no classifier; expected its folder or hub name (--classifier), or a bundle that contains it"
         )
     classifier = as_predictor(classifier, ComputeOptions("cpu", "fp32"))
-    prompted = classifier.completion is not None or classifier.transformer is not classifier
-    if isinstance(classifier, QuestionPredictor | TokenPredictor) or prompted:
-        what = classifier.does
-        if prompted:
-            what = "classifies by a prompt or candidate labels"
-        raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
-    classifier.transformer.check_plain("export to ONNX")
-    dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.transformer.model.parameters())}
+    check_use(classifier, "onnx")
+    transformer = transformer_of(classifier)
+    transformer.check_plain("export to ONNX")
+    dtypes = {transformer.dtype, *(parameter.dtype for parameter in transformer.model.parameters())}
     if classifier.device.type != "cpu" or dtypes != {torch.float32}:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")
     if bundle is not None:
         bundle.check_classifier(classifier)
     explainer.check_explains(classifier)
-    return explainer, classifier.transformer
+    return explainer, transformer
 
 
 def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:

@@ -47,7 +47,7 @@ def make_app(
     """Make the service for a classifier and some methods.
 
     Args:
-        classifier: the classifier; not a model that answers questions.
+        classifier: the classifier, of texts.
         explainers: the methods, served under their names.
         limits: limits of requests.
         hosts: allowed names of the service in requests. None: any.
@@ -60,7 +60,7 @@ def make_app(
 
     Raises:
         ParamsError: a method is repeated, or there is none.
-        UnsupportedError: a method cannot explain the classifier, or the model answers questions.
+        UnsupportedError: a method cannot explain the classifier, or it classifies no texts.
     """
     engine = Engine(classifier, explainers, limits or Limits(), verdict, pairs)
 

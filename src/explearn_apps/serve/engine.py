@@ -14,13 +14,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from explearn.core.attribution import Attribution
 from explearn.core.documents import public_name
-from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
-from explearn.predictors.heads.question_answering import QuestionPredictor
-from explearn.predictors.heads.token_classification import TokenPredictor
-from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.labelled import Problem, check_use
+from explearn.predictors.predictor import Predictor, named, reads_single_texts
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
@@ -86,7 +84,7 @@ class Engine:
 
     Raises:
         ParamsError: a method is repeated, or there is none.
-        UnsupportedError: a method cannot explain the classifier, or the model answers questions.
+        UnsupportedError: a method cannot explain the classifier, or it classifies no texts.
     """
 
     def __init__(
@@ -97,15 +95,14 @@ class Engine:
         verdict: str | None = None,
         pairs: bool = False,
     ) -> None:
-        if isinstance(classifier, QuestionPredictor | TokenPredictor):
-            raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
+        check_use(classifier, "service")
         # Errors name the classifier.
-        classifier = classifier.named(public_name(classifier.name))
+        classifier = named(classifier, public_name(classifier.name))
         self.classifier = classifier
         self.limits = limits
         self.metrics = Metrics()
         self.verdict = verdict
-        self.asks_pairs = pairs or classifier.needs_pairs
+        self.asks_pairs = pairs or not reads_single_texts(classifier)
         self.explainers: dict[str, Explainer] = {}
         self.summaries: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
@@ -195,7 +192,7 @@ class Engine:
         name, labels, unit = key
         results: list[Any] = []
         if name == PROBABILITIES:
-            for row in self.classifier.predict_proba(self.classifier.encode(texts)).tolist():
+            for row in self.classifier.predict_proba(texts).tolist():
                 results.append(dict(zip(self.classifier.labels, row, strict=True)))
         else:
             targets = [labels] * len(texts) if labels else None

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Split
+from explearn.core.examples import Split
 from explearn.core.validation import Count, Shape
 from explearn.core.words import words_of
+from explearn.predictors.heads.answers import ANSWER_LABELS, ANSWER_WORDS
 from explearn.text.custom import CustomRows
 from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow
@@ -157,7 +158,7 @@ class SquadAdapter(Adapter):
             pair=words,
             label=ANSWER_LABELS[0],
             id=row_id(row, self.task),
-            answer=(touched[0] + shift, touched[-1] + 1 + shift),
+            focus=(touched[0] + shift, touched[-1] + 1 + shift),
             gaps=gaps,
         )
 

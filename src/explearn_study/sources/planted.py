@@ -94,7 +94,7 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
     examples: list[Example] = []
     rationales = []
     for example in data.examples:
-        if example.pair or example.answer:
+        if example.pair or example.focus:
             raise ParamsError(f"plant: task {example.task!r} has texts of two parts; expected texts of one")
         draw = f"{seed}:{example.id}"
         classes = [True, False]

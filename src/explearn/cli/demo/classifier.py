@@ -52,7 +52,7 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
         torch.manual_seed(seed)
         model, tokenizer = load_encoder(EMBEDDED, sorted(set(labels)), LENGTH)
         classifier = TransformerPredictor(model, tokenizer, compute, "the demo's classifier")
-        encodings = classifier.encode(texts)
+        encodings = classifier.read(texts)
         truth = torch.tensor([classifier.label_index(label) for label in labels], device=classifier.device)
         bert: Any = classifier.model
         upper = torch.nn.ModuleList([*bert.bert.encoder.layer[FROZEN:], bert.bert.pooler, bert.classifier])

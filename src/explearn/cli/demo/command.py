@@ -60,7 +60,7 @@ def demo(
     chosen = texts or held_out[:SHOWN]
     start = time.perf_counter()
     classifier = demo_classifier(ComputeOptions("cpu"), DEFAULT_SEED, "train the demo's classifier")
-    classifier.encode(chosen)  # reports a text that cannot be used before anything is shown
+    classifier.read(chosen)  # reports a text that cannot be used before anything is shown
     seconds = time.perf_counter() - start
     right = sum(predicted == label for predicted, label in zip(classifier.predict(held_out), truth, strict=True))
     topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"

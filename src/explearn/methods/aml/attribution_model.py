@@ -19,10 +19,11 @@ from explearn.core.errors import ModelError
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.reader.network import StateNetwork
 from explearn.predictors.architectures import architecture, max_length, position_offset, tells_segments_apart
-from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments
+from explearn.predictors.encoding import Batch, Encoding, collate, encode_texts
 from explearn.predictors.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import plain_text
 
 PREDICTION_STD = 0.02
 """Initial standard deviation of the new embeddings z_0 .. z_C, as of BERT's embeddings."""
@@ -176,8 +177,11 @@ class EncoderModel(nn.Module):
         logits = classifier.logits(batch)
         if self.tokenizer is None:
             return ModelInput(batch, logits, batch)
-        segments = [(encoding.segments, encoding.example_id) for encoding in batch.encodings]
-        encodings = encode_segments(self.tokenizer, segments, max_length(self.config, self.tokenizer))
+        limit = max_length(self.config, self.tokenizer)
+        encodings = []
+        for encoding in batch.encodings:
+            (own,) = encode_texts(self.tokenizer, [plain_text(encoding.segments)], limit)
+            encodings.append(own.with_words(encoding.segments))
         source = collate(encodings, int(self.tokenizer.pad_token_id), classifier.device)
         links = torch.zeros(*batch.input_ids.shape, source.input_ids.shape[1], dtype=torch.bool)
         for table, text, read in zip(links, batch.encodings, encodings, strict=True):

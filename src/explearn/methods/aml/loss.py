@@ -68,7 +68,7 @@ def loss_terms(
         masks.append(1 - attributions)
     prediction = size = inverse = scores.new_zeros(len(scores))
     if masks:
-        logits = classifier.softmax_logits(masked_logits(classifier, batch, torch.cat(masks)))
+        logits = classifier.problem.softmax_logits(masked_logits(classifier, batch, torch.cat(masks)))
     if weights.prediction:
         prediction = -(predictions * logits[: len(batch)].log_softmax(-1)).sum(-1)
     if weights.inverse:

@@ -14,7 +14,7 @@ import transformers
 from pydantic import Field
 from torch import Tensor, nn
 
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.core.extras import need
 from explearn.core.validation import Number
 from explearn.lens.words import check_words
@@ -44,9 +44,7 @@ from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
-from explearn.predictors.heads.question_answering import QuestionPredictor
-from explearn.predictors.heads.token_classification import TokenPredictor
-from explearn.predictors.labelled import ONE_CLASS
+from explearn.predictors.labelled import ONE_CLASS, check_use
 from explearn.predictors.loading import check_sizes, errors_of_loading
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
@@ -131,7 +129,7 @@ def train(
         losses = []
         for part in parts:
             inputs = model.prepare(classifier, classifier.batch([texts[i] for i in part]))
-            y = classifier.probabilities(inputs.logits)
+            y = classifier.problem.probabilities(inputs.logits)
             terms = loss_terms(classifier, inputs.batch, model(classifier, inputs, y), y, weights)
             losses.append(weighted(terms, weights))
             sums[:] += terms.detach().sum(1).tolist()
@@ -183,7 +181,7 @@ def mean_metric(model: AttributionModel, texts: Sequence[Encoding], evaluator: M
 
     def make_maps(indices: list[int]) -> Iterator[tuple[EvaluatedText, Map]]:
         inputs = model.prepare(classifier, classifier.batch([texts[i] for i in indices]))
-        maps = model(classifier, inputs, classifier.probabilities(inputs.logits)).sigmoid().cpu().numpy()
+        maps = model(classifier, inputs, classifier.problem.probabilities(inputs.logits)).sigmoid().cpu().numpy()
         for index, target, row in zip(indices, inputs.logits.argmax(-1).tolist(), maps, strict=True):
             yield evaluator.text(texts[index], target), row[: len(texts[index])]
 
@@ -205,7 +203,7 @@ def chosen_texts(task: TaskData, split: str, most: int, seed: int, purpose: str)
     examples = task.examples(split)
     if not examples:
         raise DataError(f"there is no text to {purpose}; expected at least one")
-    return task.classifier.encode(texts_to_explain(examples, (), most, seed))
+    return task.classifier.read(texts_to_explain(examples, (), most, seed))
 
 
 def initial_model(
@@ -372,8 +370,7 @@ class PAML(BoundExplainer, BatchExplainer):
         """
         options = self.options
         classifier: TransformerPredictor = self.check_problem(task.classifier)
-        if isinstance(classifier, QuestionPredictor | TokenPredictor):
-            raise UnsupportedError(f"{self.name}: masks whole texts for their class, and this model {classifier.does}")
+        check_use(classifier, "masks")
         texts = chosen_texts(task, "train", options.max_texts, options.seed, "train on")
         validation = chosen_texts(task, "validation", options.validation_texts, options.seed, "watch the metric on")
         model = initial_model(classifier, texts, options, task.encoder, task.encoder_revision)
@@ -464,4 +461,4 @@ def prediction_information(classifier: TransformerPredictor, logits: Tensor, tar
     """Return y, (b, C): predicted probabilities where the target is the predicted class, else its one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets
-    return torch.where(predicted[:, None], classifier.probabilities(logits).to(torch.float32), one_hot)
+    return torch.where(predicted[:, None], classifier.problem.probabilities(logits).to(torch.float32), one_hot)

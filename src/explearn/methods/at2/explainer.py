@@ -84,7 +84,7 @@ class AT2(BoundExplainer, BatchExplainer):
         examples = texts_to_explain(task.examples("train"), (), self.options.max_texts, self.options.seed)
         if len(examples) < LEAST_TEXTS:
             raise DataError(f"task {task.name!r} has {len(examples)} training texts; expected {LEAST_TEXTS} at least")
-        encodings = classifier.encode(examples)
+        encodings = classifier.read(examples)
         counts = [self.options.samples] * len(encodings)
         answered = {
             answer.text.encoding.example_id: answer

@@ -14,7 +14,7 @@ from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.errors import MethodError
 from explearn.core.record import FLOAT32_MAX, certify
-from explearn.predictors.labelled import Problem, check_logits
+from explearn.predictors.labelled import Problem, check_logits, explained_by_default
 from explearn.predictors.windows import Windowed
 from explearn.text.alignment import NO_WORD, aggregate
 from explearn.text.encoding import Encoding
@@ -161,8 +161,9 @@ def attribution_of(
     if unit == "phrase":
         encoding = in_phrases(encoding, word_scores)
         word_scores = _aggregate(scores, encoding, aggregation)
+    without_score = np.isnan(word_scores)
     # The words of an answer to a question have no score, but were read.
-    start, end = encoding.answer or (0, 0)
+    without_score[slice(*(encoding.focus or (0, 0)))] = False
     target = classifier.labels[first.target]
     unread = 0
     completeness_error = None
@@ -182,7 +183,7 @@ def attribution_of(
         method=method,
         aggregation=aggregation,
         signed=signed,
-        unaligned=int(np.isnan(word_scores).sum()) + unread - (end - start),
+        unaligned=int(without_score.sum()) + unread,
         seconds=sum(window.seconds for window in windows),
         completeness_error=completeness_error,
         example_id=encoding.example_id,
@@ -190,7 +191,7 @@ def attribution_of(
         gaps=encoding.gaps,
         pair_start=encoding.pair_start,
         unit=unit,
-        token=encoding.token,
+        focus=encoding.focus,
         windows=len(windows),
         certificate=certificate,
         **answer_fields(classifier, logits, target),
@@ -210,8 +211,8 @@ def answer_fields(classifier: Predictor, logits: Array, target: str) -> dict[str
     index = classifier.labels.index(target)
     if classifier.problem is Problem.REGRESSION:
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
-    probabilities = classifier.probabilities_of(logits).mean(axis=0)
+    probabilities = classifier.problem.probabilities_of(logits).mean(axis=0)
     predicted = classifier.labels[int(probabilities.argmax())]
-    if classifier.problem is Problem.MULTI_LABEL and index in classifier.default_targets(probabilities):
+    if classifier.problem is Problem.MULTI_LABEL and index in explained_by_default(classifier, probabilities):
         predicted = target
     return {"probability": float(probabilities[index]), "predicted": predicted}

@@ -13,7 +13,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import chain, islice
@@ -36,8 +36,8 @@ from explearn.methods.base.targets import Target, TargetedText, check_classifier
 from explearn.methods.info import About, Variant
 from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
-from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.labelled import Problem, check_problem
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.units import Unit, unit_name
 
 __all__ = [
@@ -201,17 +201,16 @@ class Explainer(ABC):
                 there is none.
         """
         check_classifier(classifier)
-        if self.reads_weights and classifier.has_model:
+        if self.reads_weights and classifier.transformer is not None:
             classifier.transformer.check_readable(self.name)
         seen = classifier
         if self.needs_model:
             try:
-                seen = classifier.transformer
+                seen = transformer_of(classifier)
             except UnsupportedError as error:
                 raise UnsupportedError(f"{self.name}: {error}") from error
         for predictor in (classifier, seen):
-            if predictor.problem not in self.problems:
-                raise UnsupportedError(f"{self.name}: {predictor.why_not(self.problems)}")
+            check_problem(predictor, self.problems, self.name)
         return seen
 
     def check_explains(self, classifier: Predictor, other_models: bool = False) -> None:
@@ -313,7 +312,7 @@ class Explainer(ABC):
         unread = 0
         with progress(description) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
-                with torch.inference_mode(False), classifier.gathered():
+                with torch.inference_mode(False), _gathered(classifier):
                     scores = iter(self._score_chunk(classifier, chunk))
                 for targeted in chunk:
                     attributions = []
@@ -343,7 +342,7 @@ class Explainer(ABC):
         start = time.perf_counter()
         inside = classifier.inside(encodings, targets)
         seconds = (time.perf_counter() - start) / len(encodings)
-        scored = self._scores(inside.transformer, inside.encodings, inside.targets)
+        scored = self._scores(classifier.transformer, inside.encodings, inside.targets)
         if inside.answers is None:
             return scored
         answered = []
@@ -373,6 +372,13 @@ class Explainer(ABC):
         module = type(self).__module__.partition(".")[0]
         (package, *_) = importlib.metadata.packages_distributions().get(module, [module])
         return f"{self.name}, of {package!r},"
+
+
+def _gathered(classifier: Predictor) -> AbstractContextManager[object]:
+    """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
+    if classifier.transformer is None:
+        return nullcontext()
+    return classifier.transformer.gathered()
 
 
 class BatchExplainer(Explainer):

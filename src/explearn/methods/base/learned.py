@@ -26,8 +26,9 @@ from explearn.core.examples import Example
 from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.task import LabelledText, ListedTask, Marks
+from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
+from explearn.text.encoding import Text
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
@@ -114,9 +115,9 @@ class LearnedExplainer(Explainer):
     Example:
         >>> import explearn, tempfile
         >>> from explearn.testing import make_classifier
-        >>> texts = [("a funny sequel", "yes"), ("a slow delivery", "no")]
+        >>> texts = ["a funny sequel", "a slow delivery"]
         >>> marks = [[False, True, False], [False, True, False]]
-        >>> word_list = explearn.get_explainer("word_list").fit(make_classifier(), texts, marks)
+        >>> word_list = explearn.get_explainer("word_list").fit(make_classifier(), texts, marks, labels=["yes", "no"])
         >>> folder = tempfile.mkdtemp()
         >>> word_list.save_pretrained(folder)
         >>> explearn.load(folder).name
@@ -142,11 +143,13 @@ class LearnedExplainer(Explainer):
     def fit(
         self,
         classifier: Any,
-        texts: Sequence[LabelledText],
+        texts: Sequence[Text],
         rationales: Marks | None = None,
-        validation: Sequence[LabelledText] | None = None,
+        validation: Sequence[Text] | None = None,
         *,
-        others: Mapping[str, tuple[Any, Sequence[LabelledText], Marks]] | None = None,
+        labels: Sequence[str | int] | None = None,
+        validation_labels: Sequence[str | int] | None = None,
+        others: Mapping[str, tuple[Any, Sequence[Text], Marks]] | None = None,
         name: str = "texts",
         description: str | None = None,
     ) -> Self:
@@ -154,13 +157,16 @@ class LearnedExplainer(Explainer):
 
         Args:
             classifier: the classifier to be explained.
-            texts: strings, pairs of a text and its label, or examples. Methods that learn from labels or rationales
-                need the labels.
+            texts: strings, pairs of strings, or examples.
             rationales: which words are evidence, for methods that learn from marks: for each text a mask over its
                 words or None, example id -> mask, or a list of `explearn.Rationale`.
             validation: other texts, for methods that choose their best epoch or their certificate by them. None: no
                 text.
-            others: other tasks, for methods that learn from their marks: name -> classifier, texts and rationales.
+            labels: the labels of `texts`, by name or index, for methods that learn from labels or rationales. None:
+                those of examples, or none.
+            validation_labels: those of `validation`, likewise.
+            others: other tasks, for methods that learn from their marks: name -> classifier, texts (examples, where
+                labels are needed) and rationales.
             name: name of the task, for records and messages.
             description: text of a progress bar. None: no bar.
 
@@ -177,9 +183,9 @@ class LearnedExplainer(Explainer):
             >>> import explearn
             >>> from explearn.testing import make_classifier
             >>> classifier = make_classifier("bert")
-            >>> texts = [("a funny sequel", "yes"), ("a slow delivery", "no")]
+            >>> texts = ["a funny sequel", "a slow delivery"]
             >>> marks = [[False, True, False], [False, True, False]]
-            >>> word_list = explearn.get_explainer("word_list").fit(classifier, texts, marks)
+            >>> word_list = explearn.get_explainer("word_list").fit(classifier, texts, marks, labels=["yes", "no"])
             >>> [attribution] = word_list.explain(classifier, ["funny"])
             >>> attribution.scores.round(2)
             array([0.67], dtype=float32)
@@ -193,6 +199,8 @@ class LearnedExplainer(Explainer):
             classifier,
             texts,
             validation,
+            labels=labels,
+            validation_labels=validation_labels,
             gold=rationales,
             others=other_tasks,
             name=name,

@@ -12,7 +12,7 @@ import numpy as np
 from explearn.core.arguments import check_listed, each_text, is_pair
 from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
-from explearn.predictors.labelled import Problem
+from explearn.predictors.labelled import Problem, check_segments, check_use, explained_by_default
 from explearn.predictors.windows import Windowed, check_stride, cut
 from explearn.text.encoding import Encoding, name_of
 from explearn.text.units import Unit, check_unit, cut_at, in_units
@@ -60,7 +60,7 @@ def targeted_texts(
 
     Raises:
         DataError: a text without usable words, or without a unit.
-        ParamsError: not one target per text, or an invalid stride or unit.
+        ParamsError: not one target per text, an invalid stride or unit, or labels where second segments should be.
         UnknownNameError: a target that is not a class.
     """
     if isinstance(texts, str | Example) or is_pair(texts):
@@ -74,8 +74,7 @@ def targeted_texts(
     elif targets is not None:
         check_listed("targets", targets)
         wanted = iter(targets)
-    check_request(classifier, (), windows)
-    check_unit(unit)
+    check_request(classifier, (), windows, unit)
     remaining = iter(each_text(texts))
     first = 1
     while chunk := list(islice(remaining, chunk_texts)):
@@ -109,10 +108,13 @@ def _in_units(read: Windowed, number: int, unit: Unit) -> tuple[Windowed, Window
     return read, replace(read, whole=whole, windows=windows)
 
 
-def check_request(classifier: Predictor, targets: Iterable[Target], windows: int | None) -> None:
-    """Raise the errors of `targeted_texts` for targets and windows, before texts are read."""
+def check_request(classifier: Predictor, targets: Iterable[Target], windows: int | None, unit: Unit = "word") -> None:
+    """Raise the errors of `targeted_texts` for targets, windows and unit, before texts are read."""
     if windows is not None:
         check_stride(windows)
+    check_unit(unit)
+    if unit != "word":
+        check_use(classifier, "units")
     for target in targets:
         _indices(classifier, target)
 
@@ -144,10 +146,12 @@ def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows
         first: number of the first text, for messages.
         windows: stride of the windows. None: longer texts are cut.
     """
+    if first == 1:
+        check_segments(classifier.labels, texts)
     if windows is None:
-        return [Windowed.at_once(encoding) for encoding in classifier.encode(texts, first)]
+        return [Windowed.at_once(encoding) for encoding in classifier.read(texts, first)]
     read = []
-    for number, encoding in enumerate(classifier.encode(texts, first, whole=True), start=first):
+    for number, encoding in enumerate(classifier.read(texts, first, whole=True), start=first):
         read.append(cut(encoding, classifier.max_length, windows, name_of(encoding.example_id, number)))
     return read
 
@@ -159,7 +163,7 @@ def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tu
     class, or the `top` most probable ones. The predicted class is (None,), unless a text is read through windows, whose
     outputs are averaged.
     """
-    if classifier.problem is Problem.REGRESSION and not classifier.by_class:
+    if classifier.problem is Problem.REGRESSION and not classifier.classes:
         return [tuple(range(len(classifier.labels)))] * len(texts)
     one_class = classifier.problem is not Problem.MULTI_LABEL and classifier.top == 1
     if one_class and all(len(text.windows) == 1 for text in texts):
@@ -172,7 +176,7 @@ def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tu
     targets: list[tuple[int | None, ...]] = []
     for text in texts:
         of_text = np.array(list(islice(rows, len(text.windows))))
-        targets.append(tuple(classifier.default_targets(of_text.mean(axis=0))))
+        targets.append(tuple(explained_by_default(classifier, of_text.mean(axis=0))))
     return targets
 
 
@@ -183,7 +187,7 @@ def judged_targets(classifier: Predictor, texts: Sequence[Example]) -> list[str]
     """
     if classifier.problem is not Problem.MULTI_LABEL:
         return None
-    best = classifier.predict_proba(classifier.encode(texts)).argmax(axis=1)
+    best = classifier.predict_proba(texts).argmax(axis=1)
     return [classifier.labels[label] for label in best]
 
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 
-from explearn.core.arguments import check_listed, is_pair
-from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.arguments import check_listed
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.examples import Example, Rationale, Split
-from explearn.core.words import Segment, words_of
+from explearn.core.words import words_of
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.teachers import Lessons, lessons_of, make_teacher, members
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.labelled import check_segments, check_use
+from explearn.predictors.predictor import Predictor, transformer_of
+from explearn.text.encoding import Text, as_segments
 from explearn.text.rationales import marks_by_id
 
 if TYPE_CHECKING:
     from explearn.lens.word_signals import WordSignals
-
-LabelledText = str | tuple[str, str] | Example
-"""A text, a text with its label, or an example."""
 
 Marks = Mapping[str, Sequence[bool]] | Sequence[Sequence[bool] | None] | Sequence[Rationale]
 """Which words are evidence: example id -> mask over the words, for each text its mask or None, or Rationales."""
@@ -111,9 +110,10 @@ class ListedTask:
 
     Args:
         classifier: the classifier to be explained.
-        train: strings, pairs of a text and its label, or examples. Text N that is no example gets the id `train-N`,
-            from N = 1; a string has no label.
+        train: strings, pairs of strings, or examples. Text N that is no example gets the id `train-N`, from N = 1.
         validation: as `train`.
+        labels: the labels of `train`, by name or index; None: those of examples, or none.
+        validation_labels: those of `validation`, likewise.
         gold: which words of `train` are evidence (`explearn.text.rationales.marks_by_id`).
         others: other tasks, for methods that learn from them.
         name: name of the task.
@@ -124,14 +124,18 @@ class ListedTask:
 
     Raises:
         DataError: a text is not a string, a pair or an example; a mask has another number of words.
-        ParamsError: an argument is of another kind.
-        UnsupportedError: the classifier is a zero-shot classifier.
+        ParamsError: an argument is of another kind, there are not as many labels as texts, or labels stand where
+            second segments should.
+        UnknownNameError: a label is none of the classifier's.
+        UnsupportedError: no explainer can be trained for the classifier.
     """
 
     classifier: Predictor
-    train: Sequence[LabelledText]
-    validation: Sequence[LabelledText] = ()
+    train: Sequence[Text]
+    validation: Sequence[Text] = ()
     _: KW_ONLY
+    labels: Sequence[str | int] | None = None
+    validation_labels: Sequence[str | int] | None = None
     gold: Any = None
     others: Sequence[TaskData] = ()
     name: str = "texts"
@@ -146,14 +150,10 @@ class ListedTask:
 
     def __post_init__(self) -> None:
         check_classifier(self.classifier)
-        if self.classifier.has_candidates:
-            raise UnsupportedError(
-                f"{self.classifier.name}: has candidate labels; expected the model without them, for pairs of a text "
-                "and a hypothesis: what it trains explains its zero-shot answers, too"
-            )
+        check_use(self.classifier, "training")
         self._splits: dict[str, list[Example]] = {
-            "train": _examples("texts", self.train, "train", self.name),
-            "validation": _examples("validation", self.validation, "validation", self.name),
+            "train": self._examples("train", self.train, "labels", self.labels),
+            "validation": self._examples("validation", self.validation, "validation_labels", self.validation_labels),
         }
         self.gold = marks_by_id(self.gold, self._splits["train"], [example.id for example in self.examples()])
 
@@ -167,8 +167,8 @@ class ListedTask:
         return list(self._splits.get(split, ()))
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        source = feature_source(self.classifier.transformer, self.layers)
-        return source, compute_features(self.classifier.transformer, self.examples(split), self.layers, hidden)
+        source = feature_source(transformer_of(self.classifier), self.layers)
+        return source, compute_features(transformer_of(self.classifier), self.examples(split), self.layers, hidden)
 
     def signals(self, split: str) -> None:
         return None
@@ -177,22 +177,23 @@ class ListedTask:
         methods = make_teacher(teacher, {name: {} for name in members(teacher)}, self.seed)
         return lessons_of(methods, self.classifier, self._splits)
 
-
-def _examples(argument: str, texts: Sequence[LabelledText], split: Split, task: str) -> list[Example]:
-    check_listed(argument, texts, "texts with their labels")
-    examples = []
-    for number, text in enumerate(texts, start=1):
-        if isinstance(text, Example):
-            examples.append(text)
-            continue
-        if isinstance(text, str):
-            text = (text, "")
-        if not is_pair(text):
-            raise DataError(
-                f"{split} text {number}: got {kind_of(text)}; expected a string, a text and its label, or an "
-                "explearn.Example"
-            )
-        string, label = text
-        words, _, gaps = words_of([Segment.of(string)])
-        examples.append(Example(f"{split}-{number}", words, label, split, task, gaps=gaps))
-    return examples
+    def _examples(
+        self, split: Split, texts: Sequence[Text], argument: str, labels: Sequence[str | int] | None
+    ) -> list[Example]:
+        check_listed("texts" if split == "train" else split, texts)
+        check_segments(self.classifier.labels, texts)
+        names = [""] * len(texts)
+        if labels is not None:
+            check_listed(argument, labels)
+            names = [self.classifier.labels[self.classifier.label_index(label)] for label in labels]
+        if len(names) != len(texts):
+            raise ParamsError(f"{argument}: got {len(names)} for {len(texts)} texts; expected one for each")
+        examples = []
+        for number, (text, label) in enumerate(zip(texts, names, strict=True), start=1):
+            if isinstance(text, Example):
+                examples.append(replace(text, label=label or text.label))
+                continue
+            segments, _ = as_segments(text, number)
+            words, pair, gaps = words_of(segments)
+            examples.append(Example(f"{split}-{number}", words, label, split, self.name, pair, gaps=gaps))
+        return examples

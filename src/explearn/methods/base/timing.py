@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from explearn.core.attribution import Aggregation
@@ -52,7 +52,7 @@ class ForwardClock:
 
     def _run(self) -> float:
         start = time.perf_counter()
-        self._classifier.predict_proba(self._classifier.encode(self._examples))
+        self._classifier.predict_proba(self._examples)
         return self._scale * (time.perf_counter() - start)
 
 
@@ -88,7 +88,10 @@ def explain_timed(
     explainer.explain(classifier, examples[:warm_up], unit=unit)
     targets = judged_targets(classifier, examples)
     # A function of texts has no passes to count.
-    with count_passes(classifier.transformer.model) if classifier.has_model else nullcontext() as passes:
+    counting: AbstractContextManager[Any] = nullcontext()
+    if classifier.transformer is not None:
+        counting = count_passes(classifier.transformer.model)
+    with counting as passes:
         gc.collect()  # a full collection takes as long as classifying some forty texts, and would count as the method's
         start = time.perf_counter()
         description = f"explain with {explainer.name}"

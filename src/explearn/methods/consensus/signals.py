@@ -24,7 +24,7 @@ from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import aggregate
 
@@ -44,7 +44,7 @@ def available_signals(classifier: Predictor, names: Sequence[str] = SIGNALS) -> 
     Raises:
         UnsupportedError: none of them does.
     """
-    transformer = classifier.transformer
+    transformer = transformer_of(classifier)
     supported = [name for name in SIGNALS if _explains(METHODS[name]().check, transformer)]
     available = tuple(name for name in names if name in supported)
     if not available:
@@ -125,7 +125,7 @@ def text_signals(
     NaN stands where a signal is missing or NaN, and in the row of a word without a sub-token.
     """
     tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
-    probabilities = classifier.probabilities(logits.double()).cpu().numpy()
+    probabilities = classifier.problem.probabilities(logits.double()).cpu().numpy()
     for row, (encoding, target) in enumerate(zip(encodings, targets.tolist(), strict=True)):
         words = len(encoding.words)
         by_word = np.full((words, len(SIGNALS)), np.nan, dtype=np.float32)
@@ -157,8 +157,8 @@ def compute_signals(
         UnsupportedError: as `available_signals`.
     """
     available_signals(classifier)
-    transformer: TransformerPredictor = classifier.transformer
-    encodings = transformer.encode(examples)
+    transformer: TransformerPredictor = transformer_of(classifier)
+    encodings = transformer.read(examples)
 
     def compute(chosen: list[int]) -> Iterator[WordSignals]:
         batch = transformer.batch([encodings[i] for i in chosen])

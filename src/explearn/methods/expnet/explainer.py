@@ -23,6 +23,7 @@ from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
+from explearn.predictors.predictor import transformer_of
 from explearn.predictors.transformer import TransformerPredictor
 
 HIDDEN = 16
@@ -133,7 +134,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         data = []
         first: dict[str, int] = {}
         for source_task in tasks:
-            check_reads(source_task.classifier.transformer)
+            check_reads(transformer_of(source_task.classifier))
             split = source_task.rationale_split
             source, features = source_task.features(split, self.needs_hidden)
             check_source(source_task, source, split)

@@ -69,7 +69,7 @@ def check_rescale(classifier: TransformerPredictor) -> None:
         )
     if not modules:
         return
-    inputs = classifier.batch(classifier.encode_samples("a")).model_inputs()
+    inputs = classifier.batch(classifier.read_samples("a")).model_inputs()
     function = EmbeddedClassifier(view_for_rescale(classifier), inputs, None, "logit")
     try:
         with torch.inference_mode(False), torch.enable_grad():

@@ -16,7 +16,7 @@ from explearn.lens.watch import content_mask
 from explearn.lens.words import check_words, replaced_embeddings, word_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.encoding import Batch, text_seed
-from explearn.predictors.predictor import Output
+from explearn.predictors.labelled import Output
 from explearn.predictors.transformer import TransformerPredictor
 
 Baseline = Literal["pad", "mask", "zero"]
@@ -88,7 +88,7 @@ class EmbeddedClassifier(nn.Module):
         if not hasattr(self, "logits"):
             self.logits = logits[:texts].detach()
             self.targets = resolve_targets(self.logits, self._wanted)
-        values = self.classifier.outputs(logits, self.output)
+        values = self.classifier.problem.outputs(logits, self.output)
         values = values.gather(-1, self.targets.repeat(copies)[:, None]).squeeze(-1)
         self.values = values.detach()
         return values

@@ -48,8 +48,9 @@ from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.architectures import architecture
 from explearn.predictors.finetune import class_weights
-from explearn.predictors.heads.question_answering import QuestionPredictor, reached
+from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.labelled import ONE_CLASS
+from explearn.predictors.predictor import read_labelled
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
 
@@ -152,9 +153,9 @@ class IvRA(BoundExplainer, BatchExplainer):
         validation = task.examples("validation")
         check_count("validation", validation, self.options)
         train = task.examples("train")
-        encodings, labels = classifier.encode_labelled(train)
+        encodings, labels = read_labelled(classifier, train)
         if train:
-            rows = reached(encodings, classifier.max_length)
+            rows = classifier.trainable(encodings)
             train = [train[row] for row in rows]
             labels = [labels[row] for row in rows]
         check_count("train", train, self.options)
@@ -170,7 +171,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         sim = None
         if "sim" in options.criteria:
             shown, order = np.split(order, [round(STUDENT_SHARE * len(order))])
-            encodings = classifier.encode([validation[i] for i in shown])
+            encodings = classifier.read([validation[i] for i in shown])
             # A student has nothing to read in a text without pieces.
             texts = [encoding for encoding in encodings if encoding.positions]
             if min(len(texts), len(order)) < 2:
@@ -225,12 +226,12 @@ class IvRA(BoundExplainer, BatchExplainer):
     def _measure(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
         """Return the accuracy on some texts, and each criterion's metric on the first of them, None if undefined."""
         classifier = self._trained(self.classifier)
-        encodings, labels = classifier.encode_labelled(examples)
+        encodings, labels = read_labelled(classifier, examples)
         accuracy = float(np.mean(classifier.predict_proba(encodings).argmax(-1) == np.array(labels)))
         # Of questions, those with the model's own answer, as they are explained.
         texts = [
             replace(text, example_id=str(number))
-            for number, text in enumerate(classifier.encode(examples[: self.options.schedule.validation_texts]))
+            for number, text in enumerate(classifier.read(examples[: self.options.schedule.validation_texts]))
         ]
         attributions = [
             attribution_of(classifier, Windowed.at_once(text), [scores], self.name, self.aggregation, self.signed)

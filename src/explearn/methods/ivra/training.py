@@ -24,6 +24,7 @@ from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.predictor import read_labelled
 from explearn.predictors.transformer import TransformerPredictor
 
 SORTED_BATCHES = 8
@@ -103,7 +104,7 @@ class JointTrainer:
                 decay.step()
             return self._end_epoch()
 
-        lengths = [len(encoding) for encoding in self.classifier.encode(self.examples)]
+        lengths = [len(encoding) for encoding in self.classifier.read(self.examples)]
         try:
             with seeded(self.params.seed, self.classifier.device), torch.inference_mode(False), torch.enable_grad():
                 course = train_epochs(
@@ -174,7 +175,7 @@ class JointTrainer:
         """Return the task loss and each criterion's, of one batch, with their graph."""
         criteria = self.params.criteria
         classifier = self.classifier
-        encodings, classes = classifier.encode_labelled(examples)
+        encodings, classes = read_labelled(classifier, examples)
         batch = classifier.batch(encodings)
         logits = None
         if isinstance(classifier, QuestionPredictor):
@@ -182,7 +183,7 @@ class JointTrainer:
             # Questions are explained with the model's own answer marked, which it gives without dropout.
             training = classifier.model.training
             classifier.model.eval()
-            batch = classifier.batch(classifier.encode(examples))
+            batch = classifier.batch(classifier.read(examples))
             classifier.model.train(training)
         explained = explain_batch(classifier, self.module, batch, states="cons" in criteria)
         if logits is None:
@@ -209,7 +210,7 @@ class JointTrainer:
         percents = [objectives.PERCENTS[share] for share in shares]
         top = objectives.top_words(explained.r, words, percents)
         # The whole text is the reference of the shortened one; it is left to the task loss.
-        whole = self.classifier.softmax_logits(explained.logits.detach())
+        whole = self.classifier.problem.softmax_logits(explained.logits.detach())
         predicted = whole.argmax(-1)
         reference = functional.cross_entropy(whole, predicted, reduction="none")
         terms: dict[str, Tensor] = {}
@@ -232,7 +233,7 @@ class JointTrainer:
     def _gated(self, batch: Batch, gate: Tensor, recount: bool = True) -> Tensor:
         """Return numbers whose softmax is the classes' probabilities, (b, C), of a text with some gates closed."""
         inputs = objectives.gated_inputs(self.classifier.model, batch, gate, recount)
-        return self.classifier.softmax_logits(self._logits(inputs))
+        return self.classifier.problem.softmax_logits(self._logits(inputs))
 
     def _logits(self, inputs: Mapping[str, Any]) -> Tensor:
         with self.classifier.autocast():

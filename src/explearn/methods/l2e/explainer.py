@@ -34,7 +34,7 @@ from explearn.methods.l2e.student import (
     train,
 )
 from explearn.predictors.batching import run_batches
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.alignment import NO_WORD, aggregate
 
 
@@ -117,14 +117,14 @@ class L2E(BoundExplainer, BatchExplainer):
             DataError: there is nothing to learn from, or scores do not fit their text.
         """
         options = self.options
-        table: Any = classifier.transformer.model.get_input_embeddings().weight
+        table: Any = transformer_of(classifier).model.get_input_embeddings().weight
         by_id = {example.id: example for example in examples}
         splits: dict[str, list[StudentLesson]] = {"train": [], "validation": []}
         for split, learned in splits.items():
             rows = lessons.by_split.get(split, [])
             for lesson in rows:
                 check_lesson(options.teacher, lesson, by_id.get(lesson.example_id))
-            encodings = classifier.encode([by_id[lesson.example_id] for lesson in rows])
+            encodings = classifier.read([by_id[lesson.example_id] for lesson in rows])
             for encoding, lesson in zip(encodings, rows, strict=True):
                 target = classifier.label_index(lesson.target)
                 signed = lessons.signed
@@ -154,7 +154,7 @@ class L2E(BoundExplainer, BatchExplainer):
     def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
-        with classifier.transformer.autocast():
+        with transformer_of(classifier).autocast():
             rows = self._run(batch.encodings, chosen.tolist(), classifier.device)
         scores = torch.zeros(batch.input_ids.shape)
         for row, (text_scores, _) in enumerate(rows):

@@ -37,6 +37,7 @@ from explearn.methods.marker.network import (
 )
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
+from explearn.predictors.predictor import transformer_of
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
@@ -109,7 +110,7 @@ class Marker(BoundExplainer, BatchExplainer):
             DataError: no text is marked where marks are needed; all words are marked, or none; the features were
                 computed with another classifier.
         """
-        check_reads(task.classifier.transformer)
+        check_reads(transformer_of(task.classifier))
         splits: Sequence[str] = PSEUDO_SPLITS
         if self.options.protocol == "in_domain":
             splits = (task.rationale_split,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +53,10 @@ def random_words(words: int, count: int, rng: np.random.Generator) -> Mask:
     return kept
 
 
-def without_one_word(text: PerturbedText, classifier: Predictor) -> Mask:
-    """Return the sets of all words but one that the classifier need not be asked about again, bool, (sets, w)."""
+def without_one_word(text: PerturbedText, classifier: Any) -> Mask:
+    """Return the sets of all words but one that an `LLMClassifier` need not be asked about again, bool, (sets, w)."""
     kept = ~np.eye(len(text), dtype=bool)
-    return kept[classifier.answered(text.perturbed(kept, "delete"))]
+    return np.asarray(kept[classifier.answered(text.perturbed(kept, "delete"))])
 
 
 def ask(

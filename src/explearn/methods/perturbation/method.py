@@ -19,7 +19,8 @@ from explearn.core.validation import Section
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.predictors.cached import Ask, CachedPredictions
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.predictor import Output, Predictor
+from explearn.predictors.labelled import Output
+from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Removal
 
@@ -192,11 +193,11 @@ class PerturbationExplainer(Explainer):
 
 
 def stand_in(classifier: Predictor) -> int:
-    """Return the id of the mask token, or of padding for classifiers without one, whose words can only be deleted."""
+    """Return the id of the mask token; 0 for classifiers without one, whose words can only be deleted."""
     try:
         return classifier.mask_token_id
     except ModelError:
-        return classifier.pad_token_id
+        return 0
 
 
 def check_mask_token(classifier: Predictor, removal: Removal) -> None:
@@ -214,4 +215,4 @@ def outputs(classifier: Predictor, logits: Array, output: Output) -> Array:
     Raises:
         UnsupportedError: the log-probability of a regression.
     """
-    return classifier.outputs(torch.from_numpy(logits), output).numpy()
+    return classifier.problem.outputs(torch.from_numpy(logits), output).numpy()

@@ -15,7 +15,8 @@ from explearn.core.words import lay_out
 from explearn.methods.info import About
 from explearn.methods.perturbation.method import AskedText, PerturbationExplainer, PerturbedText, Scored
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.predictor import Output, Predictor
+from explearn.predictors.labelled import Output
+from explearn.predictors.predictor import Predictor, transformer_of
 
 Level = Literal["auto", "word"]
 
@@ -76,7 +77,7 @@ class Shap(PerturbationExplainer):
         masker: Any = None
         data: Any = None
         # The library has no hierarchy of a single token; it is a word, and goes as one.
-        by_token = options.level == "auto" and classifier.has_model and not text.encoding.in_units
+        by_token = options.level == "auto" and classifier.transformer is not None and not text.encoding.in_units
         if by_token and len(text.encoding) > 1:
             masker, data = token_masker(classifier, text.encoding)
         by_words = masker is None
@@ -115,15 +116,15 @@ class WordMasker:
 
 def read_strings(classifier: Predictor, strings: Sequence[str]) -> list[Encoding]:
     """Read strings, of one segment each, as the classifier does."""
-    encoded = classifier.transformer.tokenizer(
+    encoded = transformer_of(classifier).tokenizer(
         list(strings), truncation=True, max_length=classifier.max_length, return_attention_mask=False
     )
     types = [()] * len(strings)
-    if "token_type_ids" in classifier.transformer.tokenizer.model_input_names:
+    if "token_type_ids" in transformer_of(classifier).tokenizer.model_input_names:
         types = encoded["token_type_ids"]
     encodings = []
     for input_ids, type_ids in zip(encoded["input_ids"], types, strict=True):
-        encodings.append(Encoding(tuple(input_ids), tuple(type_ids), special=(), word_ids=(), words=()))
+        encodings.append(Encoding(tuple(input_ids), tuple(type_ids)))
     return encodings
 
 
@@ -131,7 +132,7 @@ def token_masker(classifier: Predictor, encoding: Encoding) -> tuple[Any, list[s
     """Return shap's text masker, None where its tokens would not be those of `encoding`, and the string to mask."""
     import shap
 
-    tokenizer = classifier.transformer.tokenizer
+    tokenizer = transformer_of(classifier).tokenizer
     string = encoding.segments[0].text
     pieces = tokenizer(string, truncation=True, max_length=classifier.max_length, return_offsets_mapping=True)
     # What lies behind the last piece that the classifier reads is not there for the masker either.

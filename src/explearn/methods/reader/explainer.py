@@ -208,7 +208,7 @@ class Reader(BoundExplainer, BatchExplainer):
     def _shuffled(self, task: TaskData, split: str) -> list[Example]:
         """Return a split's texts of two words or more in random order."""
         examples = task.examples(split)
-        encodings = task.classifier.encode(examples)
+        encodings = task.classifier.read(examples)
         order = np.random.default_rng(self.options.seed).permutation(len(examples)).tolist()
         return [examples[i] for i in order if len(set(encodings[i].word_ids) - {NO_WORD}) > 1]
 
@@ -220,7 +220,7 @@ class Reader(BoundExplainer, BatchExplainer):
         description: str | None,
     ) -> list[TrainingText]:
         """Return texts with the classifier's answers to random sets of their words."""
-        encodings = classifier.encode(examples)
+        encodings = classifier.read(examples)
         counts = [self.options.samples] * len(encodings)
         answered = ask(classifier, encodings, counts, self.options.seed, description, reuse=classifier.costs_money)
         texts = []
@@ -245,7 +245,7 @@ class Reader(BoundExplainer, BatchExplainer):
         for example in chosen:
             check_lesson(teacher, by_id[example.id], example)
         classifier = task.classifier
-        encodings = classifier.encode(chosen)
+        encodings = classifier.read(chosen)
         texts = []
         for encoding, states in zip(encodings, text_states(classifier, encodings, self.layers), strict=True):
             lesson = by_id[encoding.example_id]
@@ -282,7 +282,7 @@ class Reader(BoundExplainer, BatchExplainer):
         for text in texts:
             units.append(network(text.states[None], torch.ones(1, len(text.states), dtype=torch.bool)).units)
         certifier.fit_distance(torch.cat(units).double().numpy())
-        encodings = classifier.encode(held_out)
+        encodings = classifier.read(held_out)
         # To the whole text, and to none of it.
         answered = ask(classifier, encodings, [2] * len(encodings), self.options.seed, description)
 
@@ -327,7 +327,7 @@ class Reader(BoundExplainer, BatchExplainer):
         rows = torch.arange(len(batch), device=logits.device)
         output = network(states, batch.attention_mask.bool())
         scores = output.scores[rows, :, chosen]
-        answers = logits if classifier.problem is Problem.REGRESSION else classifier.probabilities(logits)
+        answers = logits if classifier.problem is Problem.REGRESSION else classifier.problem.probabilities(logits)
         word_ids = batch.word_ids()
         features = certifier.features(output.units, word_ids != NO_WORD, scores, answers[rows, chosen])
         return ScoredBatch(logits, chosen, scores, self.marked(output.marks, word_ids), features)

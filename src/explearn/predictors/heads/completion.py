@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +24,10 @@ from explearn.core.validation import check
 from explearn.core.words import Segment, Span
 from explearn.core.writing import write_json
 from explearn.predictors.checks import same_logits
-from explearn.predictors.encoding import Encoding, Text
+from explearn.predictors.encoding import Encoding
 from explearn.predictors.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
 from explearn.predictors.problems import changed_linear, label_maps
-from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
+from explearn.text.encoding import PlainText, align_words, segments_in
 
 if TYPE_CHECKING:
     import transformers
@@ -147,29 +146,27 @@ class Completion:
         before, between, behind = self.params.around()
         return before + text + between + (pair or "") + behind
 
-    def encode(self, texts: Sequence[Text], limit: int | None, first: int = 1) -> list[Encoding]:
+    def encode(self, texts: Sequence[PlainText], limit: int | None) -> list[Encoding]:
         """Tokenise texts within their prompts; a long text is cut from its end, for a pair the longer segment.
 
         Args:
-            texts: strings, pairs of strings, examples, or rows of a table.
+            texts: strings, or pairs of strings.
             limit: most sub-tokens, the prompt included. None: no limit.
-            first: number of the first text, for messages.
 
         Raises:
-            DataError: a text has no words, is a pair and the template takes none or the other way round, or the prompt
-                leaves no room for it.
+            DataError: a text is a pair and the template takes none or the other way round, or the prompt leaves no room
+                for it.
         """
         encodings = []
-        for number, text in enumerate(texts, start=first):
-            segments, example_id = as_segments(text, number)
-            where = name_of(example_id, number)
+        for number, text in enumerate(texts, start=1):
+            segments = segments_in(text)
+            where = f"text {number}"
             expected = "a pair, as the template has {pair}"
             if not self.params.takes_pairs:
                 expected = "one segment, or {pair} in it"
             if (len(segments) == 2) != self.params.takes_pairs:
                 raise DataError(f"{where}: does not fit the template {self.params.template!r}; expected {expected}")
-            encoding = self._encode(segments, limit, where)
-            encodings.append(replace(encoding, example_id=example_id))
+            encodings.append(self._encode(segments, limit, where))
         return encodings
 
     def renamed(self, labels: Sequence[str]) -> Completion:
@@ -201,7 +198,7 @@ class Completion:
             input_ids=tuple(ids),
             token_type_ids=(),
             special=tuple(position not in scored for position in range(len(ids))),
-            pair_start=start_of_pair(segments),
+            segments=tuple(segments),
             **align_words(offsets, parts),
         )
         if limit is None or len(ids) <= limit:
@@ -280,7 +277,7 @@ def with_label_head(model: Any, completion: Completion) -> Any:
 @torch.inference_mode()
 def _check_same(model: Any, classifier: Any, completion: Completion) -> None:
     """Raise ModelError unless the classifier gives the language model's logits of the label words."""
-    sample: Text = _SAMPLE
+    sample: PlainText = _SAMPLE
     if completion.params.takes_pairs:
         sample = (_SAMPLE, _SAMPLE)
     (encoding,) = completion.encode([sample], None)

@@ -10,23 +10,26 @@ and the question is which *other* words lead to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
+from explearn.core.arguments import each_text
 from explearn.core.compute import at_least_float32
-from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
-from explearn.core.words import lay_out
+from explearn.core.errors import DataError
+from explearn.core.examples import Example
+from explearn.core.words import Span, lay_out
 from explearn.predictors.batching import run_batches
-from explearn.predictors.encoding import Encoding, Text
+from explearn.predictors.encoding import Encoding
+from explearn.predictors.heads.answers import ANSWER_LABELS, ANSWER_WORDS
+from explearn.predictors.labelled import FOR_TEXTS, Use, check_use
 from explearn.predictors.problems import label_maps
 from explearn.predictors.transformer import TransformerPredictor, WrappedModel
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import name_of
+from explearn.text.encoding import Text, name_of
 
 if TYPE_CHECKING:
     import transformers
@@ -34,6 +37,30 @@ if TYPE_CHECKING:
 
 FLOOR = -30.0
 """Log-probability of spans that cannot be answers, in place of minus infinity: gates and logits stay finite."""
+
+
+@dataclass(frozen=True)
+class QuestionEncoding(Encoding):
+    """A question and a passage.
+
+    Attributes:
+        answer: [first, end) of `words` that are the answer, whose sub-tokens count as special; None: none is marked.
+        fixed: True at the sub-tokens of the answer, which stay in every shortened text, length n.
+        word_starts: True at the first sub-token of each word of the passage, length n.
+        word_ends: True at the last one, likewise.
+    """
+
+    answer: Span | None = None
+    fixed: tuple[bool, ...] = ()
+    word_starts: tuple[bool, ...] = ()
+    word_ends: tuple[bool, ...] = ()
+
+    MARKS: ClassVar[tuple[str, ...]] = ("fixed", "word_starts", "word_ends")
+    BY_POSITION: ClassVar[tuple[str, ...]] = (*Encoding.BY_POSITION, *MARKS)
+
+    @property
+    def focus(self) -> Span | None:
+        return self.answer
 
 
 class SpanScorer(WrappedModel):
@@ -44,6 +71,11 @@ class SpanScorer(WrappedModel):
     """
 
     loader = "AutoModelForQuestionAnswering"
+    marks = QuestionEncoding.MARKS
+    no_head = (
+        "a model that answers questions has no classification head, which this method takes apart; attention, "
+        "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
+    )
 
     def __init__(
         self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
@@ -112,7 +144,7 @@ def span_scores(start: Tensor, end: Tensor, word_starts: Tensor, word_ends: Tens
     return (start[:, :, None] + end[:, None, :]).masked_fill(~allowed, FLOOR)
 
 
-def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
+def mark_answer(encoding: QuestionEncoding, answer: Span) -> QuestionEncoding:
     """Mark the words [first, end) as the answer.
 
     Their sub-tokens are fixed and become special: they stay in every text and get no score.
@@ -128,80 +160,102 @@ def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
     return replace(encoding, fixed=tuple(marked), special=tuple(special), word_ids=tuple(word_ids), answer=answer)
 
 
-def mark_passage(encoding: Encoding) -> Encoding:
+def mark_passage(encoding: Encoding) -> QuestionEncoding:
     """Mark the first and the last sub-token of each word of the passage, the second segment."""
     start = cast(int, encoding.pair_start)
     owners = encoding.word_ids
     before = (NO_WORD, *owners[:-1])
     behind = (*owners[1:], NO_WORD)
-    return replace(
-        encoding,
+    return encoding.into(
+        QuestionEncoding,
+        fixed=(False,) * len(encoding),
         word_starts=tuple(start <= word != other for word, other in zip(owners, before, strict=True)),
         word_ends=tuple(start <= word != other for word, other in zip(owners, behind, strict=True)),
     )
 
 
-def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
-    """Return the indices of the training texts that were not cut before their answer; all for texts without answers.
-
-    Args:
-        encodings: the training texts.
-        limit: most sub-tokens of a text, for the message.
-
-    Raises:
-        DataError: there is none.
-    """
-    usable = [i for i, encoding in enumerate(encodings) if encoding.answer is None or any(encoding.fixed)]
-    if not usable:
-        raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
-    return usable
-
-
 class QuestionPredictor(TransformerPredictor):
     """A model for extractive question answering as a classifier.
 
-    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so the class explained by
-    default is "answer". `encode_labelled` marks the true answer; the model is right if its answer has the same words
+    Texts are pairs of a question and a passage. `read` marks the model's own answer, so the class explained by default
+    is "answer"; of labelled examples it marks the true answer, and the model is right if its answer has the same words
     (exact match).
     """
 
-    does = "answers questions"
     wrapper = SpanScorer
+    task_labels = ANSWER_LABELS
+    only_accuracy = True
     same_length = False
     """Padding is not tried: the questions of a batch may have different lengths."""
+    refuses: Mapping[Use, str] = {
+        **dict.fromkeys(FOR_TEXTS, "answers questions; expected a classifier of texts"),
+        "windows": "questions are not read window by window; cut the passages instead",
+        "units": "questions are explained by words; leave out unit",
+        "removal": "a question may lose its answer with words removed at random; leave out random_removal",
+    }
 
-    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+    def read(
+        self, texts: Iterable[Text] | Iterable[Encoding], first: int = 1, whole: bool = False, labelled: bool = False
+    ) -> list[Encoding]:
         if whole:
-            raise UnsupportedError(f"{self.name}: questions are not read window by window; cut the passages instead")
-        plain = self._plain(texts, first)
-        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
-
-    def encode_samples(self, *texts: str) -> list[Encoding]:
-        return self.encode([(text, text) for text in texts])
-
-    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
+            check_use(self, "windows")
+        listed: Any = list(each_text(texts))
+        plain = super().read(listed, first)
+        if all(isinstance(encoding, QuestionEncoding) for encoding in plain):
+            return plain
         encodings = []
-        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
-            if example.answer is None:
+        for number, encoding in enumerate(plain, start=first):
+            where = name_of(encoding.example_id, number)
+            if encoding.pair_start is None:
+                raise DataError(f"{where} has one segment; expected a question and a passage")
+            if max(encoding.word_ids) < encoding.pair_start:
+                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
+            encodings.append(mark_passage(encoding))
+        spans = self._true_spans(listed) if labelled else self.best_spans(encodings)
+        return [mark_answer(encoding, span) for encoding, span in zip(encodings, spans, strict=True)]
+
+    def _true_spans(self, examples: Sequence[Example]) -> list[Span]:
+        spans = []
+        for example in examples:
+            if example.focus is None:
                 raise DataError(f"example {example.id!r} has no answer; expected an answer span inside the passage")
-            encodings.append(mark_answer(encoding, example.answer))
-        return encodings, [0] * len(encodings)
+            spans.append(example.focus)
+        return spans
+
+    def read_samples(self, *texts: str) -> list[Encoding]:
+        return self.read([(text, text) for text in texts])
 
     def loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return -log p of the answer's start and end, the mean over the texts (Devlin et al. 2019)."""
         return -logits[:, 0].mean()
 
+    def trainable(self, encodings: Sequence[Encoding]) -> list[int]:
+        """Return the indices of the texts that were not cut before their answer.
+
+        Args:
+            encodings: the texts, read with their labels.
+
+        Raises:
+            DataError: there is none.
+        """
+        usable = [i for i, encoding in enumerate(encodings) if any(cast(QuestionEncoding, encoding).fixed)]
+        if not usable:
+            raise DataError(
+                f"split 'train': no answer is within {self.max_length} sub-tokens; raise finetune.max_length"
+            )
+        return usable
+
     def answer(self, text: Text) -> str:
         """Return the words of the passage that the model gives as its answer."""
-        (encoding,) = self.encode([text])
-        first, end = encoding.answer or (0, 0)
+        (encoding,) = self.read([text])
+        first, end = encoding.focus or (0, 0)
         return lay_out(encoding.words[first:end], encoding.joined, first).text
 
     @torch.inference_mode()
-    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
+    def best_spans(self, encodings: Sequence[Encoding]) -> list[Span]:
         """Return the [first, end) words of the model's answer to each question, whose answer is not marked yet."""
 
-        def answers(indices: list[int]) -> Iterator[tuple[int, int]]:
+        def answers(indices: list[int]) -> Iterator[Span]:
             inputs: dict[str, Any] = self.batch([encodings[i] for i in indices]).model_inputs()
             with self.autocast():
                 start, end, _ = self.model.bounds(**inputs)
@@ -212,15 +266,3 @@ class QuestionPredictor(TransformerPredictor):
                 yield words[first], words[last] + 1
 
         return run_batches([len(e) for e in encodings], self, answers)
-
-    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
-        """Encode questions, with the words of the passage marked."""
-        encodings = []
-        for number, encoding in enumerate(super().encode(texts, first), start=first):
-            where = name_of(encoding.example_id, number)
-            if encoding.pair_start is None:
-                raise DataError(f"{where} has one segment; expected a question and a passage")
-            if max(encoding.word_ids) < encoding.pair_start:
-                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
-            encodings.append(mark_passage(encoding))
-        return encodings

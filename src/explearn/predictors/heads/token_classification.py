@@ -11,31 +11,63 @@ stays, and it gets a score of its own.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
+from explearn.core.arguments import each_text
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import Example
-from explearn.core.words import word_number
-from explearn.predictors.encoding import Encoding, Text
-from explearn.predictors.labelled import Problem, check_logits
+from explearn.core.words import Span, word_number
+from explearn.predictors.encoding import Encoding
+from explearn.predictors.labelled import FOR_TEXTS, Problem, Use, check_logits, check_use
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.transformer import TransformerPredictor, WrappedModel
-from explearn.text.encoding import name_of
+from explearn.text.encoding import Text, name_of
 
 if TYPE_CHECKING:
     from transformers.modeling_outputs import SequenceClassifierOutput
+
+
+@dataclass(frozen=True)
+class TokenEncoding(Encoding):
+    """A text of which one word is classified.
+
+    Attributes:
+        fixed: True at the sub-tokens of the classified word, which stay in every shortened text, length n.
+        classified: True at the sub-token whose logits are read, length n.
+    """
+
+    fixed: tuple[bool, ...] = ()
+    classified: tuple[bool, ...] = ()
+
+    MARKS: ClassVar[tuple[str, ...]] = ("fixed", "classified")
+    BY_POSITION: ClassVar[tuple[str, ...]] = (*Encoding.BY_POSITION, *MARKS)
+
+    @property
+    def fixed_words(self) -> Collection[int]:
+        return {word for word, fixed in zip(self.word_ids, self.fixed, strict=True) if fixed}
+
+    @property
+    def focus(self) -> Span | None:
+        word = next(iter(self.fixed_words))
+        return word, word + 1
 
 
 class WordReader(WrappedModel):
     """A token-classification model that gives the logits of one sub-token, (b, C): the classified one."""
 
     loader = "AutoModelForTokenClassification"
+    marks = TokenEncoding.MARKS
+    own_head = (
+        "this method takes the head apart, and knows only that of a classifier of texts; attn_lrp, gae, attcat and "
+        "the methods that look at attention, gradients or perturbed texts explain one that classifies tokens"
+    )
     reads_marked = True
     """Tells `architectures.reads` which token's vector the head reads."""
 
@@ -71,11 +103,11 @@ def _first_with_letters(encoding: Encoding, positions: list[int]) -> int:
     return positions[0]
 
 
-def mark_word(encoding: Encoding, position: int) -> Encoding:
+def mark_word(encoding: Encoding, position: int) -> TokenEncoding:
     """Mark a position as the classified one, and all sub-tokens of its word as fixed."""
     owner = encoding.word_ids[position]
-    return replace(
-        encoding,
+    return encoding.into(
+        TokenEncoding,
         fixed=tuple(word == owner for word in encoding.word_ids),
         classified=tuple(other == position for other in range(len(encoding))),
     )
@@ -85,41 +117,68 @@ LISTED_WORDS = 60
 """Most words of a text listed in the error if none was chosen for classification."""
 
 
+def at(classifier: Predictor, token: int | str) -> Predictor:
+    """Return a view of a model that classifies tokens which classifies one word of each text.
+
+    Args:
+        classifier: the model.
+        token: as for `TokenPredictor.at`.
+
+    Raises:
+        UnsupportedError: it does not classify tokens.
+    """
+    if isinstance(classifier, TokenPredictor):
+        return classifier.at(token)
+    raise UnsupportedError(
+        f"{classifier.name or 'the classifier'}: classifies no tokens; a token is for models that classify tokens"
+    )
+
+
 class TokenPredictor(TransformerPredictor):
     """A model for token classification (named entities, parts of speech) as a classifier of one word.
 
-    `at` chooses the word of a text that is classified; `predict_words` classifies all. Without a word, `encode` raises
+    `at` chooses the word of a text that is classified; `predict_words` classifies all. Without a word, `read` raises
     DataError, with a list of the text's words and their classes.
 
     Attributes:
-        token: the word that is classified in every text, or its number from 0; None: no word. An example's `answer`
+        token: the word that is classified in every text, or its number from 0; None: no word. An example's `focus`
             takes precedence.
     """
 
-    does = "classifies tokens"
     wrapper = WordReader
     token: int | str | None = None
+    refuses: Mapping[Use, str] = {
+        **dict.fromkeys(FOR_TEXTS, "classifies tokens; expected a classifier of texts"),
+        "jobs": "classifies tokens; expected a classifier of texts",
+        "windows": "words are not classified window by window; cut the texts instead",
+    }
 
     def at(self, token: int | str) -> TokenPredictor:
         """Return a view that classifies one word of each text.
 
         Args:
             token: the word's number from 0, or the word, which must occur once in the text; punctuation around it may
-                be left out. Texts without that word raise DataError when they are encoded.
+                be left out. Texts without that word raise DataError when they are read.
         """
         view = copy.copy(self)
         view.token = token
         return view
 
-    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+    def read(
+        self, texts: Iterable[Text] | Iterable[Encoding], first: int = 1, whole: bool = False, labelled: bool = False
+    ) -> list[Encoding]:
         if whole:
-            raise UnsupportedError(f"{self.name}: words are not classified window by window; cut the texts instead")
-        encodings = []
-        for text, number, encoding in zip(texts, count(first), super().encode(texts, first), strict=False):
+            check_use(self, "windows")
+        listed: Any = list(each_text(texts))
+        plain = super().read(listed, first)
+        if all(isinstance(encoding, TokenEncoding) for encoding in plain):
+            return plain
+        encodings: list[Encoding] = []
+        for text, number, encoding in zip(listed, count(first), plain, strict=False):
             where = name_of(encoding.example_id, number)
             token = self.token
-            if isinstance(text, Example) and text.answer:
-                token = text.answer[0]
+            if isinstance(text, Example) and text.focus:
+                token = text.focus[0]
             if token is None:
                 raise DataError(
                     f"{where}: token: got none; expected the word to classify, itself or its number: "
@@ -135,8 +194,8 @@ class TokenPredictor(TransformerPredictor):
             encodings.append(mark_word(encoding, positions[word]))
         return encodings
 
-    def encode_samples(self, *texts: str) -> list[Encoding]:
-        return self.at(0).encode(texts)
+    def read_samples(self, *texts: str) -> list[Encoding]:
+        return self.at(0).read(list(texts))
 
     def predict_words(self, text: Text) -> Array:
         """Return the class probabilities of each word of a text, (words, C), in one pass.
@@ -146,7 +205,7 @@ class TokenPredictor(TransformerPredictor):
         Raises:
             UnsupportedError: this is a view whose values are not those of classes.
         """
-        (encoding,) = super().encode([text])
+        (encoding,) = super().read([text])
         return self._word_probabilities(encoding)
 
     @torch.inference_mode()
@@ -155,7 +214,7 @@ class TokenPredictor(TransformerPredictor):
         inputs = self.batch([encoding]).model_inputs()
         with self.autocast():
             logits = self.model.model(**inputs).logits[0, [*positions.values()]]
-        rows = self.probabilities(logits.double()).cpu().numpy()
+        rows = self.problem.probabilities(logits.double()).cpu().numpy()
         check_logits(rows, self.name)
         probabilities = np.full((len(encoding.words), len(self.labels)), np.nan)
         probabilities[[*positions]] = rows

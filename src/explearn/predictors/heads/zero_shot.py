@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,14 @@ import torch
 
 from explearn.core.errors import DataError, ModelError
 from explearn.core.writing import write_json
-from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
+from explearn.predictors.encoding import Batch, Encoding, encode_texts
 from explearn.predictors.heads.completion import COMPLETION_FILE
-from explearn.predictors.labelled import Problem
+from explearn.predictors.labelled import Problem, Use
 from explearn.predictors.params import CandidateLabels
-from explearn.predictors.predictor import HeldPredictor, Inside
+from explearn.predictors.predictor import HeldPredictor, Inside, Predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import name_of
+from explearn.text.encoding import PlainText, Text, read_texts
 
 if TYPE_CHECKING:
     import transformers
@@ -74,12 +75,17 @@ class ZeroShotPredictor(HeldPredictor):
             splits a text differently if a second one follows; or a hypothesis leaves no room for a text.
     """
 
-    has_model = True
-    has_candidates = True
+    refuses: Mapping[Use, str] = {
+        "training": "has candidate labels; expected the model without them, for pairs of a text and a hypothesis: what "
+        "it trains explains its zero-shot answers, too",
+        "onnx": "has candidate labels; expected a sequence classifier",
+    }
     held: TransformerPredictor
 
     def __init__(self, nli: TransformerPredictor, params: CandidateLabels) -> None:
+        refuses = self.refuses
         super().__init__(nli)
+        self.refuses = refuses
         self.params = params
         self.labels = list(params.labels)
         self.problem = Problem.SINGLE_LABEL
@@ -88,7 +94,7 @@ class ZeroShotPredictor(HeldPredictor):
         if params.multi_label:
             self.problem = Problem.MULTI_LABEL
             self.contradiction = index_of(nli.labels, CONTRADICTION, nli.name)
-        samples: list[Text] = ["a"]
+        samples: list[PlainText] = ["a"]
         for label in params.labels:
             samples.append(("a", params.hypothesis.replace("{}", label)))
         alone, *pairs = encode_texts(nli.tokenizer, samples, None)
@@ -112,7 +118,6 @@ class ZeroShotPredictor(HeldPredictor):
 
     @property
     def transformer(self) -> TransformerPredictor:
-        """The classifier of pairs."""
         return self.held
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
@@ -131,7 +136,7 @@ class ZeroShotPredictor(HeldPredictor):
         if labels is None:
             labels = logits.argmax(-1).tolist()
         pairs = self.pairs(encodings, labels)
-        return Inside(self.held, pairs, [self.entailment] * len(pairs), (logits, labels))
+        return Inside(pairs, [self.entailment] * len(pairs), (logits, labels))
 
     def pairs(self, encodings: Sequence[Encoding], labels: Sequence[int]) -> list[Encoding]:
         """Return each text followed by the hypothesis of a label, whose sub-tokens count as special."""
@@ -155,13 +160,23 @@ class ZeroShotPredictor(HeldPredictor):
         """Most sub-tokens per text, which leave room for the longest hypothesis."""
         return self._max_length
 
-    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        encodings = self.held.encode_within(None if whole else self.max_length, texts, first)
-        for number, encoding in enumerate(encodings, start=first):
-            if encoding.pair_start is not None:
-                where = name_of(encoding.example_id, number)
-                raise DataError(f"{where}: is a pair; expected one text, which is paired with each label's hypothesis")
-        return encodings
+    def encode(self, texts: Sequence[PlainText]) -> list[Encoding]:
+        return self._encode(self.max_length, texts)
+
+    def _encode(self, limit: int | None, texts: Sequence[PlainText]) -> list[Encoding]:
+        for number, text in enumerate(texts, start=1):
+            if not isinstance(text, str):
+                raise DataError(
+                    f"text {number}: is a pair; expected one text, which is paired with each label's hypothesis"
+                )
+        return self.held.encode_within(limit, texts)
+
+    def read(
+        self, texts: Iterable[Text] | Iterable[Encoding], first: int = 1, whole: bool = False, labelled: bool = False
+    ) -> list[Encoding]:
+        if not whole:
+            return Predictor.read(self, texts, first)
+        return read_texts(partial(self._encode, None), list(texts), first, self.name)  # type: ignore[arg-type]
 
     def logits(self, batch: Batch) -> torch.Tensor:
         by_label = []

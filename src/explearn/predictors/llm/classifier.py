@@ -137,7 +137,6 @@ class LLMClassifier(FunctionPredictor):
         ['negative', 'positive']
     """
 
-    does = "classifies texts by a prompt"
     costs_money = True
 
     def __init__(
@@ -162,7 +161,6 @@ class LLMClassifier(FunctionPredictor):
             self._predict, list(self.params.label_words), mask=self.params.mask or "", batch_size=TEXTS_A_CALL
         )
         self.name = self.model
-        self.needs_pairs = self.params.takes_pairs
         self._words = list(self.params.label_words.values())
         self._accepted: dict[str, RequestFormat] = {}
         self._announced = False
@@ -187,7 +185,7 @@ class LLMClassifier(FunctionPredictor):
         Args:
             texts: the texts.
         """
-        inputs = [cast(FunctionEncoding, encoding).input for encoding in self.encoded(texts)]
+        inputs = [cast(FunctionEncoding, encoding).input for encoding in self.read(texts)]
         sampled, values = self._answered(inputs)
         rows = []
         for row in values:
@@ -210,7 +208,7 @@ class LLMClassifier(FunctionPredictor):
         Raises:
             DataError: a text or the file of answers cannot be used.
         """
-        encodings: Any = self.encoded(texts)
+        encodings: Any = self.read(texts)
         inputs = [encoding.input for encoding in encodings]
         with open_store(self.answers) as store:
             sampled = self._is_sampled(store)
