@@ -28,7 +28,7 @@ from explearn.metrics.plausibility import texts_with_marks
 from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
 from explearn.metrics.runs import MethodRun
 from explearn.metrics.significance import PairedTests, paired_tests
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.show.blocks import Cell, Column, Mark, Table, columns, several
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class EvaluateOptions:
     k: int | None = None
     positive_rate: float | None = None
     own: Mapping[str, Predictor] = field(default_factory=dict)
-    predictions: CachedPredictions | None = None
+    predictions: Answers | None = None
     encodings: Mapping[str, Encoding] | None = None
 
 

@@ -33,7 +33,7 @@ from explearn.metrics.protocols import top_count
 from explearn.metrics.sanity import rank_correlations, top_overlaps
 from explearn.metrics.significance import signed_rank_test
 from explearn.metrics.stability import lexical_similarity, nearest, semantic_similarity, stability
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
@@ -137,7 +137,7 @@ def compare_with_students(
     predicted = [attribution.predicted for attribution in next(iter(explained.values()))]
     texts = _compared_texts(workspace, params, task, classifier, examples, predicted)
 
-    predictions = CachedPredictions(classifier)
+    predictions = Answers(classifier)
     options = params.method("l2e").all_options
     students: list[dict[str, Any]] = []
     formulations: dict[str, Any] = {}
@@ -301,7 +301,7 @@ def choose(teacher: SideScores, student: SideScores, percent: int, seed: int) ->
 
 
 def judge(
-    choices: Choices, orders: Mapping[str, Sequence[Array]], texts: ComparedTexts, predictions: CachedPredictions
+    choices: Choices, orders: Mapping[str, Sequence[Array]], texts: ComparedTexts, predictions: Answers
 ) -> dict[str, dict[str, Array]]:
     """Return the metrics of teacher, student and chance on each text.
 
@@ -329,7 +329,7 @@ def judge(
         masked[side, "positive"] = [predictions.request(e.mask(chosen.positive, mask)) for e, chosen in pairs]
         masked[side, "negative"] = [predictions.request(e.mask(chosen.negative, mask)) for e, chosen in pairs]
     predictions.evaluate("teacher and student")
-    p = predictions.values
+    p = predictions.probabilities
     targets = p[full].argmax(axis=1)
     classes = {side: p[rows].argmax(axis=1) for side, rows in only.items()}
     words_of_texts = [encoding.words for encoding in texts.encodings]

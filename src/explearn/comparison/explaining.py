@@ -21,7 +21,7 @@ from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun, kept_run, write_run
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.predictors.labelled import check_use
 from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
@@ -155,7 +155,7 @@ class MethodsRun:
         self.texts = texts
         self.plan = plan
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
-        self.predictions = CachedPredictions(texts.classifier)
+        self.predictions = Answers(texts.classifier)
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
         self.used: dict[str, Explainer] = {}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.words import Segment
+from explearn.predictors.answers import Answers
 from explearn.predictors.labelled import HOLDS_FROM, Problem
 from explearn.predictors.predictor import Predictor
 from explearn.text.rewriting import Edits, rewrite
@@ -38,12 +39,13 @@ class Decision:
         self.classifier = classifier
         self.segments = segments
         self.passes = 0
+        self._answers = Answers(classifier)
         self.original = self._probabilities([{}])[0]
         self.target = int(self.original.argmax())
 
     def _probabilities(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
         texts: list[Any] = [rewrite(self.segments, edits) for edits in changes]
-        return self.classifier.predict_proba(texts)
+        return self._answers.ask(texts)
 
     def ask(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
         """Return the probabilities of changed texts, (changes, C); each counts as a pass."""

@@ -10,7 +10,7 @@ import numpy as np
 from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.methods.perturbation.method import AskedText, PerturbedText, check_mask_token, stand_in
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.predictors.labelled import check_use
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal, Text
@@ -78,8 +78,8 @@ def interactions(
     sets = np.arange(2**count)[:, None] >> np.arange(count) & 1
     kept = np.ones((len(sets), len(perturbed)), dtype=bool)
     kept[:, players] = sets == 1
-    ask = CachedPredictions(classifier, classifier.predict_logits)
-    values = AskedText(perturbed, classifier, ask, classifier.label_index(attribution.target), removal).values(kept)
+    target = classifier.label_index(attribution.target)
+    values = AskedText(perturbed, Answers(classifier), target, removal).values(kept)
     pairs = []
     for i, j in combinations(range(count), 2):
         without = np.flatnonzero((sets[:, i] == 0) & (sets[:, j] == 0))

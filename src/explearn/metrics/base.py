@@ -17,7 +17,7 @@ from explearn.metrics.arrays import mean_of_known, mean_where_defined
 from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 
 Direction = Literal["higher", "lower"]
 Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "other"]
@@ -271,7 +271,7 @@ class Metric:
         *,
         params: EvaluateParams | None = None,
         seed: int = 13,
-        predictions: CachedPredictions | None = None,
+        predictions: Answers | None = None,
     ) -> Array:
         """Measure one method on some texts.
 

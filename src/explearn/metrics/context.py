@@ -18,7 +18,7 @@ from explearn.core.examples import Example
 from explearn.core.words import segments_of, words_of
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.text.rationales import marks_by_id
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ class Context(Shared):
     k: int | None = None
     positive_rate: float | None = None
     encoded: Mapping[str, Encoding] | None = None
-    predictions: CachedPredictions | None = None
+    predictions: Answers | None = None
     task_context: Context | None = None
     methods: dict[str, Explanations] = field(default_factory=dict)
 
     @cached_property
-    def pool(self) -> CachedPredictions:
+    def pool(self) -> Answers:
         """The `predictions`, or new ones."""
-        return self.predictions or CachedPredictions(self.classifier)
+        return self.predictions or Answers(self.classifier)
 
     def add(
         self, method: str, attributions: Sequence[Attribution], rule: str = "top_k", run: MethodRun | None = None

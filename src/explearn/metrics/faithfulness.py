@@ -32,7 +32,7 @@ from explearn.metrics.protocols import (
     unit_count,
     without,
 )
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
@@ -99,7 +99,7 @@ def faithfulness(
     attributions: Mapping[str, Sequence[Attribution]],
     params: EvaluateParams,
     rationales: Mapping[str, Mapping[str, ArrayLike]] | None = None,
-    predictions: CachedPredictions | None = None,
+    predictions: Answers | None = None,
 ) -> dict[str, FaithfulnessResult]:
     """Compute comprehensiveness, sufficiency, log-odds, their AOPC and L2E's metrics for all methods of a task.
 
@@ -131,7 +131,7 @@ def faithfulness(
         DataError: a score is not finite, or protocol aml did not get one score for each sub-token.
         ModelError: the classifier gave a probability that is not finite, or has no mask token to remove words by.
     """
-    pool = predictions or CachedPredictions(classifier)
+    pool = predictions or Answers(classifier)
     rows: dict[str, list[dict[str, int]]] = {}
     for method, texts in attributions.items():
         chosen = (rationales or {}).get(method, {})
@@ -141,7 +141,7 @@ def faithfulness(
 
 
 def _request(
-    pool: CachedPredictions,
+    pool: Answers,
     encoding: Encoding,
     attribution: Attribution,
     params: EvaluateParams,
@@ -207,7 +207,7 @@ def _result(
     attributions: Sequence[Attribution],
     rows: Sequence[Mapping[str, int]],
     params: EvaluateParams,
-    pool: CachedPredictions,
+    pool: Answers,
 ) -> FaithfulnessResult:
     explained = np.array([pool.predictor.labels.index(text.target) for text in attributions], dtype=np.int64)
     by_label = pool.predictor.problem == "multi_label"
@@ -218,7 +218,7 @@ def _result(
         """Return the probabilities of two or more classes, (n, C), for one input per text; NaN without a mask token."""
         if any(name not in of_text for of_text in rows):
             return np.full_like(classes("full"), np.nan)
-        p = pool.values[np.array([of_text[name] for of_text in rows], dtype=np.intp)]
+        p = pool.probabilities[np.array([of_text[name] for of_text in rows], dtype=np.intp)]
         if not by_label:
             return p
         target = np.take_along_axis(p, explained[:, None], axis=1)

@@ -69,7 +69,7 @@ def infidelity(context: Context) -> dict[str, Array]:
         values[method] = np.zeros(len(texts))
         for number, text in enumerate(texts):
             target = context.classifier.labels.index(text.target)
-            p = pool.values[rows[text.example_id], target]
+            p = pool.probabilities[rows[text.example_id], target]
             values[method][number] = infidelity_of_text(text.filled(0.0), masks[text.example_id], p[0] - p[1:])
     return values
 

@@ -25,7 +25,7 @@ from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Explanations, example_of, numbered
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.text.marks import spans_from_mask
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def judge_reasons(
     simulator: Simulator,
     encodings: Sequence[Encoding] | None = None,
     seed: int = 13,
-    predictions: CachedPredictions | None = None,
+    predictions: Answers | None = None,
 ) -> ReasonResult:
     """Take the named words out of each text, and as many others, and let a simulator predict the answers.
 
@@ -108,7 +108,7 @@ def judge_reasons(
 
     if encodings is None:
         encodings = classifier.read([example_of(text) for text in numbered(attributions)])
-    pool = predictions or CachedPredictions(classifier)
+    pool = predictions or Answers(classifier)
     rng = np.random.default_rng(seed)
     rows: list[int] = []
     simulations: list[Simulation] = []
@@ -127,7 +127,7 @@ def judge_reasons(
             simulations.append(Simulation(whole, text.predicted, None, changed))
     pool.evaluate("reasons")
     texts = len(attributions)
-    p = pool.values[rows].reshape(texts, 3, len(classifier.labels))
+    p = pool.probabilities[rows].reshape(texts, 3, len(classifier.labels))
     targets = [classifier.labels.index(text.target) for text in attributions]
     p_answer = p[np.arange(texts), :, targets]
     answers = np.array(classifier.labels)[p[:, 1:].argmax(-1)]

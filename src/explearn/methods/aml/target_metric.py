@@ -26,7 +26,7 @@ from explearn.metrics.protocols import (
     unit_count,
     without,
 )
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import aggregate
@@ -147,7 +147,7 @@ class MapEvaluator:
         self.protocol = protocol
         self.signs = np.array([1.0 if BY_NAME[name].larger_is_better else -1.0 for name in metrics])
         self._parts = {metric: parts_of(metric, protocol) for metric in metrics}
-        self._predictions = CachedPredictions(classifier)
+        self._predictions = Answers(classifier)
 
     def text(self, encoding: Encoding, target: int) -> EvaluatedText:
         """Return a text, so that its maps can be evaluated.
@@ -169,7 +169,7 @@ class MapEvaluator:
         self._predictions.evaluate("metric of interest")
         values = np.empty((len(maps), len(self.metrics)))
         for number, ((text, _), (rows, whole)) in enumerate(zip(maps, requests, strict=True)):
-            p = self._predictions.values[:, text.target]
+            p = self._predictions.probabilities[:, text.target]
             for column, metric in enumerate(self.metrics):
                 gain = 0.0
                 for part in self._parts[metric]:
@@ -193,7 +193,7 @@ class MapEvaluator:
             left_by_row[row] = top if change == "only" and top else everything - top
         left = indicators(left_by_row.values(), text.units)
         left -= left.mean(axis=0)
-        p = self._predictions.values[list(left_by_row), text.target]
+        p = self._predictions.probabilities[list(left_by_row), text.target]
         return np.asarray(np.linalg.solve(left.T @ left + RIDGE * np.eye(text.units), left.T @ (p - p.mean())))
 
     def best_nested_tops(self, text: EvaluatedText) -> list[frozenset[int]]:
@@ -205,7 +205,7 @@ class MapEvaluator:
         if not text.rows:
             return []
         changes = CHANGES[self.metrics[0].removeprefix("aopc_")]
-        p = self._predictions.values[:, text.target]
+        p = self._predictions.probabilities[:, text.target]
         # By top of the size before: the best nested tops that end with it, and their value.
         chains: list[list[frozenset[int]]] = [[]]
         values = np.zeros(1)

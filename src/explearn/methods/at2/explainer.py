@@ -19,7 +19,7 @@ from explearn.methods.at2.params import AT2Params
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
-from explearn.methods.perturbation.answers import ask, word_sums
+from explearn.methods.perturbation.random_words import random_answers, word_sums
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 
@@ -88,7 +88,7 @@ class AT2(BoundExplainer, BatchExplainer):
         counts = [self.options.samples] * len(encodings)
         answered = {
             answer.text.encoding.example_id: answer
-            for answer in ask(classifier, encodings, counts, self.options.seed, description)
+            for answer in random_answers(classifier, encodings, counts, self.options.seed, description)
         }
         self.layers = list(source["attended"])
         width = len(self.layers) * heads

@@ -75,7 +75,7 @@ class Hierarchical(PerturbationExplainer):
         sentences = find_sentences(text, left)
         drops = drops_without(sentences, asked)
         left -= len(sentences)
-        bounded = self.options.output == "probability" and asked.classifier.problem is not Problem.REGRESSION
+        bounded = self.options.output == "probability" and asked.answers.predictor.problem is not Problem.REGRESSION
         if bounded and 1 < left < len(text) and drops.max() < REDUNDANT:
             return Scored(text.on_pieces(joint_drops(asked, left, self.options.seed)))
         runs: list[Span] = []

@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import torch
 
 from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.validation import Section
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.predictors.cached import Ask, CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.labelled import Output
 from explearn.predictors.predictor import Predictor
@@ -94,23 +93,21 @@ class AskedText(NamedTuple):
 
     Attributes:
         text: the text.
-        classifier: the classifier.
-        ask: its logits for copies, each distinct one asked once.
+        answers: the classifier's answers.
         target: index of the explained class.
         removal: whether missing words are deleted or masked.
         output: the explained number f.
     """
 
     text: PerturbedText
-    classifier: Predictor
-    ask: Ask
+    answers: Answers
     target: int
     removal: Removal = "mask"
     output: Output = "probability"
 
     def by_class(self, copies: Sequence[Encoding]) -> Array:
         """Return f of all classes for n copies, (n, C)."""
-        return outputs(self.classifier, self.ask(copies), self.output)
+        return self.answers.ask(copies, self.output)
 
     def values(self, kept: Mask) -> Array:
         """Return f of the target without the words that are False in each row of `kept`, bool, (n, w): (n,)."""
@@ -172,8 +169,8 @@ class PerturbationExplainer(Explainer):
         texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
         for text in texts:
             self.check_text(text)
-        ask = CachedPredictions(classifier, classifier.predict_logits)
-        logits = ask(encodings)
+        answers = Answers(classifier)
+        logits = answers.ask(encodings, "logit")
         if targets is None:
             targets = logits.argmax(-1).tolist()
         asks = self.options.model_dump(include={"removal", "output"})
@@ -186,7 +183,7 @@ class PerturbationExplainer(Explainer):
                 # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
                 # texts.
                 with numpy_seeded(getattr(self.options, "seed", 0)):
-                    scored = self.score_text(AskedText(text, classifier, ask, target, **asks))
+                    scored = self.score_text(AskedText(text, answers, target, **asks))
             seconds = classified + time.perf_counter() - start
             results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
         return results
@@ -207,12 +204,3 @@ def check_mask_token(classifier: Predictor, removal: Removal) -> None:
             classifier.mask_token_id  # noqa: B018
         except ModelError as error:
             raise UnsupportedError(f"{error}; use removal=delete") from error
-
-
-def outputs(classifier: Predictor, logits: Array, output: Output) -> Array:
-    """Return the explained numbers of all classes, (n, C), of logits (n, C).
-
-    Raises:
-        UnsupportedError: the log-probability of a regression.
-    """
-    return classifier.problem.outputs(torch.from_numpy(logits), output).numpy()

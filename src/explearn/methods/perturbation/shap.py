@@ -73,7 +73,7 @@ class Shap(PerturbationExplainer):
 
         options = self.options
         text = asked.text
-        classifier = asked.classifier
+        classifier = asked.answers.predictor
         masker: Any = None
         data: Any = None
         # The library has no hierarchy of a single token; it is a word, and goes as one.

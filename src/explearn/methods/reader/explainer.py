@@ -37,14 +37,13 @@ from explearn.methods.base.learned import BoundExplainer, Calibration, TaskData,
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import WordTargets, curriculum_for
-from explearn.methods.perturbation.answers import ask, word_sums
-from explearn.methods.perturbation.method import outputs
+from explearn.methods.perturbation.random_words import random_answers, word_sums
 from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.network import StateNetwork, TrainingText, train_network
 from explearn.methods.reader.params import ReaderParams
 from explearn.methods.reader.repair import passes_of, repaired
+from explearn.predictors.answers import Answers
 from explearn.predictors.batching import run_batches
-from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
@@ -222,7 +221,9 @@ class Reader(BoundExplainer, BatchExplainer):
         """Return texts with the classifier's answers to random sets of their words."""
         encodings = classifier.read(examples)
         counts = [self.options.samples] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.seed, description, reuse=classifier.costs_money)
+        answered = random_answers(
+            classifier, encodings, counts, self.options.seed, description, reuse=classifier.costs_money
+        )
         texts = []
         for states, answer in zip(text_states(classifier, encodings, self.layers), answered, strict=True):
             # From words to sub-tokens, (K, tokens); special tokens, which have the last entry, are in no set.
@@ -284,7 +285,7 @@ class Reader(BoundExplainer, BatchExplainer):
         certifier.fit_distance(torch.cat(units).double().numpy())
         encodings = classifier.read(held_out)
         # To the whole text, and to none of it.
-        answered = ask(classifier, encodings, [2] * len(encodings), self.options.seed, description)
+        answered = random_answers(classifier, encodings, [2] * len(encodings), self.options.seed, description)
 
         def score(indices: list[int]) -> Iterator[tuple[Tensor, int, Array]]:
             batch = self._scored(classifier, classifier.batch([encodings[i] for i in indices]), None)
@@ -297,9 +298,7 @@ class Reader(BoundExplainer, BatchExplainer):
         shortened = []
         for answer, top in zip(answered, tops, strict=True):
             shortened += answer.text.perturbed(~top[None], "delete")
-        without_top = outputs(
-            classifier, CachedPredictions(classifier, classifier.predict_logits)(shortened), "probability"
-        )
+        without_top = outputs(classifier, Answers(classifier, classifier.predict_logits)(shortened), "probability")
         errors = []
         for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):
             errors.append(abs(answer.answers[0, target] - remaining[target] - words[top].sum()))
@@ -365,7 +364,7 @@ class Reader(BoundExplainer, BatchExplainer):
             return texts
         start = time.perf_counter()
         counts = [passes_of(text.certificate, self.usual_bound, budget) for text in texts]
-        answered = ask(classifier, encodings, counts, self.options.seed)
+        answered = random_answers(classifier, encodings, counts, self.options.seed)
         scores = [repaired(text.scores, answer, text.target) for text, answer in zip(texts, answered, strict=True)]
         seconds = (time.perf_counter() - start) / sum(counts)
         corrected = []

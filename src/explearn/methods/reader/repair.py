@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.arrays import Array
-from explearn.methods.perturbation.answers import Answered, word_sums
+from explearn.methods.perturbation.random_words import Answered, word_sums
 
 RIDGE = 10.0
 """Penalty of the correction, against the sum of squares over the answers: how far Reader's scores are trusted."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.arrays import Array, Mask
-from explearn.methods.perturbation.method import PerturbedText, outputs, stand_in
+from explearn.methods.perturbation.method import PerturbedText, stand_in
+from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
-from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding, text_seed
 from explearn.predictors.predictor import Predictor
 
@@ -59,7 +59,7 @@ def without_one_word(text: PerturbedText, classifier: Any) -> Mask:
     return np.asarray(kept[classifier.answered(text.perturbed(kept, "delete"))])
 
 
-def ask(
+def random_answers(
     classifier: Predictor,
     encodings: Sequence[Encoding],
     counts: Sequence[int],
@@ -81,7 +81,7 @@ def ask(
     Raises:
         ModelError: an answer is not finite.
     """
-    predict = CachedPredictions(classifier, classifier.predict_logits)
+    answers = Answers(classifier)
     answered: list[Answered] = []
     with progress(description, len(encodings)) as bar:
         for start in range(0, len(encodings), TEXTS_TOGETHER):
@@ -98,9 +98,8 @@ def ask(
                 texts.append(text)
                 sets.append(kept)
                 copies += text.perturbed(kept, "delete")
-            answers = outputs(classifier, predict(copies), "probability")
             ends = np.cumsum([len(kept) for kept in sets])[:-1]
-            answered += map(Answered, texts, sets, np.split(answers, ends))
+            answered += map(Answered, texts, sets, np.split(answers.ask(copies), ends))
             bar.update(len(texts))
     return answered
 
