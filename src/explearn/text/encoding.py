@@ -89,9 +89,13 @@ class Encoding:
             text: a text, or a pair of texts.
         """
         segments = segments_in(text)
-        offsets = list(chain.from_iterable(segment.spans for segment in segments))
-        sequence = [number for number, segment in enumerate(segments) for _ in segment.spans]
-        ids = [zlib.crc32(word.encode()) for segment in segments for word in segment.words]
+        ids: list[int] = []
+        offsets: list[Span] = []
+        sequence: list[int] = []
+        for number, segment in enumerate(segments):
+            ids += [zlib.crc32(word.encode()) for word in segment.words]
+            offsets += segment.spans
+            sequence += [number] * len(segment.spans)
         return cls.of(segments, ids, offsets, sequence, token_type_ids=sequence)
 
     @classmethod
@@ -283,7 +287,7 @@ def segments_in(text: PlainText | Sequence[Segment]) -> tuple[Segment, ...]:
     """Return the segments of a text, or of a pair of texts, by words."""
     if isinstance(text, str):
         return (Segment.of(text),)
-    return tuple(Segment.of(part) if isinstance(part, str) else part for part in text)
+    return tuple(part if isinstance(part, Segment) else Segment.of(part) for part in text)
 
 
 def start_of_pair(segments: Sequence[Segment]) -> int | None:

@@ -298,7 +298,7 @@ class Reader(BoundExplainer, BatchExplainer):
         shortened = []
         for answer, top in zip(answered, tops, strict=True):
             shortened += answer.text.perturbed(~top[None], "delete")
-        without_top = outputs(classifier, Answers(classifier, classifier.predict_logits)(shortened), "probability")
+        without_top = Answers(classifier).ask(shortened)
         errors = []
         for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):
             errors.append(abs(answer.answers[0, target] - remaining[target] - words[top].sum()))
