@@ -31,8 +31,9 @@ from explearn.methods.registry import get_explainer, get_info, list_explainers, 
 
 if TYPE_CHECKING:
     from explearn.api import explain, load
+    from explearn.auditing.audit_result import Audit
     from explearn.auditing.diff import diff
-    from explearn.auditing.findings import Audit, Diff
+    from explearn.auditing.diff_result import Diff
     from explearn.auditing.reading import AuditOptions
     from explearn.auditing.run import audit
     from explearn.bundle.export import export
@@ -121,8 +122,9 @@ __all__ = [
 
 _LAZY = {
     "explearn.api": ("explain", "load"),
+    "explearn.auditing.audit_result": ("Audit",),
     "explearn.auditing.diff": ("diff",),
-    "explearn.auditing.findings": ("Audit", "Diff"),
+    "explearn.auditing.diff_result": ("Diff",),
     "explearn.auditing.reading": ("AuditOptions",),
     "explearn.auditing.run": ("audit",),
     "explearn.bundle.export": ("export",),

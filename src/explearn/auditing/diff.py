@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from explearn.auditing.candidates import Candidate, find_candidates
-from explearn.auditing.elements import Element, Vocabulary
-from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff, Finding, Pages
-from explearn.auditing.page import diff_blocks, diff_sentences
-from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.claims import Claim, find_claims
+from explearn.auditing.diff_result import ChangedAnswer, ChangedFinding, ChangedReasons, Diff
+from explearn.auditing.findings import Finding
+from explearn.auditing.reading import AuditOptions, AuditText, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
-from explearn.auditing.texts import AuditText, bare
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
@@ -23,6 +21,8 @@ from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
 from explearn.report.manifest import check_page
+from explearn.text.elements import Element
+from explearn.text.scored import Vocabulary, bare
 
 MOST_SHOWN = 50
 """Texts whose reasons changed most."""
@@ -93,16 +93,16 @@ def diff(
     with unread_words_known():
         read = explain_texts(new, every, work, options.show_progress)
         before = explain_texts(old, every, work, options.show_progress)
-    known = Vocabulary.from_texts([*read, *before])
-    claims: dict[tuple[Element, int], Candidate] = {}
+    vocabulary = Vocabulary.from_texts([*read, *before])
+    claims: dict[tuple[Element, int], Claim] = {}
     for answered in (read, before):
         chosen = [answered[i] for i in searched]
-        for candidate in find_candidates(chosen, known, options.patterns):
-            claims.setdefault((candidate.element, candidate.target), candidate)
+        for claim in find_claims(chosen, vocabulary, new.patterns):
+            claims.setdefault((claim.element, claim.target), claim)
     effects = []
     findings = []
     for subject, answered in ((new, read), (old, before)):
-        tested = Tested(subject, answered, known, searched, held_out, list(claims.values()))
+        tested = Tested(subject, answered, vocabulary, searched, held_out, list(claims.values()))
         findings.append(tested.run(work, options.show_progress))
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
@@ -112,7 +112,6 @@ def diff(
         texts=len(read),
         method=new.method,
         origin=origin,
-        pages=Pages(diff_sentences, diff_blocks),
     )
     if out is None:
         return result
@@ -124,7 +123,7 @@ def _changes(
     tested: Sequence[Sequence[Finding]],
     effects: Sequence[Sequence[Array]],
     labels: Sequence[str],
-) -> list[Change]:
+) -> list[ChangedFinding]:
     """Return the confirmed findings of either classifier, those that changed most first.
 
     Args:
@@ -146,8 +145,10 @@ def _changes(
         if p_value <= LEVEL and abs(difference) >= LEAST_EFFECT:
             status = _status(before[i].confirmed, after[i].confirmed, difference)
         means = float(effects[1][i].mean()), float(effects[0][i].mean())
-        change = Change(str(element), element.kind, labels[target], status, *means, difference, low, high, p_value)
-        changes.append(change)
+        label = labels[target]
+        changes.append(
+            ChangedFinding(str(element), element.kind, label, status, *means, difference, low, high, p_value)
+        )
     return sorted(changes, key=lambda change: (change.status == "the same", -abs(change.difference), change.element))
 
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from explearn.auditing.candidates import find_candidates
-from explearn.auditing.elements import Vocabulary
-from explearn.auditing.findings import Audit, Findings, Pages
-from explearn.auditing.page import audit_blocks, sentences
+from explearn.auditing.audit_result import Audit
+from explearn.auditing.claims import find_claims
+from explearn.auditing.findings import FindingList
 from explearn.auditing.reading import FEWEST, AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import Tested, group_figures
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.manifest import check_page
+from explearn.text.scored import Vocabulary
 
 
 @models_left_as_they_came
@@ -82,15 +82,15 @@ def audit(
             f"{scores}: has scores of the answers to {len(explained)} of {len(searched)} searched texts; expected "
             "a job without --target"
         )
-    known = Vocabulary.from_texts(read)
-    candidates = find_candidates([read[i] for i in explained], known, options.patterns)
-    tested = Tested(subject, read, known, explained, held_out, candidates)
-    findings = list(zip(tested.run(work, options.show_progress), candidates, strict=True))
+    vocabulary = Vocabulary.from_texts(read)
+    claims = find_claims([read[i] for i in explained], vocabulary, subject.patterns)
+    tested = Tested(subject, read, vocabulary, explained, held_out, claims)
+    findings = list(zip(tested.run(work, options.show_progress), claims, strict=True))
     # Confirmed ones first, the largest effects first.
     findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
-    confirmed = [candidate for finding, candidate in findings if finding.confirmed]
+    confirmed = [claim for finding, claim in findings if finding.confirmed]
     result = Audit(
-        findings=Findings(finding for finding, _ in findings),
+        findings=FindingList(finding for finding, _ in findings),
         errors=tested.errors(confirmed),
         groups=group_figures(subject, read),
         differences=tested.differences(confirmed),
@@ -102,7 +102,6 @@ def audit(
         unexplained=len(searched) - len(explained),
         examples=tested.examples(confirmed),
         origin=subject.origin,
-        pages=Pages(sentences, audit_blocks),
     )
     if out is None:
         return result
