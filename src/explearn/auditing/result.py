@@ -33,7 +33,6 @@ class Result(ABC):
         saved: names of the attributes that are saved as JSON.
         table: the one of them that holds the rows of its table; the files beside the page are named after it.
         row: class of these rows, a dataclass.
-        filtered: what the page's tables are filtered by.
         origin: where it comes from.
         page: path of the page; None if none was written.
     """
@@ -42,7 +41,6 @@ class Result(ABC):
     saved: ClassVar[Sequence[str]]
     table: ClassVar[str]
     row: ClassVar[type]
-    filtered: ClassVar[str]
 
     origin: Origin
     page: Path | None = None
@@ -97,7 +95,7 @@ class Result(ABC):
         check_page(page)
         made = self.origin.facts(page)
         blocks = [*self.blocks(), Table(columns(["", ""]), list(made.items()))]
-        write_text(page, render_html(blocks, draw(blocks), self.filtered))
+        write_text(page, render_html(blocks, draw(blocks), f"Kinds of {self.table}"))
         document = to_jsonable_python(self.values())
         rows = io.StringIO()
         writer = csv.DictWriter(rows, [field.name for field in fields(self.row)])

@@ -75,9 +75,7 @@ class Element(ABC):
 
     def lacks(self, text: ScoredText, vocabulary: Vocabulary) -> bool:
         """Return whether it can be put into a text: the text has neither it nor a word that it names."""
-        if any(word in text.keys for word in self.named):
-            return False
-        return not self.find(text, vocabulary)
+        return not (any(word in text.keys for word in self.named) or self.find(text, vocabulary))
 
     def without(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
         """Return a text that has it without what the claim is about; None if a segment would have no word."""
@@ -123,8 +121,8 @@ class Element(ABC):
         assert new, "an element that names no words needs those of a text that has it"
         return _inserted(words, draw.randint(0, len(words)), new)
 
-    def plant_parts(self, words: Sequence[str], draw: Random) -> list[str]:
-        """Return the words of a text with parts of the element planted that are not the element, if it has such."""
+    def plant_contrast(self, words: Sequence[str], draw: Random) -> list[str]:
+        """Return the words of a text with the element's words planted otherwise; unchanged if there is no such way."""
         return list(words)
 
 
@@ -198,7 +196,7 @@ class Phrase(Element):
     def once(self, text: ScoredText, vocabulary: Vocabulary) -> list[int]:
         return self.find(text, vocabulary)[: len(self.words)]
 
-    def plant_parts(self, words: Sequence[str], draw: Random) -> list[str]:
+    def plant_contrast(self, words: Sequence[str], draw: Random) -> list[str]:
         """Return the text with the phrase's words put in apart."""
         scattered = list(words)
         for word in self.words:
@@ -235,10 +233,14 @@ class Pair(Element):
         strongest = {text.keys[number] for number in text.strongest(STRONGEST)}
         return {cls(*pair) for pair in combinations(sorted(strongest & common, key=text.keys.index), 2)}
 
-    def once(self, text: ScoredText, vocabulary: Vocabulary) -> list[int]:
-        return [text.keys.index(word) for word in self.named]
+    def both_in(self, text: ScoredText) -> bool:
+        """Return whether a text has both words."""
+        return self.first in text.keys and self.second in text.keys
 
-    def plant_parts(self, words: Sequence[str], draw: Random) -> list[str]:
+    def once(self, text: ScoredText, vocabulary: Vocabulary) -> list[int]:
+        return [text.keys.index(self.first), text.keys.index(self.second)]
+
+    def plant_contrast(self, words: Sequence[str], draw: Random) -> list[str]:
         """Return the text with one of the two words."""
         planted, numbers = Together(*sorted(self.named)).plant(words, draw)
         planted.pop(draw.choice(numbers))
@@ -255,30 +257,32 @@ class Order(Pair):
         return f"‘{self.first}’ before ‘{self.second}’"
 
     def find(self, text: ScoredText, vocabulary: Vocabulary) -> list[int]:
-        if not all(word in text.keys for word in self.named):
-            return []
-        numbers = self.once(text, vocabulary)
-        if numbers[0] > numbers[1]:
-            return []
-        return numbers
+        if self.both_in(text):
+            first, second = self.once(text, vocabulary)
+            if first < second:
+                return [first, second]
+        return []
 
     def lacks(self, text: ScoredText, vocabulary: Vocabulary) -> bool:
         """Return whether it can be put into a text: the text does not have both words."""
-        return not all(word in text.keys for word in self.named)
+        return not self.both_in(text)
 
     def without(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
         first, second = self.find(text, vocabulary)
         return text.rewritten({first: text.words[second], second: text.words[first]})
 
     def put_in(self, text: ScoredText, donor: ScoredText, vocabulary: Vocabulary) -> Intervention:
-        place, (first, second) = self.given(donor, text, vocabulary)
+        place, new = self.given(donor, text, vocabulary)
+        right = wrong = place
         if self.first in text.keys:
-            number = text.keys.index(self.first)
-            return [(1, text.having([second], number + 1)), (-1, text.having([second], number))]
-        if self.second in text.keys:
-            number = text.keys.index(self.second)
-            return [(1, text.having([first], number)), (-1, text.having([first], number + 1))]
-        return [(1, text.having([first, second], place)), (-1, text.having([second, first], place))]
+            wrong = text.keys.index(self.first)
+            right = wrong + 1
+            new = new[1:]
+        elif self.second in text.keys:
+            right = text.keys.index(self.second)
+            wrong = right + 1
+            new = new[:1]
+        return [(1, text.having(new, right)), (-1, text.having(new[::-1], wrong))]
 
     def plant(self, words: Sequence[str], draw: Random, given: Sequence[str] = ()) -> Planted:
         before, after = sorted(draw.sample(range(len(words) + 1), 2))
@@ -300,9 +304,9 @@ class Together(Pair):
         return {cls(*sorted(order.named)) for order in Order.propose(text, common)}
 
     def find(self, text: ScoredText, vocabulary: Vocabulary) -> list[int]:
-        if not all(word in text.keys for word in self.named):
-            return []
-        return [number for number, key in enumerate(text.keys) if key in self.named]
+        if self.both_in(text):
+            return [number for number, key in enumerate(text.keys) if key in self.named]
+        return []
 
     def take_out(self, text: ScoredText, vocabulary: Vocabulary) -> Intervention:
         without_first = Word(self.first).without(text, vocabulary)
@@ -330,19 +334,14 @@ END_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Place(Element):
+class Place(Word):
     """A word, which the text has once, at the start or the end of the text."""
 
     kind = "place"
-    word: str
     end: End
 
     def __str__(self) -> str:
         return f"‘{self.word}’ at the {self.end}"
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        return (self.word,)
 
     @classmethod
     def propose(cls, text: ScoredText, common: frozenset[str]) -> set[Self]:
@@ -373,7 +372,7 @@ class Place(Element):
         place = {"start": 0, "end": len(words)}[self.end]
         return _inserted(words, place, self.named)
 
-    def plant_parts(self, words: Sequence[str], draw: Random) -> list[str]:
+    def plant_contrast(self, words: Sequence[str], draw: Random) -> list[str]:
         """Return the text with the word neither first nor last."""
         return _inserted(words, draw.randint(1, max(1, len(words) - 1)), self.named)[0]
 

@@ -32,15 +32,14 @@ PLANTS: Mapping[str, tuple[Element | None, Element]] = {
     "length": (Length("short"), Length("long")),
     "punctuation": (Punctuation("!"), Punctuation("?")),
 }
-"""Plant -> the elements that decide for the first and for the second class; None: parts of the other's that are not the
-element."""
+"""Plant -> the elements that decide for the first and for the second class; None: the other's, planted for contrast."""
 
 CONTRASTS: Mapping[str, Sequence[Element]] = {
     "phrase": _PHRASES,
     "order": [Order("zinc", "tulip")],
     "place": [Place("zinc", "start")],
 }
-"""Plants of which texts with their own label get parts that decide nothing, of one of these elements."""
+"""Plants of which texts with their own label get one of these elements for contrast, which decides nothing."""
 
 
 def _planted(plant: str, words: Sequence[str], second: bool, draw: Random) -> Planted:
@@ -48,16 +47,16 @@ def _planted(plant: str, words: Sequence[str], second: bool, draw: Random) -> Pl
     element = PLANTS[plant][second]
     if element is not None:
         return element.plant(words, draw)
-    return PLANTS[plant][1].plant_parts(words, draw), []
+    return PLANTS[plant][1].plant_contrast(words, draw), []
 
 
-def _with_parts(plant: str, words: Sequence[str], draw: Random) -> list[str]:
-    """Return a text with parts of a plant that decide nothing."""
+def _contrast(plant: str, words: Sequence[str], draw: Random) -> list[str]:
+    """Return a text with the words of a plant so that they decide nothing."""
     elements = CONTRASTS[plant]
     element = elements[0]
     if len(elements) > 1:
         element = draw.choice(elements)
-    return element.plant_parts(words, draw)
+    return element.plant_contrast(words, draw)
 
 
 def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
@@ -85,7 +84,7 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
         if example.split != "test":
             words: Sequence[str] = example.words
             if plant in CONTRASTS:
-                words = _with_parts(plant, words, Random(f"one:{draw}"))
+                words = _contrast(plant, words, Random(f"one:{draw}"))
             examples.append(replace(example, words=tuple(words), gaps=()))
             classes = [Random(f"class:{draw}").random() < 0.5]
         for second in classes:
