@@ -44,6 +44,15 @@ class Element(ABC):
     Attributes:
         kind: name of the kind of element.
         is_marked: whether it is made by some words of a text, which can be marked, rather than by all.
+
+    Example:
+        >>> from explearn import Example
+        >>> text = ScoredText(Example("t", ("not", "good"), "negative", "train", "films"))
+        >>> negations = WordClass("negations")
+        >>> negations.find(text, Vocabulary.from_texts([text]))
+        [0]
+        >>> negations.take_out(text, Vocabulary.from_texts([text]))
+        [(1, ''), (-1, 'good')]
     """
 
     kind: ClassVar[str]
