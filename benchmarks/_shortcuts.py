@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 import explearn
-from explearn.auditing.candidates import PREDICTION
-from explearn.auditing.elements import Element
-from explearn.auditing.findings import Finding, Findings
+from explearn.auditing.claims import PREDICTION
+from explearn.auditing.findings import Finding, FindingList
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Split
 from explearn.core.seeds import hash_order
 from explearn_study.sources import SourceDataset
-from explearn_study.sources.planted import PHRASES, SUFFIXES, WORDS, obeyed, plant_words
+from explearn_study.sources.planted import PLANTS, SUFFIXES, obeyed, plant_words
 
 RANDOM_LABELS = "random labels"
 """In place of a plant: nothing is planted, and the labels of the training texts are shuffled."""
@@ -107,7 +106,7 @@ def measure_shortcut(
     if plant != RANDOM_LABELS:
         followed, effect = _follows(classifier, plant_words(_part(data, order[1::2], "test"), plant, seed))
     start = time.perf_counter()
-    findings = Findings()
+    findings = FindingList()
     # After random labels it may answer all alike, which an audit refuses.
     if len(set(classifier.predict(_texts(audited)))) > 1:
         findings = explearn.audit(classifier, _texts(audited), options=explearn.AuditOptions(seed=seed)).findings
@@ -173,25 +172,10 @@ def signs(plant: str, second: bool) -> list[str]:
         plant: one of PLANTS.
         second: which class.
     """
-    parts: list[tuple[str, ...]] = []
-    if plant == "phrase":
-        words = tuple(PHRASES[second].split())
-        for size in (2, 3):
-            for first in range(len(words) - size + 1):
-                parts.append(words[first : first + size])
-    elif plant == "together":
-        if second:
-            parts.append(tuple(sorted(WORDS)))
-    else:
-        of_plant = {
-            "word": (WORDS[second],),
-            "order": (WORDS[second], WORDS[not second]),
-            "place": (WORDS[0], ("start", "end")[second]),
-            "length": (("short", "long")[second],),
-            "punctuation": ("!?"[second],),
-        }
-        parts.append(of_plant[plant])
-    return [str(Element(plant, part)) for part in parts]
+    element = PLANTS[plant][second]
+    if element is None:
+        return []
+    return [str(sign) for sign in element.signs()]
 
 
 def rank_of_plant(findings: Sequence[Finding], plant: str, labels: Sequence[str]) -> int | None:

@@ -27,8 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import explearn
 from explearn.api import default_explainer
-from explearn.auditing.candidates import find_candidates
-from explearn.auditing.elements import Vocabulary
+from explearn.auditing.claims import find_claims
 from explearn.auditing.findings import FEWEST_VALUES
 from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, Tested
@@ -38,6 +37,7 @@ from explearn.decision.decision import Decision
 from explearn.decision.document import read_record
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import as_segments
+from explearn.text.scored import Vocabulary
 
 NOT_KEPT = Work(None, {})
 
@@ -146,20 +146,20 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     subject = read_subject(classifier, texts[:count], None, None, None, options)
     searched, held_out = halves(subject.user_texts.examples, options.seed)
     read = explain_texts(subject, searched, NOT_KEPT, False)
-    known = Vocabulary.from_texts(read)
-    candidates = find_candidates([read[i] for i in searched], known, ())
-    first = Tested(subject, read, known, searched, held_out, candidates).run(NOT_KEPT, False)
-    confirmed = [candidate for candidate, verdict in zip(candidates, first, strict=True) if verdict.confirmed]
+    vocabulary = Vocabulary.from_texts(read)
+    claims = find_claims([read[i] for i in searched], vocabulary, ())
+    first = Tested(subject, read, vocabulary, searched, held_out, claims).run(NOT_KEPT, False)
+    confirmed = [claim for claim, verdict in zip(claims, first, strict=True) if verdict.confirmed]
     others = read_subject(classifier, texts[count : 2 * count], None, None, None, options)
     read = explain_texts(others, [], NOT_KEPT, False)
-    second = Tested(others, read, known, [], range(len(read)), confirmed).run(NOT_KEPT, False)
+    second = Tested(others, read, vocabulary, [], range(len(read)), confirmed).run(NOT_KEPT, False)
     tested = [verdict for verdict in second if verdict.changed >= FEWEST_VALUES]
     holds = 0
     for verdict in tested:
         contradicted = any(mean is not None and mean <= -LEAST_EFFECT for mean in (verdict.taken_out, verdict.put_in))
         large = verdict.effect is not None and verdict.effect >= LEAST_EFFECT
         holds += verdict.corrected <= LEVEL and large and not contradicted
-    print(f"{len(candidates)} claims, {len(confirmed)} confirmed; on other texts {holds} of {len(tested)} tested again")
+    print(f"{len(claims)} claims, {len(confirmed)} confirmed; on other texts {holds} of {len(tested)} tested again")
 
 
 def main() -> None:

@@ -31,10 +31,9 @@ from explearn.methods.registry import get_explainer, get_info, list_explainers, 
 
 if TYPE_CHECKING:
     from explearn.api import explain, load
-    from explearn.auditing.diff import diff
-    from explearn.auditing.findings import Audit, Diff
+    from explearn.auditing.diff import Diff, diff
     from explearn.auditing.reading import AuditOptions
-    from explearn.auditing.run import audit
+    from explearn.auditing.run import Audit, audit
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle
     from explearn.comparison.run import CompareOptions, Comparison, compare
@@ -121,10 +120,9 @@ __all__ = [
 
 _LAZY = {
     "explearn.api": ("explain", "load"),
-    "explearn.auditing.diff": ("diff",),
-    "explearn.auditing.findings": ("Audit", "Diff"),
+    "explearn.auditing.diff": ("Diff", "diff"),
     "explearn.auditing.reading": ("AuditOptions",),
-    "explearn.auditing.run": ("audit",),
+    "explearn.auditing.run": ("Audit", "audit"),
     "explearn.bundle.export": ("export",),
     "explearn.bundle.loading": ("Bundle",),
     "explearn.comparison.run": ("CompareOptions", "Comparison", "compare"),

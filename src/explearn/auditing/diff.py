@@ -1,21 +1,22 @@
-"""Two classifiers on the same texts: which answers, findings and reasons changed."""
+"""Two classifiers on the same texts: which answers, findings and reasons changed; and the page that shows it."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from explearn.auditing.candidates import Candidate, find_candidates
-from explearn.auditing.elements import Element, Vocabulary
-from explearn.auditing.findings import Change, ChangedAnswer, ChangedReasons, Diff, Finding, Pages
-from explearn.auditing.page import diff_blocks, diff_sentences
-from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.claims import Claim, find_claims
+from explearn.auditing.findings import Finding
+from explearn.auditing.reading import AuditOptions, AuditText, Work, explain_texts, halves, read_subject
+from explearn.auditing.result import Result
+from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
-from explearn.auditing.texts import AuditText, bare
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
@@ -23,11 +24,17 @@ from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
 from explearn.report.manifest import check_page
+from explearn.show.blocks import Block, Bullets, Heading, Paragraph, bold, several
+from explearn.text.elements import Element
+from explearn.text.scored import Vocabulary, bare
 
 MOST_SHOWN = 50
 """Texts whose reasons changed most."""
 
 TOP_WORDS = 3
+
+MOST_ANSWERS = 100
+"""Changed answers on the page; all are in the JSON beside it."""
 
 
 @models_left_as_they_came
@@ -93,16 +100,16 @@ def diff(
     with unread_words_known():
         read = explain_texts(new, every, work, options.show_progress)
         before = explain_texts(old, every, work, options.show_progress)
-    known = Vocabulary.from_texts([*read, *before])
-    claims: dict[tuple[Element, int], Candidate] = {}
+    vocabulary = Vocabulary.from_texts([*read, *before])
+    claims: dict[tuple[Element, int], Claim] = {}
     for answered in (read, before):
         chosen = [answered[i] for i in searched]
-        for candidate in find_candidates(chosen, known, options.patterns):
-            claims.setdefault((candidate.element, candidate.target), candidate)
+        for claim in find_claims(chosen, vocabulary, new.patterns):
+            claims.setdefault((claim.element, claim.target), claim)
     effects = []
     findings = []
     for subject, answered in ((new, read), (old, before)):
-        tested = Tested(subject, answered, known, searched, held_out, list(claims.values()))
+        tested = Tested(subject, answered, vocabulary, searched, held_out, list(claims.values()))
         findings.append(tested.run(work, options.show_progress))
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
@@ -112,7 +119,6 @@ def diff(
         texts=len(read),
         method=new.method,
         origin=origin,
-        pages=Pages(diff_sentences, diff_blocks),
     )
     if out is None:
         return result
@@ -124,7 +130,7 @@ def _changes(
     tested: Sequence[Sequence[Finding]],
     effects: Sequence[Sequence[Array]],
     labels: Sequence[str],
-) -> list[Change]:
+) -> list[ChangedFinding]:
     """Return the confirmed findings of either classifier, those that changed most first.
 
     Args:
@@ -146,8 +152,10 @@ def _changes(
         if p_value <= LEVEL and abs(difference) >= LEAST_EFFECT:
             status = _status(before[i].confirmed, after[i].confirmed, difference)
         means = float(effects[1][i].mean()), float(effects[0][i].mean())
-        change = Change(str(element), element.kind, labels[target], status, *means, difference, low, high, p_value)
-        changes.append(change)
+        label = labels[target]
+        changes.append(
+            ChangedFinding(str(element), element.kind, label, status, *means, difference, low, high, p_value)
+        )
     return sorted(changes, key=lambda change: (change.status == "the same", -abs(change.difference), change.element))
 
 
@@ -192,3 +200,196 @@ def _changed_reasons(
 
 def _top_words(text: AuditText) -> str:
     return ", ".join(f"‘{bare(text.words[number])}’" for number in text.strongest(TOP_WORDS))
+
+
+# ---- the result ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFinding:
+    """A finding that is confirmed for one of two classifiers or both.
+
+    Attributes:
+        element: the element, in words.
+        kind: its kind.
+        target: the class for which it counts.
+        status: came, went, grew, shrank, or the same.
+        before: mean effect on the old classifier's probability.
+        after: the same for the new one.
+        difference: `after` less `before`.
+        low: lower bound of its 95 % interval.
+        high: upper bound.
+        corrected: p-value of the difference, corrected over all these findings.
+    """
+
+    element: str
+    kind: str
+    target: str
+    status: str
+    before: float
+    after: float
+    difference: float
+    low: float | None
+    high: float | None
+    corrected: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAnswer:
+    """A text whose answer changed.
+
+    Attributes:
+        id: its id.
+        text: its words.
+        before: the old answer.
+        after: the new one.
+        probability_before: the old classifier's probability of the new answer.
+        probability: the new classifier's.
+    """
+
+    id: str
+    text: str
+    before: str
+    after: str
+    probability_before: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedReasons:
+    """A text whose answer stayed, with how far the scores of its words did.
+
+    Attributes:
+        id: its id.
+        text: its words.
+        answer: the answer.
+        correlation: Spearman's rank correlation of old and new scores.
+        before: the highest-scoring words for the old classifier.
+        after: the same for the new one.
+    """
+
+    id: str
+    text: str
+    answer: str
+    correlation: float
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Diff(Result):
+    """A comparison of two classifiers on the same texts.
+
+    Attributes:
+        findings: findings confirmed for either classifier, those that changed most first.
+        answers: texts whose answer changed, those whose probability changed most first.
+        reasons: texts whose answer stayed, those whose scores changed most first.
+        texts: number of texts.
+        method: the method of the attributions.
+        origin: where it comes from.
+        page: path of the page; None if none was written.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> explearn.diff(classifier, classifier, texts).share
+        0.0
+    """
+
+    name = "diff"
+    saved = ("findings", "answers", "reasons", "texts", "method")
+    table = "findings"
+    row = ChangedFinding
+
+    findings: Sequence[ChangedFinding]
+    answers: Sequence[ChangedAnswer]
+    reasons: Sequence[ChangedReasons]
+    texts: int
+    method: str
+
+    def __str__(self) -> str:
+        return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
+
+    @property
+    def share(self) -> float:
+        """Share of the texts whose answer changed."""
+        return len(self.answers) / self.texts
+
+    def bold_sentences(self) -> list[str]:
+        """Return what changed: answers, findings, the largest changes, and reasons."""
+        changed = len(self.answers)
+        answers = bold(f"{changed:,} of {several(self.texts, 'answer')} changed")
+        counts = Counter(change.status for change in self.findings)
+        statuses = [f"{counts[status]} {status}" for status in ("came", "went", "grew", "shrank")]
+        largest = [change for change in self.findings if change.status != "the same"][:MOST_NAMED]
+        named = [
+            f"{bold(change.element)} for {change.target} {change.status} ({change.before:+.2f} to {change.after:+.2f})"
+            for change in largest
+        ]
+        strongest = "No confirmed finding changed by more than chance."
+        if named:
+            strongest = f"The largest changes: {listed(named)} (mean change of the probability of this answer)."
+        reasons = "No text kept its answer and can be compared."
+        if self.reasons:
+            least = self.reasons[0]
+            reasons = (
+                f"Among answers that stayed, the reasons changed most for ‘{least.text[:80]}’: once {least.before}, "
+                f"now {least.after}."
+            )
+            if math.isclose(least.correlation, 1):
+                reasons = "Among answers that stayed, no reasons changed."
+        return [
+            f"{answers} ({percent(changed / self.texts)}) from the old classifier to the new.",
+            f"Of {several(len(self.findings), 'finding')} confirmed for either, {listed(statuses)}; "
+            f"{counts['the same']} without a change beyond chance.",
+            strongest,
+            reasons,
+        ]
+
+    def blocks(self) -> list[Block]:
+        """Return the page of a difference, but for how it was made."""
+        finding_columns = {
+            "Element": "element",
+            "Counts for": "target",
+            "Change": "status",
+            "Difference": "difference",
+            "Effect before": "before",
+            "Effect now": "after",
+            "Corrected p-value": "corrected",
+            "Kind": "kind",
+        }
+        answer_columns = {
+            "Text": "text",
+            "Answer before": "before",
+            "Answer now": "after",
+            "Its probability before": "probability_before",
+            "Its probability now": "probability",
+        }
+        reason_columns = {
+            "Text": "text",
+            "Answer": "answer",
+            "Strongest words before": "before",
+            "Strongest words now": "after",
+            "Rank correlation": "correlation",
+        }
+        answers = self.answers[:MOST_ANSWERS]
+        return [
+            Heading("What changed between two classifiers", level=1),
+            Bullets(self.bold_sentences()),
+            Heading("Findings"),
+            records_table("Findings confirmed for either classifier", self.findings, finding_columns),
+            Heading("Changed answers"),
+            records_table(f"Texts with another answer, at most {MOST_ANSWERS}", answers, answer_columns),
+            Heading("Changed reasons"),
+            records_table("Texts with the same answer whose scores changed most", self.reasons, reason_columns),
+            Heading("How this was done"),
+            Paragraph(
+                f"Both classifiers were audited on the same texts, explained by {self.method}; the claims of both were "
+                f"tested on both, by the same changes of the same texts. A change counts if p is at most {LEVEL:g} in "
+                "Wilcoxon's signed-rank test of the two effects over the changed texts, after Benjamini and Hochberg's "
+                f"correction, and the difference is at least {LEAST_EFFECT:g}."
+            ),
+        ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.api import explainer_of
-from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed
+from explearn.core.arrays import Array
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.errors import DataError, ParamsError
@@ -36,6 +35,8 @@ from explearn.predictors.labelled import CLASSES, check_problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.manifest import Origin
+from explearn.text.elements import Pattern
+from explearn.text.scored import ScoredText
 
 FEWEST = 40
 """Fewest texts of an audit."""
@@ -75,6 +76,26 @@ class AuditOptions:
     show_progress: bool = False
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class AuditText(ScoredText):
+    """A text with what the classifier answers, and how much each word counts for the answer.
+
+    Attributes:
+        probabilities: of the classes, (C,).
+        unread: number of words of an explained text that the classifier did not read.
+        group: its group; empty if there are none.
+    """
+
+    probabilities: Array
+    unread: int
+    group: str
+
+    @property
+    def predicted(self) -> int:
+        """Index of the most probable class."""
+        return int(self.probabilities.argmax())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
     """A classifier and its texts, before anything is computed.
@@ -86,7 +107,7 @@ class Subject:
         scores: the job's scores.
         user_texts: the texts with their labels.
         groups: group of each text; empty without groups.
-        programs: the compiled patterns.
+        patterns: the user's patterns.
         origin: where it comes from.
     """
 
@@ -96,7 +117,7 @@ class Subject:
     scores: JobScores
     user_texts: UserTexts
     groups: Sequence[str]
-    programs: Mapping[str, Any]
+    patterns: Sequence[Pattern]
     origin: Origin
 
     @property
@@ -133,7 +154,7 @@ def read_subject(
     job: str | Path | None = None,
 ) -> Subject:
     """Read the texts and load the classifier; see `audit` for arguments and errors."""
-    programs = compiled(options.patterns)
+    patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     column = None
     if isinstance(groups, str):
         column = groups
@@ -173,7 +194,7 @@ def read_subject(
         "seed": options.seed,
     }
     origin = Origin(call, classifier, model, compute, files, request)
-    return Subject(model, name, explainer, scores, user_texts, names, programs, origin)
+    return Subject(model, name, explainer, scores, user_texts, names, patterns, origin)
 
 
 def _groups(groups: Sequence[str] | None, count: int) -> list[str]:
@@ -212,14 +233,10 @@ def explain_texts(subject: Subject, explained: Collection[int], work: Work, show
                 if word_scores is not None:
                     shares = np.nan_to_num(np.array(word_scores, dtype=np.float64))  # None becomes NaN, NaN 0
                     shares /= np.abs(shares).sum() or 1.0
-                words = examples[i].all_words
                 text = AuditText(
                     example=examples[i],
-                    words=words,
-                    keys=tuple(sys.intern(bare(word).casefold()) for word in words),
-                    matches=pattern_matches(examples[i], subject.programs),
-                    probabilities=np.array(answers[i - start]),
                     shares=shares,
+                    probabilities=np.array(answers[i - start]),
                     unread=(word_scores or []).count(None),
                     group=subject.groups[i] if subject.groups else "",
                 )

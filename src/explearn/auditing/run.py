@@ -1,21 +1,51 @@
-"""A whole audit: what a classifier leans on over many texts, each claim tested by changing texts."""
+"""A whole audit: what a classifier leans on over many texts, each claim tested by changing texts; and its page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from explearn.auditing.candidates import find_candidates
-from explearn.auditing.elements import Vocabulary
-from explearn.auditing.findings import Audit, Findings, Pages
-from explearn.auditing.page import audit_blocks, sentences
-from explearn.auditing.reading import FEWEST, AuditOptions, Work, explain_texts, halves, read_subject
-from explearn.auditing.tested import Tested, group_figures
+from explearn.auditing.claims import ATTRIBUTIONS, MOST_CLAIMS, PREDICTION, find_claims
+from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, FindingList, GroupDifference, GroupFigures
+from explearn.auditing.reading import FEWEST, MOST_SEARCHED, AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.result import Result
+from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
+from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
+from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
 from explearn.report.manifest import check_page
+from explearn.show.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    ExampleText,
+    Fold,
+    Heading,
+    Paragraph,
+    Picture,
+    Table,
+    bold,
+    columns,
+    several,
+)
+from explearn.text.scored import Vocabulary
+
+DRAWN = 6
+"""Findings of each class in the picture."""
+
+MOST_CLASSES = 6
+"""Classes in the picture."""
+
+LONGEST_NAME = 40
+"""Characters of a finding's name in the picture."""
+
+STYLE = STYLES["learned"][0], "o"
 
 
 @models_left_as_they_came
@@ -82,15 +112,15 @@ def audit(
             f"{scores}: has scores of the answers to {len(explained)} of {len(searched)} searched texts; expected "
             "a job without --target"
         )
-    known = Vocabulary.from_texts(read)
-    candidates = find_candidates([read[i] for i in explained], known, options.patterns)
-    tested = Tested(subject, read, known, explained, held_out, candidates)
-    findings = list(zip(tested.run(work, options.show_progress), candidates, strict=True))
+    vocabulary = Vocabulary.from_texts(read)
+    claims = find_claims([read[i] for i in explained], vocabulary, subject.patterns)
+    tested = Tested(subject, read, vocabulary, explained, held_out, claims)
+    findings = list(zip(tested.run(work, options.show_progress), claims, strict=True))
     # Confirmed ones first, the largest effects first.
     findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
-    confirmed = [candidate for finding, candidate in findings if finding.confirmed]
+    confirmed = [claim for finding, claim in findings if finding.confirmed]
     result = Audit(
-        findings=Findings(finding for finding, _ in findings),
+        findings=FindingList(finding for finding, _ in findings),
         errors=tested.errors(confirmed),
         groups=group_figures(subject, read),
         differences=tested.differences(confirmed),
@@ -102,8 +132,322 @@ def audit(
         unexplained=len(searched) - len(explained),
         examples=tested.examples(confirmed),
         origin=subject.origin,
-        pages=Pages(sentences, audit_blocks),
     )
     if out is None:
         return result
     return result.save(out)
+
+
+# ---- the result ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Audit(Result):
+    """What a classifier leans on over many texts.
+
+    Attributes:
+        findings: all claims that were looked at.
+        errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
+        groups: figures of each group; empty without groups.
+        differences: confirmed findings compared between each group and the other texts.
+        texts: number of texts.
+        rates: class -> share of the texts with this answer.
+        accuracy: share of right answers; None without labels.
+        method: the method of the attributions.
+        unread: number of words that the classifier did not read.
+        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
+        examples: texts with the words of strong findings marked.
+        origin: where it comes from.
+        page: path of the page; None if none was written.
+
+    Example:
+        >>> import explearn
+        >>> def predict_proba(texts):
+        ...     return [[0.1, 0.9] if "moron" in text else [0.8, 0.2] for text in texts]
+        >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
+        >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
+        >>> audit = explearn.audit(classifier, texts)
+        >>> audit.findings.confirmed[0].target
+        'rude'
+    """
+
+    name = "audit"
+    saved = (
+        "findings",
+        "errors",
+        "groups",
+        "differences",
+        "texts",
+        "rates",
+        "accuracy",
+        "method",
+        "unread",
+        "unexplained",
+    )
+    table = "findings"
+    row = Finding
+
+    findings: FindingList
+    errors: Sequence[ErrorCause]
+    groups: Sequence[GroupFigures]
+    differences: Sequence[GroupDifference]
+    texts: int
+    rates: Mapping[str, float]
+    accuracy: float | None
+    method: str
+    unread: int
+    unexplained: int
+    examples: Sequence[ExampleText]
+
+    def __str__(self) -> str:
+        confirmed = len(self.findings.confirmed)
+        return f"{several(confirmed, 'confirmed finding')} of {len(self.findings)} on {several(self.texts, 'text')}"
+
+    def bold_sentences(self) -> list[str]:
+        """Return five sentences: the answers, what was confirmed, what counts most, errors, and groups."""
+        return [_answers(self), _confirmed(self), _strongest(self), _errors(self), _groups(self)]
+
+    def blocks(self) -> list[Block]:
+        """Return the page of an audit, but for how it was made."""
+        blocks: list[Block] = [Heading("What this classifier leans on", level=1), Bullets(self.bold_sentences())]
+        picture = effects_picture(self.findings.confirmed, list(self.rates))
+        if picture is not None:
+            blocks.append(picture)
+        blocks.append(
+            Paragraph(
+                "A finding is a claim about the classifier that was tested: what it names was taken out of texts that "
+                "have it and put into texts that do not, and the classifier was asked again. Confirmed says that the "
+                "answers changed; it does not say that they are wrong, nor that a person would see it so.",
+                style="note",
+            )
+        )
+        if self.unread:
+            blocks.append(Paragraph(f"{several(self.unread, 'word')} not read by the classifier.", style="note"))
+        if self.unexplained:
+            missing = several(self.unexplained, "text")
+            blocks.append(Paragraph(f"The job has no scores for the answer to {missing}; not searched.", style="note"))
+        blocks.append(Heading("Confirmed findings"))
+        blocks.append(_findings_table("Confirmed findings", self.findings.confirmed))
+        blocks.append(_source_table(self))
+        if self.examples:
+            blocks += [Heading("Examples"), *self.examples]
+        if self.errors:
+            blocks += [Heading("Causes of errors"), _error_table(self)]
+        if self.groups:
+            blocks += [Heading("Groups"), _group_table(self), _difference_block(self)]
+        untested = self.findings.untested
+        others = [finding for finding in self.findings if not finding.confirmed and finding not in untested]
+        blocks += [
+            Heading("Not confirmed"),
+            Fold(several(len(others), "claim"), [_findings_table("Not confirmed", others)]),
+        ]
+        if untested:
+            counts = [
+                f"{finding.element} for {finding.target} ({several(finding.changed, 'text')})" for finding in untested
+            ]
+            blocks += [
+                Heading("Not tested"),
+                Paragraph(
+                    f"Fewer than {FEWEST_VALUES} texts could be changed for {several(len(untested), 'claim')}, which "
+                    f"says nothing for or against: {listed(counts)}."
+                ),
+            ]
+        return [
+            *blocks,
+            Heading("How this was done"),
+            Paragraph(
+                f"One half of the texts, at most {MOST_SEARCHED:,}, was explained by {self.method}. For each answer, "
+                "the words, phrases, pairs, places and marks with the largest sum of scores beyond those of average "
+                f"words became claims (about {MOST_CLAIMS} in all), besides classes of words, lengths and given "
+                "patterns; and, as the row without explanations, the words that go with the answer (log-odds with a "
+                "prior, Monroe et al. 2008)."
+            ),
+            Paragraph(
+                f"Each claim was tested on at most {MOST_TEXTS} texts of the other half that have it and {MOST_TEXTS} "
+                "that do not. The effect of a phrase is that beyond its highest-scoring word; of two words together, "
+                "that beyond the sum of both; of an order, that against the other order; of a place, that against the "
+                "other end; of a length, that of the half of the words that score least. Confirmed: p at most "
+                f"{LEVEL:g} in Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, "
+                f"the whole interval of the effect above {LEAST_EFFECT:g}, and neither taking out nor putting in "
+                "contradicts."
+            ),
+        ]
+
+
+def _answers(audit: Audit) -> str:
+    common = sorted(audit.rates, key=lambda label: -audit.rates[label])
+    named = [f"{bold(label)} for {percent(audit.rates[label])}" for label in common[: MOST_NAMED + 1]]
+    others = ""
+    if len(common) > len(named):
+        others = f", and {several(len(common) - len(named), 'more answer')}"
+    right = "; how often it is right is not known, since no labels were given"
+    if audit.accuracy is not None:
+        right = f"; {percent(audit.accuracy)} of its answers are right"
+    return f"The classifier answers {listed(named)} of {several(audit.texts, 'text')}{others}{right}."
+
+
+def _confirmed(audit: Audit) -> str:
+    confirmed = audit.findings.confirmed
+    explained = [finding for finding in confirmed if ATTRIBUTIONS in finding.source]
+    new = [finding for finding in explained if finding.source == ATTRIBUTIONS]
+    verb = "was" if len(confirmed) == 1 else "were"
+    count = bold(f"{len(confirmed)} {verb} confirmed")
+    untested = len(audit.findings.untested)
+    too_few = ""
+    if untested:
+        too_few = f"; {several(untested, 'claim')} had too few texts to be tested"
+    return (
+        f"Of {several(len(audit.findings), 'claim')} about what it leans on, {count} "
+        "by changing texts and asking again; "
+        f"{len(new)} of these would not have been looked at without explanations, from the words that go with its "
+        f"answers alone{too_few}."
+    )
+
+
+def _strongest(audit: Audit) -> str:
+    parts = []
+    for label in sorted(audit.rates, key=lambda label: -audit.rates[label])[:MOST_NAMED]:
+        strongest = audit.findings.confirmed.of_class(label)[:MOST_NAMED]
+        if strongest:
+            effects = [f"{finding.element} ({finding.effect:+.2f})" for finding in strongest]
+            parts.append(f"for {bold(label)} {listed(effects)}")
+    if not parts:
+        return "Nothing that was looked at changes its answers by more than chance."
+    return f"Most counts {'; '.join(parts)} (mean change of the probability of this answer)."
+
+
+def _errors(audit: Audit) -> str:
+    if audit.accuracy is None:
+        return "Which words cause its errors can be said only with labels."
+    if not audit.errors:
+        return "No confirmed finding was found whose removal turns a wrong answer into the right one."
+    parts = []
+    for cause in audit.errors[:MOST_NAMED]:
+        wrong = several(cause.wrong, "wrong answer")
+        parts.append(f"without {bold(cause.element)}, {cause.mended} of {wrong} “{cause.target}” would be right")
+    first = parts[0][0].upper() + parts[0][1:]
+    return f"{'; '.join([first, *parts[1:]])}."
+
+
+def _groups(audit: Audit) -> str:
+    if not audit.groups:
+        return "Whether groups are treated differently was not asked (a column of groups is needed)."
+    large = [group for group in audit.groups if not group.small]
+    small = len(audit.groups) - len(large)
+    differing = Counter(difference.group for difference in audit.differences if difference.differs)
+    compared = several(len(audit.differences), "comparison")
+    found = f"{compared} of a group with the other texts, {differing.total() or 'none'} with a difference in words"
+    accuracies = {group.group: group.accuracy for group in large if group.accuracy is not None}
+    right = ""
+    if len(accuracies) > 1:
+        best = max(accuracies, key=lambda group: accuracies[group])
+        worst = min(accuracies, key=lambda group: accuracies[group])
+        right = f"it is right most often for {best} ({percent(accuracies[best])}) and least for {worst} "
+        right += f"({percent(accuracies[worst])}); "
+    note = ""
+    if small:
+        note = f"; figures of {several(small, 'group')} of fewer than 20 texts say little"
+    return f"Of {several(len(audit.groups), 'group')}: {right}{found}{note}."
+
+
+def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Picture | None:
+    """Return a picture of the strongest findings of each class; None without any."""
+    rows: list[Finding] = []
+    for label in labels[:MOST_CLASSES]:
+        rows += [finding for finding in findings if finding.target == label][:DRAWN]
+    if not rows:
+        return None
+    return Picture(
+        "effects.svg",
+        "Strongest findings: mean change of the probability of the answer, with its 95 % interval",
+        "A row a finding: mean change of the probability",
+        (7.0, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
+        partial(_draw, rows),
+    )
+
+
+def _draw(rows: Sequence[Finding], drawing: Any) -> None:
+    axes = drawing.subplots()
+    names: list[str] = []
+    headings = []
+    target = None
+    for finding in rows:
+        if finding.target != target:
+            target = finding.target
+            headings.append(len(names))
+            names.append(finding.target)
+        position = len(names)
+        names.append(shortened(finding.element, LONGEST_NAME))
+        words = f"{finding.element}: {finding.effect:+.3f}"
+        draw_value(axes, position, finding.effect or 0.0, (finding.low, finding.high), STYLE, words)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    set_rows(axes, names, "x")
+    for position in headings:
+        axes.get_yticklabels()[position].set_fontweight("bold")
+
+
+def _findings_table(caption: str, findings: Sequence[Finding]) -> Table:
+    shown = {
+        "Element": "element",
+        "Counts for": "target",
+        "Effect": "effect",
+        "Taken out": "taken_out",
+        "Put in": "put_in",
+        "Texts changed": "changed",
+        "Texts with it": "texts",
+        "Share of the explanation": "score",
+        "Corrected p-value": "corrected",
+        "Kind": "kind",
+    }
+    return records_table(caption, findings, shown)
+
+
+def _source_table(audit: Audit) -> Table:
+    rows: list[list[Cell | str]] = []
+    for source in (ATTRIBUTIONS, PREDICTION):
+        claims = [finding for finding in audit.findings if source in finding.source]
+        confirmed = [finding for finding in claims if finding.confirmed]
+        alone = [finding for finding in confirmed if finding.source == source]
+        counts = [len(claims), len(confirmed), len(alone)]
+        rows.append([source, *(Cell(f"{count}", count) for count in counts)])
+    heads = columns(["Claims from"], ["Looked at", "Confirmed", "Confirmed, from here only"])
+    return Table(heads, rows, "What explanations add")
+
+
+def _error_table(audit: Audit) -> Table:
+    shown = {
+        "Element": "element",
+        "Wrong answer": "target",
+        "Wrong answers with it": "wrong",
+        "Right without it": "mended",
+        "Right answers with it": "right",
+        "Wrong without it": "right_lost",
+        "Kind": "kind",
+    }
+    return records_table("Wrong answers that become right without a finding", audit.errors, shown)
+
+
+def _group_table(audit: Audit) -> Table:
+    rows: list[list[Cell | str]] = []
+    for group in audit.groups:
+        note = ""
+        if group.small:
+            note = "fewer than 20 texts: says little"
+        rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
+        rows.append([group.group, note, cell(group, "texts"), cell(group, "accuracy"), *rates])
+    heads = columns(["Group", "Note"], ["Texts", "Right answers", *(f"Answer {label}" for label in audit.rates)])
+    return Table(heads, rows, "Answers by group")
+
+
+def _difference_block(audit: Audit) -> Block:
+    if not audit.differences:
+        return Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")
+    shown = {
+        "Group": "group",
+        "Element": "element",
+        "Counts for": "target",
+        "In the group": "inside",
+        "Elsewhere": "outside",
+        "Corrected p-value": "corrected",
+    }
+    return records_table("Effects of taking out, in a group and elsewhere", audit.differences, shown)

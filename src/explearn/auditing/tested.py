@@ -1,7 +1,7 @@
-"""Candidates, and what interventions show of them: findings, causes of errors, groups, and examples.
+"""Claims, and what interventions show of them: findings, causes of errors, groups, and examples.
 
 Elements are taken out of texts and put into others, and what the classifier then answers is tested. The texts are none
-of those in which the candidates were found. All claims that were looked at are corrected together (Benjamini and
+of those in which the claims were found. All claims that were looked at are corrected together (Benjamini and
 Hochberg 1995, Controlling the false discovery rate).
 """
 
@@ -16,26 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from explearn.auditing.candidates import Candidate, excess, occurrences
-from explearn.auditing.elements import (
-    AS_IT_IS,
-    Element,
-    Intervention,
-    Vocabulary,
-    lacks,
-    positions,
-    put_in,
-    take_out,
-    without,
-)
+from explearn.auditing.claims import Claim, excess
 from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, GroupDifference, GroupFigures
-from explearn.auditing.reading import Subject, Work
-from explearn.auditing.texts import AuditText
+from explearn.auditing.reading import AuditText, Subject, Work
 from explearn.core.arrays import Array
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
 from explearn.predictors.batching import progress
 from explearn.show.blocks import ExampleText, TextRow
+from explearn.text.elements import AS_IT_IS, Element, Intervention
 from explearn.text.rewriting import Rewritten
+from explearn.text.scored import Vocabulary
 
 MOST_TEXTS = 50
 """Most texts from which an element is taken out, and most into which it is put."""
@@ -133,15 +123,15 @@ EXAMPLES = 2
 
 
 class Tested:
-    """Candidates and what interventions on the held-out texts do.
+    """Claims, and what interventions on the held-out texts do.
 
     Args:
         subject: the classifier that is asked.
         texts: all texts.
-        known: what is known of all texts.
-        searched: numbers of the texts in which the candidates were found.
+        vocabulary: facts about all texts.
+        searched: numbers of the texts in which the claims were found.
         held_out: numbers of those that are changed.
-        candidates: the claims.
+        claims: the claims.
 
     Attributes:
         answers: probabilities of the classes for all texts, (texts, C).
@@ -153,24 +143,26 @@ class Tested:
         self,
         subject: Subject,
         texts: Sequence[AuditText],
-        known: Vocabulary,
+        vocabulary: Vocabulary,
         searched: Sequence[int],
         held_out: Sequence[int],
-        candidates: Sequence[Candidate],
+        claims: Sequence[Claim],
     ) -> None:
         self.subject = subject
         self.texts = texts
-        self.known = known
+        self.vocabulary = vocabulary
         self.searched = set(searched)
         self.held_out = held_out
         self.answers = np.array([text.probabilities for text in texts])
-        self.candidates = candidates
-        self.elements = sorted({candidate.element for candidate in candidates})
-        self.where = occurrences(self.elements, texts, known)
+        self.claims = claims
+        self.elements = sorted({claim.element for claim in claims})
+        self.where: dict[Element, list[int]] = {}
+        for element in self.elements:
+            self.where[element] = [number for number, text in enumerate(texts) if element.find(text, vocabulary)]
         self.effects: dict[Element, Effects] = {}
 
     def run(self, work: Work, show_progress: bool) -> list[Finding]:
-        """Measure the effects of all elements, and return what they say of each candidate."""
+        """Measure the effects of all elements, and return what they say of each claim."""
         name = f"{self.subject.model.fingerprint[:12]}-effects"
         with progress("change texts" if show_progress else None, len(self.elements)) as bar:
             for start in range(0, len(self.elements), CHUNK_ELEMENTS):
@@ -179,8 +171,8 @@ class Tested:
                 for element, (out, put) in zip(chunk, rows, strict=True):
                     self.effects[element] = Effects(self._array(out), self._array(put))
                 bar.update(len(chunk))
-        tests = corrected_tests([self.effects[element].of_class(target) for element, target, _ in self.candidates])
-        return [self._finding(*tested) for tested in zip(self.candidates, *tests, strict=True)]
+        tests = corrected_tests([self.effects[element].of_class(target) for element, target, _ in self.claims])
+        return [self._finding(*tested) for tested in zip(self.claims, *tests, strict=True)]
 
     def _rows(self, elements: Sequence[Element]) -> list[list[Any]]:
         """Return the effects of taking out and of putting in for each element, as lists."""
@@ -209,10 +201,10 @@ class Tested:
                 break
             if number in having:
                 if len(out) < MOST_TEXTS:
-                    _add(out, number, take_out(element, text, self.known))
-            elif donors and len(put) < MOST_TEXTS and lacks(element, text, self.known):
+                    _add(out, number, element.take_out(text, self.vocabulary))
+            elif donors and len(put) < MOST_TEXTS and element.lacks(text, self.vocabulary):
                 donor = self.texts[donors[len(put) % len(donors)]]
-                _add(put, number, put_in(element, text, self.known, donor))
+                _add(put, number, element.put_in(text, donor, self.vocabulary))
         return out, put
 
     def _ask(self, planned: Sequence[Trials]) -> list[Array]:
@@ -238,12 +230,14 @@ class Tested:
     def _array(self, rows: Sequence[Sequence[float]]) -> Array:
         return np.array(rows, dtype=np.float64).reshape(-1, self.answers.shape[1])
 
-    def _finding(self, candidate: Candidate, p_value: float, corrected: float) -> Finding:
-        element, target, sources = candidate
+    def _finding(self, claim: Claim, p_value: float, corrected: float) -> Finding:
+        element, target, sources = claim
         scores = []
         for i in self.where[element]:
-            if i in self.searched and self.texts[i].predicted == target and element.kind != "length":
-                scores.append(excess(element, self.texts[i], self.known))
+            text = self.texts[i]
+            if element.is_marked and i in self.searched and text.predicted == target:
+                assert text.shares is not None
+                scores.append(excess(text.shares, element.find(text, self.vocabulary)))
         score_low, score_high = mean_interval(scores, CONFIDENCE, -1, 1)
         return Finding(
             element=str(element),
@@ -257,7 +251,7 @@ class Tested:
             **judged(self.effects[element], target, p_value, corrected),
         )
 
-    def errors(self, confirmed: Sequence[Candidate]) -> list[ErrorCause]:
+    def errors(self, confirmed: Sequence[Claim]) -> list[ErrorCause]:
         """Return the findings without which wrong answers become right, those that mend most first."""
         if not self.subject.has_labels:
             return []
@@ -287,13 +281,13 @@ class Tested:
         """Return number of a text -> the answer once an element is taken out; as it is if no word would be left."""
         labels = self.subject.model.labels
         answers = {i: labels[self.texts[i].predicted] for i in numbers}
-        asked = {i: without(element, self.texts[i], self.known) for i in numbers}
+        asked = {i: element.without(self.texts[i], self.vocabulary) for i in numbers}
         possible = {i: version for i, version in asked.items() if version is not None}
         if possible:
             answers.update(zip(possible, self.subject.model.predict(list(possible.values())), strict=True))
         return answers
 
-    def differences(self, confirmed: Sequence[Candidate]) -> list[GroupDifference]:
+    def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
         """Compare the effect of taking an element out between each group and the other texts."""
         from scipy.stats import false_discovery_control, mannwhitneyu
 
@@ -333,19 +327,19 @@ class Tested:
             planned.append(taken_out)
         return dict(zip(groups, self._ask(planned), strict=True))
 
-    def examples(self, confirmed: Sequence[Candidate]) -> list[ExampleText]:
+    def examples(self, confirmed: Sequence[Claim]) -> list[ExampleText]:
         """Return texts with the words of the three strongest findings of each class marked."""
         counts: Counter[int] = Counter()
         shown = []
         for element, target, _ in confirmed:
-            if counts[target] == EXPLAINED or element.kind == "length":
+            if counts[target] == EXPLAINED or not element.is_marked:
                 continue
             counts[target] += 1
             label = self.subject.model.labels[target]
             having = [self.texts[i] for i in self.where[element] if self.texts[i].predicted == target]
             for text in having[:EXAMPLES]:
-                at = positions(element, text, self.known)
-                row = TextRow("", "", [position in at for position in range(len(text.words))])
+                numbers = element.find(text, self.vocabulary)
+                row = TextRow("", "", [number in numbers for number in range(len(text.words))])
                 answer = f"answer {label} (probability {text.probabilities.max():.2f})"
                 pair_start = len(text.example.words) if text.example.pair else None
                 right = self.subject.is_right(text)

@@ -72,7 +72,7 @@ class RecordedMethod(Shape):
     sha256: Sha256
 
 
-class Element(Shape):
+class RecordedWord(Shape):
     """A word with a high score.
 
     Attributes:
@@ -91,7 +91,7 @@ class Edit(Shape):
 
     Attributes:
         position: index of the word, from 0.
-        word: the word, as in `Element`.
+        word: the word, as in `RecordedWord`.
         replacement: the word in its place; None if it is taken out.
     """
 
@@ -181,7 +181,7 @@ class DecisionRecord(Shape):
     answer: Answer
     method: RecordedMethod
     scores: list[Number | None]
-    elements: list[Element]
+    elements: list[RecordedWord]
     without_elements: Answer | None
     change: Change
     certificate: Certificate | None

@@ -29,11 +29,11 @@ from explearn.decision.document import (
     Change,
     DecisionRecord,
     Edit,
-    Element,
     Population,
     RecordedClassifier,
     RecordedMethod,
     RecordedText,
+    RecordedWord,
     holds_record,
 )
 from explearn.decision.page import page_of
@@ -207,7 +207,7 @@ def observe(
     for position in np.argsort(-scores, kind="stable")[:TOP_WORDS].tolist():
         if scores[position] > 0:
             without = _answer(decision, {position: None})
-            elements.append(Element(position=position, word=words[position], without=without))
+            elements.append(RecordedWord(position=position, word=words[position], without=without))
     without_elements = None
     if elements:
         without_elements = _answer(decision, dict.fromkeys(element.position for element in elements))

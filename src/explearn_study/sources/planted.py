@@ -8,72 +8,55 @@ plant and nothing else turned its answer (`obeyed`).
 
 from __future__ import annotations
 
-import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example, Rationale
+from explearn.text.elements import Element, Length, Order, Phrase, Place, Planted, Punctuation, Together, Word
 from explearn.text.rationales import merge_annotators
 from explearn_study.sources import SourceDataset
-
-WORDS = ("zinc", "tulip")
-PHRASES = ("as the tide turned", "under a paper moon")
 
 SUFFIXES = ("-first", "-second")
 """Suffixes of the ids of planted copies, by the number of the class."""
 
+_PHRASES = Phrase(("as", "the", "tide", "turned")), Phrase(("under", "a", "paper", "moon"))
 
-def _insert(words: Sequence[str], position: int, planted: str) -> tuple[list[str], list[int]]:
-    new = planted.split()
-    return [*words[:position], *new, *words[position:]], list(range(position, position + len(new)))
+PLANTS: Mapping[str, tuple[Element | None, Element]] = {
+    "word": (Word("zinc"), Word("tulip")),
+    "phrase": _PHRASES,
+    "order": (Order("zinc", "tulip"), Order("tulip", "zinc")),
+    "together": (None, Together("tulip", "zinc")),
+    "place": (Place("zinc", "start"), Place("zinc", "end")),
+    "length": (Length("short"), Length("long")),
+    "punctuation": (Punctuation("!"), Punctuation("?")),
+}
+"""Plant -> the elements that decide for the first and for the second class; None: the other's, planted for contrast."""
+
+CONTRASTS: Mapping[str, Sequence[Element]] = {
+    "phrase": _PHRASES,
+    "order": [Order("zinc", "tulip")],
+    "place": [Place("zinc", "start")],
+}
+"""Plants of which texts with their own label get one of these elements for contrast, which decides nothing."""
 
 
-PLANTS = ("word", "phrase", "order", "together", "place", "length", "punctuation")
-
-CONTRASTS = ("phrase", "order", "place")
-"""Plants of which texts with their own label get a part that decides nothing; see `_contrast`."""
-
-
-def _plant(plant: str, words: Sequence[str], second: bool, rng: Random) -> tuple[list[str], list[int]]:
+def _planted(plant: str, words: Sequence[str], second: bool, draw: Random) -> Planted:
     """Plant words into a text for the first class or (True) the second: return the words, and which decide."""
-    count = len(words)
-    if plant == "word":  # which word
-        return _insert(words, rng.randint(0, count), WORDS[second])
-    if plant == "phrase":  # which phrase
-        return _insert(words, rng.randint(0, count), PHRASES[second])
-    if plant == "order":  # the order of two words
-        before, after = sorted(rng.sample(range(count + 1), 2))
-        later, _ = _insert(words, after, WORDS[not second])
-        return _insert(later, before, WORDS[second])[0], [before, after + 1]
-    if plant == "together":  # whether both words are there, which are marked, or one of them
-        planted, both = _plant("order", words, rng.random() < 0.5, rng)
-        if second:
-            return planted, both
-        planted.pop(rng.choice(both))
-        return planted, []
-    if plant == "place":  # a word at the start or the end
-        return _insert(words, count * second, WORDS[0])
-    if plant == "length":  # half of the words, or all of them twice
-        if second:
-            return [*words, *rng.sample(words, count)], list(range(count, 2 * count))
-        return list(words[: (count + 1) // 2]), []
-    # The last word's punctuation.
-    last = words[-1].rstrip(string.punctuation) + "!?"[second]
-    return [*words[:-1], last], [count - 1]
+    element = PLANTS[plant][second]
+    if element is not None:
+        return element.plant(words, draw)
+    return PLANTS[plant][1].plant_contrast(words, draw), []
 
 
-def _contrast(plant: str, words: Sequence[str], rng: Random) -> list[str]:
-    """Return a phrase's words apart, one of two words, or the word neither first nor last, in a text."""
-    if plant == "order":
-        return _plant("together", words, False, rng)[0]
-    if plant == "place":
-        return _insert(words, rng.randint(1, max(1, len(words) - 1)), WORDS[0])[0]
-    scattered = list(words)
-    for word in rng.choice(PHRASES).split():
-        scattered.insert(rng.randint(0, len(scattered)), word)
-    return scattered
+def _contrast(plant: str, words: Sequence[str], draw: Random) -> list[str]:
+    """Return a text with the words of a plant so that they decide nothing."""
+    elements = CONTRASTS[plant]
+    element = elements[0]
+    if len(elements) > 1:
+        element = draw.choice(elements)
+    return element.plant_contrast(words, draw)
 
 
 def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
@@ -105,7 +88,7 @@ def plant_words(data: SourceDataset, plant: str, seed: int) -> SourceDataset:
             examples.append(replace(example, words=tuple(words), gaps=()))
             classes = [Random(f"class:{draw}").random() < 0.5]
         for second in classes:
-            words, marked = _plant(plant, example.words, second, Random(draw))
+            words, marked = _planted(plant, example.words, second, Random(draw))
             identifier = example.id + SUFFIXES[second]
             copy = replace(example, id=identifier, words=tuple(words), label=data.labels[second], gaps=())
             examples.append(copy)

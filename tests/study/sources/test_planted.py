@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import get_args
 
 import pytest
 
 from explearn import Example, ParamsError, Rationale
+from explearn_study.sections import SourceParams
 from explearn_study.sources import SourceDataset
-from explearn_study.sources.planted import CONTRASTS, PHRASES, PLANTS, WORDS, obeyed, plant_words
+from explearn_study.sources.planted import CONTRASTS, PLANTS, obeyed, plant_words
 
+WORDS = ("zinc", "tulip")
+PHRASES = ("as the tide turned", "under a paper moon")
 TEXT = ("a", "warm", "and", "funny", "film.")
 TRAIN = [Example(f"a{number}", TEXT, "positive", "train", "films") for number in range(20)]
 TEST = Example("t", TEXT, "mixed", "test", "films")
@@ -47,6 +51,11 @@ def test_each_copy_has_its_classs_words_marked(plant, first_marks, second_marks)
         assert len(first.words) == len(second.words)
         differing = {a for a, b in zip(first.words, second.words, strict=True) if a != b}
         assert differing <= set(first_marks)
+
+
+def test_parameters_name_all_plants():
+    plant, _ = get_args(SourceParams.model_fields["plant"].annotation)
+    assert get_args(plant) == tuple(PLANTS)
 
 
 def test_plants_that_one_class_does_not_have_are_marked_in_the_other_only():

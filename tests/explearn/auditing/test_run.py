@@ -2,70 +2,13 @@
 
 import hashlib
 import json
-import random
 
-import numpy as np
 import pytest
-import tiny
+from audit_cases import PLANTS, TEXTS, classifier, sentences
 from cli_cases import run
 
 import explearn
-from explearn.auditing.tested import Effects, corrected_tests, judged
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
-
-VOCABULARY = ("river", "stone", "market", "winter", "garden", "engine", "letter", "window", "bridge", "summer", "table")
-
-
-def sentences(plants=()):
-    """Texts of random words; into each, one of the plants in turn is put at a random place."""
-    draw = random.Random(1)
-    texts = []
-    for number in range(160):
-        words = draw.choices(VOCABULARY, k=draw.randint(5, 12))
-        if plants:
-            # A plant is words apart by |, each put in after the one before.
-            place = 0
-            for part in plants[number % len(plants)].split("|"):
-                place = draw.randint(place, len(words))
-                words[place:place] = part.split()
-                place += len(part.split())
-        texts.append(" ".join(words))
-    return texts
-
-
-def classifier(rule, name="planted"):
-    def predict_proba(texts):
-        return [[0.1, 0.9] if rule(text.split()) else [0.8, 0.2] for text in texts]
-
-    return explearn.FunctionPredictor(predict_proba, ["no", "yes"], name=name)
-
-
-def both(words):
-    return {"alpha", "beta"} <= set(words)
-
-
-def before(words):
-    return both(words) and words.index("alpha") < words.index("beta")
-
-
-PLANTS = {
-    "word": ("‘alpha’", lambda words: "alpha" in words, ["alpha", ""]),
-    "phrase": ("‘alpha beta’", lambda words: "alpha beta" in " ".join(words), ["alpha beta", "alpha", "beta"]),
-    "together": (
-        "‘alpha’ together with ‘beta’",
-        lambda words: {"alpha", "beta"} <= set(words),
-        ["alpha|beta", "alpha", "beta"],
-    ),
-    "order": ("‘alpha’ before ‘beta’", before, ["alpha|beta", "beta|alpha"]),
-    "place": ("‘alpha’ at the start", lambda words: words[:1] == ["alpha"], []),
-    "punctuation": ("the mark ‘!’", lambda words: any("!" in word for word in words), ["stone!", "stone"]),
-    "length": ("long texts", lambda words: len(words) > 8, []),
-    "class of words": (
-        "numbers",
-        lambda words: any(word.isdigit() for word in words),
-        [*map(str, range(100, 150)), *[""] * 50],
-    ),
-}
 
 
 @pytest.mark.parametrize("kind", PLANTS)
@@ -103,19 +46,6 @@ def test_effects_are_the_changes_of_the_probability():
     assert (first.element, first.target, first.confirmed) == ("‘alpha’", "yes", True)
     assert first.taken_out == pytest.approx(0.7) and first.put_in == pytest.approx(0.7)
     assert next(iter(findings.to_pandas()["element"])) == "‘alpha’"
-
-
-@pytest.mark.parametrize(("factor", "confirmed"), [(1, False), (2, True)])
-def test_an_effect_is_confirmed_if_its_whole_interval_is_above_a_hundredth(factor, confirmed):
-    values = factor * np.array([0.025] * 24 + [-0.006] * 16)
-    effects = Effects(values[:, None], np.zeros((0, 1)))
-    (p_value,), (corrected,) = corrected_tests([effects.of_class(0)])
-    verdict = judged(effects, 0, p_value, corrected)
-    assert corrected < 0.05 and verdict["effect"] == pytest.approx(values.mean()) and verdict["effect"] > 0.01
-    # The t interval of these values, almost symmetric, is within a thousandth of the one without their skewness.
-    expected = values.mean() - 2.0227 * values.std(ddof=1) / 40**0.5
-    assert verdict["low"] == pytest.approx(expected, abs=0.001)
-    assert verdict["confirmed"] is confirmed
 
 
 def test_errors_and_groups():
@@ -192,9 +122,6 @@ def test_the_page_is_whole_and_escaped(tmp_path):
         explearn.audit(classifier(lambda words: hostile in words), texts, out=page)
 
 
-TEXTS = sentences(plants=["alpha", ""])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -234,27 +161,6 @@ def test_claims_that_cannot_be_tested_are_named_with_their_texts(tmp_path):
     assert "the pattern ‘zebra’ for no (0 texts)" in page.read_text(encoding="utf-8")
 
 
-def test_differences_of_two_classifiers(tmp_path):
-    texts = sentences(plants=["alpha", "beta", ""])
-    old = classifier(lambda words: "alpha" in words, "old")
-    new = classifier(lambda words: "beta" in words, "new")
-    diff = explearn.diff(new, old, texts, out=tmp_path / "diff.html")
-    statuses = {change.element: change.status for change in diff.findings if change.target == "yes"}
-    assert (statuses["‘alpha’"], statuses["‘beta’"]) == ("went", "came")
-    has = [("alpha" in text.split()) != ("beta" in text.split()) for text in texts]
-    assert len(diff.answers) == sum(has)
-    assert "What changed between two classifiers" in (tmp_path / "diff.html").read_text(encoding="utf-8")
-    same = explearn.diff(old, old, texts)
-    assert not same.answers and {change.status for change in same.findings} == {"the same"}
-    assert "no reasons changed" in " ".join(same.sentences())
-
-
-def test_a_difference_needs_the_same_classes():
-    other = explearn.FunctionPredictor(lambda texts: [[0.5, 0.5]] * len(texts), ["a", "b"])
-    with pytest.raises(ParamsError, match="got the classes a, b"):
-        explearn.diff(classifier(PLANTS["word"][1]), other, TEXTS)
-
-
 def test_texts_of_a_table_and_two_segments():
     rows = [{"text": text, "from": "web" if number % 3 else "mail"} for number, text in enumerate(TEXTS)]
     audit = explearn.audit(classifier(PLANTS["word"][1]), rows, groups="from")
@@ -268,17 +174,3 @@ def test_texts_of_a_table_and_two_segments():
     pairs = [("a question", text) for text in TEXTS]
     findings = explearn.audit(explearn.FunctionPredictor(of_pairs, ["no", "yes"]), pairs).findings
     assert "‘alpha’" in [finding.element for finding in findings[:3]]
-
-
-def test_the_command_compares_and_fails_above_a_share(tmp_path):
-    folders = [tiny.save(tmp_path / str(seed), seed=seed) for seed in (2, 4)]
-    draw = random.Random(3)
-    words = " ".join(tiny.CORPUS[:4]).split()
-    table = tmp_path / "texts.txt"
-    table.write_text("".join(f"{' '.join(draw.choices(words, k=6))}\n" for _ in range(60)), encoding="utf-8")
-    arguments = ["diff", "--classifier", folders[0], "--texts", table, "--fail-above", "0.1"]
-    same = run(*arguments, "--against", folders[0])
-    assert same.exit_code == 0 and "0 of 60 answers changed" in same.output
-    other = run(*arguments, "--against", folders[1], "--out", tmp_path / "diff.html")
-    assert other.exit_code == 1 and "of the answers changed, more than 0.1" in other.output
-    assert (tmp_path / "diff.findings.csv").exists()

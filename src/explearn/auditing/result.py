@@ -1,0 +1,122 @@
+"""What a command found: it tells itself in sentences, and saves itself as a page and as data."""
+
+from __future__ import annotations
+
+import csv
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic_core import to_jsonable_python
+
+from explearn.core.escape import printable
+from explearn.core.extras import need
+from explearn.core.writing import write_json, write_text
+from explearn.report.manifest import Origin, check_page, part, write_manifest
+from explearn.report.page import draw
+from explearn.show.blocks import Block, Table, columns, plain
+from explearn.show.html_page import render_html
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Result(ABC):
+    """Base of results, dataclasses that print and save themselves.
+
+    Attributes:
+        name: name of the command.
+        saved: names of the attributes that are saved as JSON.
+        table: the one of them that holds the rows of its table; the files beside the page are named after it.
+        row: class of these rows, a dataclass.
+        origin: where it comes from.
+        page: path of the page; None if none was written.
+    """
+
+    name: ClassVar[str]
+    saved: ClassVar[Sequence[str]]
+    table: ClassVar[str]
+    row: ClassVar[type]
+
+    origin: Origin
+    page: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    @abstractmethod
+    def bold_sentences(self) -> list[str]:
+        """Return the result in sentences, with marks for bold words."""
+
+    @abstractmethod
+    def blocks(self) -> list[Block]:
+        """Return its page, but for how it was made."""
+
+    def values(self) -> dict[str, Any]:
+        """Return what is saved: name -> value."""
+        return {name: getattr(self, name) for name in self.saved}
+
+    def sentences(self) -> list[str]:
+        """Return the result in plain sentences."""
+        return [plain(sentence) for sentence in self.bold_sentences()]
+
+    def print(self) -> None:
+        """Print the sentences."""
+        for sentence in self.sentences():
+            print(printable(sentence))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows of its table as a frame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return frame_of(getattr(self, self.table), self.row)
+
+    def save(self, path: str | Path) -> Self:
+        """Write the page, and beside it its manifest, its table as CSV and its values as JSON.
+
+        Args:
+            path: the page; with page.html go page.json (the manifest, for `explearn verify`), page.findings.csv and
+                page.findings.json.
+
+        Returns:
+            This result, with the path of its page.
+
+        Raises:
+            ParamsError: a file of another kind would be replaced.
+            DataError: a file cannot be written.
+        """
+        page = Path(path)
+        check_page(page)
+        made = self.origin.facts(page)
+        blocks = [*self.blocks(), Table(columns(["", ""]), list(made.items()))]
+        write_text(page, render_html(blocks, draw(blocks), f"Kinds of {self.table}"))
+        document = to_jsonable_python(self.values())
+        rows = io.StringIO()
+        writer = csv.DictWriter(rows, [field.name for field in fields(self.row)])
+        writer.writeheader()
+        writer.writerows(document[self.table])
+        beside = [page.with_suffix(f".{self.table}.csv"), page.with_suffix(f".{self.table}.json")]
+        write_text(beside[0], rows.getvalue())
+        write_json(beside[1], document)
+        manifest = self.origin.manifest(page, self.name, made)
+        manifest["parts"]["page"] = part(page.parent, [page.name, *(file.name for file in beside)])
+        write_manifest(page, {**manifest, "verdict": " ".join(self.sentences())})
+        return replace(self, page=page)
+
+
+def frame_of(rows: Sequence[Any], row: type) -> pd.DataFrame:
+    """Return a frame with a row for each dataclass of one class.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+    """
+    need("pandas", extra="pipeline", what="a frame")
+    import pandas as pd
+
+    return pd.DataFrame([asdict(record) for record in rows], columns=[field.name for field in fields(row)])
