@@ -159,7 +159,7 @@ def print_faithfulness(
     p_compr = holm([p_value(values[0], figures["reader"][0]) for values in figures.values()])
     p_suff = holm([p_value(values[1], figures["reader"][1]) for values in figures.values()])
     for number, (name, (compr, suff)) in enumerate(figures.items()):
-        versions = [results[name] for results in seeds] if name in seeds[0] else [baselines[name]]
+        versions = [results[name] for results in seeds if name in results] or [baselines[name]]
         error = np.mean([answer_error(classifier, rows, asked) for rows in versions])
         means = f"{compr.mean():.3f} {p_compr[number]:.3f}  {suff.mean():+.3f} {p_suff[number]:.3f}"
         print(f"  {name:23} {means}  {error:.4f}", flush=True)
@@ -196,8 +196,12 @@ def read(data: Path, task: str, split: str) -> list[Example]:
 def others() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the methods that need no training, but those of BASELINES and the slowest."""
     done = {"solvex", "sequential_ig", *(name for name, _ in BASELINES.values())}
-    infos = (info for info in known_infos() if info.family not in ("learned", "given") and info.name not in done)
-    return {info.name: (info.name, {}) for info in infos if not info.needs & {"training_rationales", "other_tasks"}}
+    methods: dict[str, tuple[str, dict[str, Any]]] = {}
+    for info in known_infos():
+        learns = info.family in ("learned", "given") or info.needs & {"training_rationales", "other_tasks"}
+        if not learns and info.name not in done:
+            methods[info.name] = (info.name, {})
+    return methods
 
 
 def p_value(values: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
@@ -214,7 +218,10 @@ def answer_error(classifier: Predictor, rows: Explained, asked: Sequence[Answere
     for row, one in zip(rows, asked, strict=True):
         sums = one.kept @ np.nan_to_num(row.scores[one.text.words]).astype(np.float64)
         answers = one.answers[:, classifier.label_index(row.target)]
-        slope, offset = np.polyfit(sums, answers, 1) if np.ptp(sums) > 0 else (0.0, answers.mean())
+        slope = 0.0
+        offset = answers.mean()
+        if np.ptp(sums) > 0:
+            slope, offset = np.polyfit(sums, answers, 1)
         errors.append(np.abs(slope * sums + offset - answers).mean())
     return float(np.mean(errors))
 
@@ -225,11 +232,11 @@ def agreement(classifier: Predictor, seeds: Sequence[Explained], asked: Sequence
     for rows in seeds:
         for row, one in zip(rows, asked, strict=True):
             assert row.certificate is not None
-            sums, answers = one.kept @ row.scores[one.text.words], one.answers[:, classifier.label_index(row.target)]
+            sums = one.kept @ row.scores[one.text.words]
+            answers = one.answers[:, classifier.label_index(row.target)]
             agreements.setdefault(row.certificate.verdict, []).append(np.corrcoef(sums, answers)[0, 1])
-    print(
-        "agreement by verdict:", {key: f"{np.nanmean(own):.2f} ({len(own)} texts)" for key, own in agreements.items()}
-    )
+    means = {verdict: f"{np.nanmean(values):.2f} ({len(values)} texts)" for verdict, values in agreements.items()}
+    print("agreement by verdict:", means)
 
 
 def coverage(classifier: Predictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
@@ -247,7 +254,8 @@ def coverage(classifier: Predictor, texts: Sequence[Example], seeds: Sequence[Ex
             error = abs(whole[i, target] - left[i, target] - float(row.scores[top].sum()))
             within.append(error <= row.certificate.bound)
             familiar.append(row.certificate.familiar)
-    covered, known = np.array(within), np.array(familiar)
+    covered = np.array(within)
+    known = np.array(familiar)
     print(
         f"bound on {name}, {len(texts)} texts: {covered.mean():.3f} within, {covered[known].mean():.3f} of the "
         f"familiar; {1 - known.mean():.3f} told apart; {(covered | ~known).mean():.3f} within or told apart",

@@ -25,6 +25,10 @@ settings.register_profile("explearn", deadline=None)
 settings.load_profile("explearn")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--trials", type=int, help="trials of tests that draw at random (default: a few, by the test)")
+
+
 def pytest_collection_modifyitems(items):
     """Slow files come first: begun last, one would keep a core busy and let the others wait.
 
@@ -56,6 +60,12 @@ def _no_collections():
 def repository():
     """The root of the checkout."""
     return ROOT
+
+
+@pytest.fixture
+def trials(request):
+    """A function: how many trials to make, of which a few are enough by default."""
+    return lambda few: request.config.getoption("trials") or few
 
 
 @pytest.fixture
