@@ -34,7 +34,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # Each of some seventy stages is a process of its own; without .pyc files each would compile all libraries anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install repro params index check test wheel tutorials faults lint format docs lock hooks clean
+.PHONY: help install repro params index check test wheel tutorials lint format docs lock hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -94,10 +94,6 @@ wheel: ## build the wheel, install it into an empty environment, explain with it
 
 tutorials: ## run each tutorial in an empty environment (ARGS="auditor --newest --folder DIR" for one)
 	$(PYTHON) scripts/try_tutorials.py $(ARGS)
-
-faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less), and a prompt, 300 times
-	python scripts/faults $(ARGS)
-	python scripts/faults/prompts.py
 
 lint: install ## check style, format, types, the direction of imports, and that what is generated is up to date
 	ruff check .
