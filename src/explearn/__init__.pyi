@@ -1,0 +1,63 @@
+"""The public names of `explearn` and where they come from. `__init__.py` imports each when it is first used."""
+
+from explearn.api import explain as explain
+from explearn.api import load as load
+from explearn.auditing.diff import diff as diff
+from explearn.auditing.findings import Audit as Audit
+from explearn.auditing.findings import Diff as Diff
+from explearn.auditing.reading import AuditOptions as AuditOptions
+from explearn.auditing.run import audit as audit
+from explearn.bundle.export import export as export
+from explearn.bundle.loading import Bundle as Bundle
+from explearn.comparison.run import CompareOptions as CompareOptions
+from explearn.comparison.run import Comparison as Comparison
+from explearn.comparison.run import compare as compare
+from explearn.comparison.texts import TextColumns as TextColumns
+from explearn.core.attribution import Attribution as Attribution
+from explearn.core.attribution import Interaction as Interaction
+from explearn.core.compute import ComputeOptions as ComputeOptions
+from explearn.core.errors import DataError as DataError
+from explearn.core.errors import DeviceError as DeviceError
+from explearn.core.errors import ExplearnError as ExplearnError
+from explearn.core.errors import ModelError as ModelError
+from explearn.core.errors import ParamsError as ParamsError
+from explearn.core.errors import UnknownNameError as UnknownNameError
+from explearn.core.errors import UnsupportedError as UnsupportedError
+from explearn.core.examples import Example as Example
+from explearn.core.examples import Rationale as Rationale
+from explearn.core.extras import MissingExtraError as MissingExtraError
+from explearn.core.record import Certificate as Certificate
+from explearn.core.word_tables import to_arrow as to_arrow
+from explearn.core.word_tables import to_frame as to_frame
+from explearn.decision.document import DecisionRecord as DecisionRecord
+from explearn.decision.record import record as record
+from explearn.evaluation import EvaluateOptions as EvaluateOptions
+from explearn.evaluation import Evaluation as Evaluation
+from explearn.evaluation import evaluate as evaluate
+from explearn.methods.base.explainer import BatchExplainer as BatchExplainer
+from explearn.methods.base.explainer import BatchScores as BatchScores
+from explearn.methods.base.explainer import Explainer as Explainer
+from explearn.methods.base.learned import LearnedExplainer as LearnedExplainer
+from explearn.methods.info import About as About
+from explearn.methods.info import MethodInfo as MethodInfo
+from explearn.methods.interactions import interactions as interactions
+from explearn.methods.registry import get_explainer as get_explainer
+from explearn.methods.registry import get_info as get_info
+from explearn.methods.registry import list_explainers as list_explainers
+from explearn.methods.registry import register as register
+from explearn.metrics.base import Metric as Metric
+from explearn.metrics.registry import get_metric as get_metric
+from explearn.metrics.registry import list_metrics as list_metrics
+from explearn.metrics.registry import register_metric as register_metric
+from explearn.predictors.function import FunctionPredictor as FunctionPredictor
+from explearn.predictors.llm.classifier import LLMClassifier as LLMClassifier
+from explearn.predictors.predictor import Predictor as Predictor
+from explearn.predictors.pretrained import load_classifier as load_classifier
+from explearn.predictors.transformer import TransformerPredictor as TransformerPredictor
+from explearn.show.attributions import Attributions as Attributions
+from explearn.training import finetune as finetune
+from explearn.training import train as train
+
+from . import metrics as metrics
+
+__version__: str
