@@ -37,8 +37,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from explearn.core.attribution import Attribution
+from explearn.core.attribution_fields import top_words
 from explearn.core.examples import Example
-from explearn.core.record import top_words
 from explearn.methods.base.task import ListedTask
 from explearn.methods.perturbation.answers import Answered, ask
 from explearn.methods.reader.explainer import Reader

@@ -15,6 +15,7 @@ from explearn.comparison.run import compare as compare
 from explearn.comparison.texts import TextColumns as TextColumns
 from explearn.core.attribution import Attribution as Attribution
 from explearn.core.attribution import Interaction as Interaction
+from explearn.core.attribution_fields import Certificate as Certificate
 from explearn.core.compute import ComputeOptions as ComputeOptions
 from explearn.core.errors import DataError as DataError
 from explearn.core.errors import DeviceError as DeviceError
@@ -26,7 +27,6 @@ from explearn.core.errors import UnsupportedError as UnsupportedError
 from explearn.core.examples import Example as Example
 from explearn.core.examples import Rationale as Rationale
 from explearn.core.extras import MissingExtraError as MissingExtraError
-from explearn.core.record import Certificate as Certificate
 from explearn.core.word_tables import to_arrow as to_arrow
 from explearn.core.word_tables import to_frame as to_frame
 from explearn.decision.document import DecisionRecord as DecisionRecord

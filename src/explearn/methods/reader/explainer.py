@@ -19,9 +19,9 @@ from pydantic import Field
 from torch import Tensor
 
 from explearn.core.arrays import Array, Array32
+from explearn.core.attribution_fields import top_words
 from explearn.core.errors import DataError, ModelError
 from explearn.core.examples import Example
-from explearn.core.record import top_words
 from explearn.core.validation import Count, Number
 from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
 from explearn.methods.base.explainer import (
