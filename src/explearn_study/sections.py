@@ -148,7 +148,7 @@ class LearnedParams(Section):
 
 
 class CurveParams(Section):
-    """ExpNet trained with increasing numbers of marked texts. It takes a minute or more per task."""
+    """Marker trained with increasing numbers of marked texts. It takes a minute or more per task."""
 
     tasks: list[str] | None = None
     """Tasks (default: all); each needs another task with marks."""

@@ -384,9 +384,9 @@ def arcs(attribution: AttributionFields) -> str:
     width = 0.0
     centres: dict[int, float] = {}
     for position in positions:
-        of_word = 12.0 + 9.0 * len(attribution.words[position])
-        centres[position] = width + of_word / 2
-        width += of_word
+        word_width = 12.0 + 9.0 * len(attribution.words[position])
+        centres[position] = width + word_width / 2
+        width += word_width
     height = 20 + width / 4
     largest = abs(pairs[0].value) or 1.0
     parts = []

@@ -2,9 +2,9 @@
 
 Each quote is looked for as words side by side, in three rounds over all quotes: as it stands; without regard to case,
 punctuation and Unicode form; and by likeness (rapidfuzz's normalised Indel similarity) of at least a threshold. A quote
-takes words that no other has taken, if it can between those of the quotes before and after it, and there the first; an
-earlier round goes before a later one. A quote that skips words (`warm ... funny`) is as many quotes as it has parts.
-A quote without a place is a hallucination: it is counted and marks nothing.
+takes words that no other has taken: the first between those of the quotes before and after it, or else the first
+anywhere. Earlier rounds come first. A quote that skips words (`warm ... funny`) counts as several quotes, one for each
+part. A quote that is nowhere in the text is a hallucination: it is counted and marks nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reader: one forward pass explains, by a small network that reads the hidden states of that pass.
 
 It learns from the classifier's answers to texts without some of their words, or from another method's explanations.
-Reader as published is `explearn.methods.l2e.explainer`, from Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to
-Explain: Generating Stable Explanations Fast".
+The published method is L2E (`explearn.methods.l2e.explainer`), from Situ, Zukerman, Paris, Maruf, Haffari (2021),
+"Learning to Explain: Generating Stable Explanations Fast".
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Comparing models and prompts on texts marked by people, and picking one (ExpNet, appendix A.1, stages 1 and 2); and
-printing what is known of models' answers.
+printing facts about models' answers.
 """
 
 from __future__ import annotations
