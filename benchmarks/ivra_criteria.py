@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from explearn.core.arrays import Array
+from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
@@ -97,7 +97,9 @@ def measure(
     for method, explainer in explainers.items():
         found[method] = list(explainer.explain(classifier, texts))
     encodings = classifier.encode(texts)
-    scores = {method: [attribution.scores for attribution in rows] for method, rows in found.items()}
+    scores: dict[str, list[Array32]] = {}
+    for method, attributions in found.items():
+        scores[method] = [attribution.scores for attribution in attributions]
     classes = [classifier.labels.index(label) for label in classifier.predict(texts)]
     simulated = simulatability(word_embeddings(classifier, encodings), classes, scores)
     originals = {text.id: encoding for text, encoding in zip(texts, encodings, strict=True)}

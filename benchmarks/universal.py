@@ -256,8 +256,11 @@ def print_table(results: Results, samples: Samples) -> dict[str, dict[str, list[
             rows[name] = [*samples[name][method][:, 0].tolist(), float(np.mean(own))]
         rows["mean"] = np.mean(list(rows.values()), axis=0).tolist()
         table[method] = rows
-        cells = ["/".join([f"{figure:.3f}" for figure in row]) for row in rows.values()]
-        print(f"{method:26}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+        line = f"{method:26}"
+        for row in rows.values():
+            cell = "/".join([f"{figure:.3f}" for figure in row])
+            line += f"{cell:>18}"
+        print(line, flush=True)
     return table
 
 

@@ -246,8 +246,10 @@ class Trial:
 
     def starve(self):
         """Refuse to write files beyond a random size."""
-        largest = max((self.reference / file).stat().st_size for unit in self.own for file in self.expected[unit])
-        limit = int(self.draw.random() ** 2 * largest)
+        sizes = []
+        for unit in self.own:
+            sizes += [(self.reference / file).stat().st_size for file in self.expected[unit]]
+        limit = int(self.draw.random() ** 2 * max(sizes))
         code = self.check_end(Stage(self.root, self.step, largest_file=limit), 0, 2)
         if code == 0:
             self.before = self.expected
