@@ -34,7 +34,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # Each of some seventy stages is a process of its own; without .pyc files each would compile all libraries anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install repro params index check test wheel tutorials faults lint format docs lock bench hooks clean
+.PHONY: help install repro params index check test wheel tutorials lint format docs lock hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -95,10 +95,6 @@ wheel: ## build the wheel, install it into an empty environment, explain with it
 tutorials: ## run each tutorial in an empty environment (ARGS="auditor --newest --folder DIR" for one)
 	$(PYTHON) scripts/try_tutorials.py $(ARGS)
 
-faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less), and a prompt, 300 times
-	python scripts/faults $(ARGS)
-	python scripts/faults/prompts.py
-
 lint: install ## check style, format, types, the direction of imports, and that what is generated is up to date
 	ruff check .
 	ruff format --check .
@@ -126,10 +122,6 @@ lock: install ## rewrite requirements.lock after a change of dependencies (UPGRA
 	  --no-emit-package=torch --excludes=/dev/stdin --custom-compile-command='make lock' \
 	  $(if $(UPGRADE),--upgrade) --output-file=$(LOCK) pyproject.toml
 	@! grep -E '^(nvidia-|cuda-|triton)' $(LOCK) || { echo "make lock: add the packages above to CUDA in the Makefile" >&2; exit 2; }
-
-bench: install ## run the scripts of benchmarks/, one after the other
-	@ls benchmarks/[!_]*.py >/dev/null 2>&1 || { echo "make bench: benchmarks/ holds no script" >&2; exit 2; }
-	@for script in benchmarks/[!_]*.py; do echo "==> $$script"; python $$script || exit $$?; done
 
 hooks: install ## run the linters before each commit (pre-commit)
 	pre-commit install

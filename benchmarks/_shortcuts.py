@@ -2,27 +2,36 @@
 
 After Bastings et al. (2022), "Will You Find These Shortcuts?". One half of a task's texts trains the classifier, the
 other is audited. Few of the audited texts have the plant, and it counts only if the classifier is seen to follow it.
+`python benchmarks/audits.py shortcuts` runs it.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
+import tempfile
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from transformers import AutoModel, AutoTokenizer
 
 import explearn
 from explearn.auditing.claims import PREDICTION
 from explearn.auditing.findings import Finding, FindingList
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.examples import Split
 from explearn.core.seeds import hash_order
-from explearn_study.sources import SourceDataset
+from explearn.core.writing import write_json
+from explearn.predictors.loading import embedded_encoder
+from explearn_study.params import Params, load_params
+from explearn_study.sources import SourceDataset, load_task
 from explearn_study.sources.planted import PLANTS, SUFFIXES, obeyed, plant_words
 
 RANDOM_LABELS = "random labels"
@@ -33,6 +42,12 @@ PLANTED_SHARE = 0.05
 
 LEAST_OBEYED = 0.5
 """A plant counts if it turns the answer of this share of the held-out texts, one way and the other."""
+
+
+FIRST = 3
+"""A plant is found if it is among so many findings."""
+
+HEADINGS = ("plant", "task", "seed", "accuracy", "follows", "effect", "place", "by counts", "confirmed", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +208,85 @@ def rank_of_plant(findings: Sequence[Finding], plant: str, labels: Sequence[str]
         if finding.confirmed and finding.element in wanted.get(finding.target, ()):
             return place
     return None
+
+
+def first_layers(count: int, folder: Path) -> Path:
+    """Save the embedded encoder without its upper layers."""
+    source = embedded_encoder()
+    model = AutoModel.from_pretrained(source)
+    model.encoder.layer = model.encoder.layer[:count]
+    model.config.num_hidden_layers = count
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
+
+
+def read_task(params: Params, task: str, texts: int, words: int, seed: int) -> SourceDataset:
+    """Return some texts of a task, cut to their first words."""
+    data = load_task(task, params.sources[task], params.data_dir, seed)
+    chosen = set(hash_order([example.id for example in data.examples], seed)[:texts])
+    examples = []
+    for example in data.examples:
+        if example.id in chosen:
+            examples.append(replace(example, words=example.words[:words], gaps=()))
+    return replace(data, examples=examples)
+
+
+def shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def print_table(results: Sequence[ShortcutResult]) -> None:
+    print("| " + " | ".join(HEADINGS) + " |")
+    print("|" + " --- |" * len(HEADINGS))
+    for result in results:
+        cells = [result.plant, result.task, str(result.seed), shown(result.accuracy), shown(result.obeyed)]
+        cells += [shown(result.effect), str(result.rank or "–"), str(result.rank_by_counts or "–")]
+        cells += [f"{result.confirmed} of {result.looked_at}", f"{result.seconds:.0f}"]
+        print("| " + " | ".join(cells) + " |")
+
+
+def print_shares(results: Sequence[ShortcutResult]) -> None:
+    followed = [result for result in results if result.follows]
+    found = [result for result in followed if result.rank is not None and result.rank <= FIRST]
+    counted = [result for result in followed if result.rank_by_counts is not None and result.rank_by_counts <= FIRST]
+    print(f"\n{len(followed)} classifiers follow their plant. It is among the first {FIRST} findings of {len(found)}; ")
+    print(f"among those of word counts, of {len(counted)}.")
+    random = [result for result in results if result.plant == RANDOM_LABELS]
+    confirmed = sum(result.confirmed for result in random)
+    print(f"Random labels: {confirmed} of {sum(result.looked_at for result in random)} claims are confirmed.")
+
+
+def measure_shortcuts(
+    plants: Sequence[str], tasks: Sequence[str], seeds: Sequence[int], options: argparse.Namespace
+) -> None:
+    """Measure each plant on each task and with each seed, and print what was found.
+
+    Args:
+        plants: names in PLANTS, or RANDOM_LABELS.
+        tasks: sources in the parameters.
+        seeds: seeds of all draws.
+        options: texts and words (most of a task and of a text), layers, epochs, precision, keep and out.
+    """
+    params = load_params()
+    compute = ComputeOptions(precision=options.precision)
+    recipe = {"epochs": options.epochs, "patience": options.epochs, "learning_rate": 2e-4, "batch_size": 16}
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = first_layers(options.layers, Path(folder) / "encoder")
+        for seed, plant, task in product(seeds, plants, tasks):
+            kept = options.keep and options.keep / f"{plant}-{task}-{seed}.json"
+            if kept and kept.is_file():
+                results.append(ShortcutResult(**read_json(kept)))
+                continue
+            data = read_task(params, task, options.texts, options.words, seed)
+            place = Path(folder) / "classifier"
+            result = measure_shortcut(data, plant, seed, place, str(encoder), compute, **recipe)
+            print(result, flush=True)
+            results.append(result)
+            if kept:
+                write_json(kept, asdict(result))
+    print_table(results)
+    print_shares(results)
+    if options.out is not None:
+        write_json(options.out, [asdict(result) for result in results])

@@ -58,19 +58,25 @@ def five(
         began = time.process_time()
         found[name] = list(explainer.explain(classifier, texts, description=name))
         print(f"{name}: {time.process_time() - began:.1f} s of processor time", flush=True)
-    encodings = {encoding.example_id: encoding for encoding in classifier.encode(texts)}
-    results = faithfulness(classifier, encodings, found, params.evaluate)
-    return {name: [float(np.mean(result.values[metric])) for metric in FIVE] for name, result in results.items()}
+    encodings = {encoding.example_id: encoding for encoding in classifier.read(texts)}
+    means = {}
+    for name, result in faithfulness(classifier, encodings, found, params.evaluate).items():
+        means[name] = [float(np.mean(result.values[metric])) for metric in FIVE]
+    return means
 
 
-def show(rows: Mapping[str, Sequence[float]]) -> None:
-    table = np.array(list(rows.values()))
-    best = [table[:, i].min() if name in SMALLER else table[:, i].max() for i, name in enumerate(FIVE)]
+def print_table(rows: Mapping[str, Sequence[float]]) -> None:
+    """Print the figures, with a star at the best of each column."""
+    columns = dict(zip(FIVE, zip(*rows.values(), strict=True), strict=True))
+    best = {name: min(values) if name in SMALLER else max(values) for name, values in columns.items()}
     width = max(map(len, rows)) + 2
-    print(" " * width + "  ".join(f"{name[:20]:>20s}" for name in FIVE))
-    for name, row in rows.items():
-        cells = (f"{value:>19.3f}{'*' if value == best[i] else ' '}" for i, value in enumerate(row))
-        print(f"{name:<{width}s}" + "  ".join(cells))
+    print(" " * width + "  ".join([f"{name[:20]:>20s}" for name in FIVE]))
+    for method, row in rows.items():
+        cells = []
+        for name, value in zip(FIVE, row, strict=True):
+            star = "*" if value == best[name] else " "
+            cells.append(f"{value:>19.3f}{star}")
+        print(f"{method:<{width}s}" + "  ".join(cells))
 
 
 def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
@@ -102,7 +108,7 @@ def methods(options: argparse.Namespace, classifier: Predictor, params: Params, 
         if isinstance(explainer, FAML):
             judged = explainer.notes()["judged"]
             rows[f"{name}, each by its own"] = [judged[metric][metric] for metric in FIVE]
-    show(rows)
+    print_table(rows)
 
 
 def people(options: argparse.Namespace, classifier: Predictor, params: Params, texts: Sequence[Example]) -> None:
@@ -112,10 +118,11 @@ def people(options: argparse.Namespace, classifier: Predictor, params: Params, t
         sys.exit(f"--task {options.task}: none of {len(texts)} test texts has marked words")
     print(f"{len(marked)} texts with marks, top {options.top} words")
     for name, explainer in chosen(options, params).items():
-        scores = [attribution.scores for attribution in explainer.explain(classifier, marked, description=name)]
-        counts = rationale_counts([select_top_k(row, options.top) for row in scores], [gold[t.id] for t in marked])
-        hit, false, missed = counts.sum(0)
-        macro, micro = float(np.nanmean(f1_of_texts(counts))), 2 * hit / (2 * hit + false + missed)
+        attributions = explainer.explain(classifier, marked, description=name)
+        chosen_words = [select_top_k(attribution.scores, options.top) for attribution in attributions]
+        counts = rationale_counts(chosen_words, [gold[text.id] for text in marked])
+        macro = np.nanmean(f1_of_texts(counts))
+        micro = f1_of_texts(counts.sum(axis=0, keepdims=True))[0]
         print(f"{name:<24} macro F1 {macro:.3f}  micro F1 {micro:.3f}", flush=True)
 
 
@@ -127,20 +134,16 @@ def ablations(options: argparse.Namespace, classifier: Predictor, params: Params
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
         paml = PAML(**{**params.method("paml").all_options, "seed": params.seed, **change})
         paml.learn(
-            ListedTask(
-                classifier,
-                *splits,
-                encoder=encoder,
-                encoder_revision=revision,
-            ),
+            ListedTask(classifier, *splits, encoder=encoder, encoder_revision=revision),
             description=f"paml{name}",
         )
         searched = "searched" if paml.options.trials else "given"
         print(f"paml{name}: weights {paml.weights} ({searched})", flush=True)
         faml = FAML(**params.method("faml").all_options)
         faml.start = paml
-        explainers[f"paml{name}"], explainers[f"faml{name}"] = paml, faml
-    show(five(classifier, params, texts, explainers))
+        explainers[f"paml{name}"] = paml
+        explainers[f"faml{name}"] = faml
+    print_table(five(classifier, params, texts, explainers))
 
 
 def main() -> None:

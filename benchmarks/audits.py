@@ -1,13 +1,26 @@
-"""How far audits and records can be relied on, for a classifier and a table with a column `text`.
+"""How far audits and records can be relied on: for a classifier and a table with a column `text`; for known shortcuts.
 
     python benchmarks/audits.py change --classifier C --texts T.jsonl [--count 200] [--longest 15]
     python benchmarks/audits.py records --classifier C --texts T.jsonl [--count 100] --folder F
     OMP_NUM_THREADS=2 ATEN_CPU_CAPABILITY=default python benchmarks/audits.py verify --classifier C --folder F
     python benchmarks/audits.py again --classifier C --texts T.jsonl [--count 500]
+    python benchmarks/audits.py shortcuts [--plants word,phrase,...] [--tasks reviews,civility,topics] [--seeds 1,2,3]
+        [--texts 660] [--words 12] [--layers 3] [--epochs 5] [--precision fp32] [--keep FOLDER]
+        [--out reports/experiments/shortcuts.json]
 
 change: the smallest change against exhaustive search over one and two words. records, verify: records that are made,
 and confirmed elsewhere; altered ones (text, score, hash, classifier, signature; each without the help of the others)
 that are refused. again: findings confirmed on the first `count` texts that hold on as many others (p at most 0.05).
+
+shortcuts: for each plant, task (a source in the parameters) and seed, trains the first `--layers` layers of the
+embedded encoder on one half of at most `--texts` texts, cut to `--words` words, with their planted copies; checks on
+the other half that the classifier follows the plant; audits it on that half, of which 5 % is planted for either class.
+`random labels` among the plants trains on shuffled labels instead, without a plant. After few epochs such a classifier
+answers all texts alike, and is not audited; after many it leans on the words that it learned. Prints a Markdown table,
+one row a classifier: accuracy without the plant, texts that follow the plant, its effect, its place among the findings
+and among those of word counts, what was confirmed, seconds of the audit. Then the share of the classifiers that follow
+their plant for which it is among the first three findings, and the share of all claims that were confirmed under random
+labels. `--keep` is a folder of results by classifier, from which a run goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -26,6 +39,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import explearn
+from _shortcuts import RANDOM_LABELS, measure_shortcuts
 from explearn.api import default_explainer
 from explearn.auditing.claims import find_claims
 from explearn.auditing.findings import FEWEST_VALUES
@@ -38,6 +52,7 @@ from explearn.decision.document import read_record
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import as_segments
 from explearn.text.scored import Vocabulary
+from explearn_study.sources.planted import PLANTS
 
 NOT_KEPT = Work(None, {})
 
@@ -162,15 +177,36 @@ def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     print(f"{len(claims)} claims, {len(confirmed)} confirmed; on other texts {holds} of {len(tested)} tested again")
 
 
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what", required=True)
+    for name in ("change", "records", "verify", "again"):
+        command = commands.add_parser(name)
+        command.add_argument("--classifier", required=True)
+        command.add_argument("--texts", type=Path)
+        command.add_argument("--count", type=int, default=100)
+        command.add_argument("--longest", type=int, default=15)
+        command.add_argument("--folder", type=Path, default=Path("records"))
+    command = commands.add_parser("shortcuts")
+    command.add_argument("--plants", default=",".join([*PLANTS, RANDOM_LABELS]))
+    command.add_argument("--tasks", default="reviews,civility,topics")
+    command.add_argument("--seeds", default="1,2,3")
+    command.add_argument("--texts", type=int, default=660, help="most texts of a task")
+    command.add_argument("--words", type=int, default=12, help="most words of a text")
+    command.add_argument("--layers", type=int, default=3)
+    command.add_argument("--epochs", type=int, default=5)
+    command.add_argument("--precision", default="fp32")
+    command.add_argument("--keep", type=Path, help="folder of results")
+    command.add_argument("--out", type=Path)
+    return parser.parse_args()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("change", "records", "verify", "again"))
-    parser.add_argument("--classifier", required=True)
-    parser.add_argument("--texts", type=Path)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--longest", type=int, default=15)
-    parser.add_argument("--folder", type=Path, default=Path("records"))
-    options = parser.parse_args()
+    options = read_options()
+    if options.what == "shortcuts":
+        seeds = [int(seed) for seed in options.seeds.split(",")]
+        measure_shortcuts(options.plants.split(","), options.tasks.split(","), seeds, options)
+        return
     classifier = explearn.load_classifier(options.classifier, device="cpu")
     if options.what == "verify":
         verify(classifier, options.folder)

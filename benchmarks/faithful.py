@@ -37,10 +37,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from explearn.core.attribution import Attribution
+from explearn.core.attribution_fields import top_words
 from explearn.core.examples import Example
-from explearn.core.record import top_words
 from explearn.methods.base.task import ListedTask
-from explearn.methods.perturbation.answers import Answered, ask
+from explearn.methods.perturbation.random_words import Answered, random_answers
 from explearn.methods.reader.explainer import Reader
 from explearn.methods.registry import get_explainer, known_infos
 from explearn.metrics.faithfulness import faithfulness
@@ -89,8 +89,8 @@ def main() -> None:
     trained = [train_reader(task, seed) for seed in range(options.seeds)]
     seeds = [explain_by_budgets(explainer, classifier, test) for explainer in trained]
     baselines = explain_by_baselines(classifier, test, options.complete)
-    encodings = classifier.encode(test)
-    asked = ask(classifier, encodings, [40] * len(test), seed=999)
+    encodings = classifier.read(test)
+    asked = random_answers(classifier, encodings, [40] * len(test), seed=999)
     print(f"\n{options.task}, {len(test)} texts: compr. and p, suff. and p, error of predicted answers")
     print_faithfulness(classifier, encodings, seeds, baselines, asked)
     few = test[: options.exact]
@@ -101,7 +101,7 @@ def main() -> None:
     for other in sorted(folder.name for folder in (data / "examples").iterdir() if folder.is_dir()):
         texts = read(data, other, "test")
         coverage(classifier, texts, [list(explainer.explain(classifier, texts)) for explainer in trained], other)
-    if classifier.has_model:
+    if classifier.transformer is not None:
         checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["reader"]
         print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     if options.curve:
@@ -130,7 +130,7 @@ def explain_by_baselines(classifier: Predictor, texts: Sequence[Example], comple
     results = {}
     for label, (name, more) in asked_for.items():
         method = get_explainer(name, **more)
-        if classifier.has_model or not method.needs_model:
+        if classifier.transformer is not None or not method.needs_model:
             results[label] = list(method.explain(classifier, texts))
     return results
 
@@ -159,7 +159,7 @@ def print_faithfulness(
     p_compr = holm([p_value(values[0], figures["reader"][0]) for values in figures.values()])
     p_suff = holm([p_value(values[1], figures["reader"][1]) for values in figures.values()])
     for number, (name, (compr, suff)) in enumerate(figures.items()):
-        versions = [results[name] for results in seeds] if name in seeds[0] else [baselines[name]]
+        versions = [results[name] for results in seeds if name in results] or [baselines[name]]
         error = np.mean([answer_error(classifier, rows, asked) for rows in versions])
         means = f"{compr.mean():.3f} {p_compr[number]:.3f}  {suff.mean():+.3f} {p_suff[number]:.3f}"
         print(f"  {name:23} {means}  {error:.4f}", flush=True)
@@ -196,8 +196,12 @@ def read(data: Path, task: str, split: str) -> list[Example]:
 def others() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the methods that need no training, but those of BASELINES and the slowest."""
     done = {"solvex", "sequential_ig", *(name for name, _ in BASELINES.values())}
-    infos = (info for info in known_infos() if info.family not in ("learned", "given") and info.name not in done)
-    return {info.name: (info.name, {}) for info in infos if not info.needs & {"training_rationales", "other_tasks"}}
+    methods: dict[str, tuple[str, dict[str, Any]]] = {}
+    for info in known_infos():
+        learns = info.family in ("learned", "given") or info.needs & {"training_rationales", "other_tasks"}
+        if not learns and info.name not in done:
+            methods[info.name] = (info.name, {})
+    return methods
 
 
 def p_value(values: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
@@ -214,7 +218,10 @@ def answer_error(classifier: Predictor, rows: Explained, asked: Sequence[Answere
     for row, one in zip(rows, asked, strict=True):
         sums = one.kept @ np.nan_to_num(row.scores[one.text.words]).astype(np.float64)
         answers = one.answers[:, classifier.label_index(row.target)]
-        slope, offset = np.polyfit(sums, answers, 1) if np.ptp(sums) > 0 else (0.0, answers.mean())
+        slope = 0.0
+        offset = answers.mean()
+        if np.ptp(sums) > 0:
+            slope, offset = np.polyfit(sums, answers, 1)
         errors.append(np.abs(slope * sums + offset - answers).mean())
     return float(np.mean(errors))
 
@@ -225,16 +232,16 @@ def agreement(classifier: Predictor, seeds: Sequence[Explained], asked: Sequence
     for rows in seeds:
         for row, one in zip(rows, asked, strict=True):
             assert row.certificate is not None
-            sums, answers = one.kept @ row.scores[one.text.words], one.answers[:, classifier.label_index(row.target)]
+            sums = one.kept @ row.scores[one.text.words]
+            answers = one.answers[:, classifier.label_index(row.target)]
             agreements.setdefault(row.certificate.verdict, []).append(np.corrcoef(sums, answers)[0, 1])
-    print(
-        "agreement by verdict:", {key: f"{np.nanmean(own):.2f} ({len(own)} texts)" for key, own in agreements.items()}
-    )
+    means = {verdict: f"{np.nanmean(values):.2f} ({len(values)} texts)" for verdict, values in agreements.items()}
+    print("agreement by verdict:", means)
 
 
 def coverage(classifier: Predictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
     """Print how many texts keep within the bound, and how many are told apart."""
-    encodings = classifier.encode(texts)
+    encodings = classifier.read(texts)
     whole = classifier.predict_proba(encodings)
     within: list[bool] = []
     familiar: list[bool] = []
@@ -247,7 +254,8 @@ def coverage(classifier: Predictor, texts: Sequence[Example], seeds: Sequence[Ex
             error = abs(whole[i, target] - left[i, target] - float(row.scores[top].sum()))
             within.append(error <= row.certificate.bound)
             familiar.append(row.certificate.familiar)
-    covered, known = np.array(within), np.array(familiar)
+    covered = np.array(within)
+    known = np.array(familiar)
     print(
         f"bound on {name}, {len(texts)} texts: {covered.mean():.3f} within, {covered[known].mean():.3f} of the "
         f"familiar; {1 - known.mean():.3f} told apart; {(covered | ~known).mean():.3f} within or told apart",

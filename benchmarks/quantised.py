@@ -40,9 +40,11 @@ def main() -> None:
         for precision in ("nf4", "int8"):
             quantised = load(precision)
             same = np.mean(np.array(quantised.predict(texts)) == np.array(classes))
-            others = [one.filled() for one in method.explain(quantised, texts, classes)]
-            alike = np.nanmean([np.corrcoef(a, b)[0, 1] for a, b in zip(scores, others, strict=True)])
-            print(f"{task}, {precision}: {same:.0%} of {len(texts)} of the same class, correlation {alike:.3f}")
+            alike = []
+            for plain_scores, attribution in zip(scores, method.explain(quantised, texts, classes), strict=True):
+                alike.append(np.corrcoef(plain_scores, attribution.filled())[0, 1])
+            mean = np.nanmean(alike)
+            print(f"{task}, {precision}: {same:.0%} of {len(texts)} of the same class, correlation {mean:.3f}")
 
 
 if __name__ == "__main__":

@@ -34,15 +34,19 @@ def means(run: Mapping[str, Any]) -> Figures:
     tasks = list(run["tasks"].values())
     found: Figures = {}
     for method in tasks[0]:
-        values = {metric: [task[method][metric] for task in tasks] for metric in METRICS}
-        found[method] = {metric: round(fmean(values[metric]), 4) for metric in METRICS}
+        found[method] = {}
+        for metric in METRICS:
+            found[method][metric] = round(fmean([task[method][metric] for task in tasks]), 4)
     return found
 
 
 def with_common_methods(runs: Sequence[Figures]) -> list[Figures]:
     """Keep the methods that all runs have, in the order of the first."""
-    common = [method for method in runs[0] if all(method in run for run in runs)]
-    return [{method: run[method] for method in common} for run in runs]
+    common = set(runs[0]).intersection(*runs)
+    kept = []
+    for run in runs:
+        kept.append({method: run[method] for method in runs[0] if method in common})
+    return kept
 
 
 def print_table(runs: Sequence[Figures]) -> None:

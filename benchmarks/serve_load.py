@@ -35,6 +35,7 @@ from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
 from explearn.methods.marker.explainer import Marker
+from explearn.predictors.predictor import transformer_of
 
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "topics.jsonl"
 MOST_SECONDS = 0.4
@@ -44,8 +45,8 @@ MOST_SECONDS = 0.4
 def make_bundle(folder: Path) -> Path:
     """The demo's classifier with a Marker that is trained on the corpus's marks of its task."""
     classifier = demo_classifier(ComputeOptions("cpu"), 13)
-    classifier.transformer.model.save_pretrained(folder / "classifier")
-    classifier.transformer.tokenizer.save_pretrained(folder / "classifier")
+    transformer_of(classifier).model.save_pretrained(folder / "classifier")
+    transformer_of(classifier).tokenizer.save_pretrained(folder / "classifier")
     examples: dict[str, list[Example]] = {"train": [], "validation": []}
     gold: dict[str, tuple[bool, ...]] = {}
     for line in CORPUS.with_suffix(".rationales.jsonl").read_text(encoding="utf-8").splitlines():
@@ -102,9 +103,10 @@ async def steady(
     async def one(number: int) -> float:
         due = start + number / rate
         await asyncio.sleep(due - loop.time())
-        return loop.time() - due if await answered(client, texts[number % len(texts)], method) else float("nan")
+        good = await answered(client, texts[number % len(texts)], method)
+        return loop.time() - due if good else float("nan")
 
-    return await asyncio.gather(*(one(number) for number in range(int(rate * seconds))))
+    return await asyncio.gather(*[one(number) for number in range(int(rate * seconds))])
 
 
 async def flat_out(client: httpx2.AsyncClient, texts: Sequence[str], method: str, seconds: float) -> tuple[int, int]:
@@ -116,10 +118,11 @@ async def flat_out(client: httpx2.AsyncClient, texts: Sequence[str], method: str
         good = bad = 0
         while loop.time() < end:
             right = await answered(client, texts[(start + good) % len(texts)], method)
-            good, bad = good + right, bad + (not right)
+            good += right
+            bad += not right
         return good, bad
 
-    found = await asyncio.gather(*(one(7 * number) for number in range(16)))
+    found = await asyncio.gather(*[one(7 * number) for number in range(16)])
     return sum(good for good, _ in found), sum(bad for _, bad in found)
 
 
@@ -146,9 +149,11 @@ async def load(service: Service, method: str, rate: float, seconds: float) -> bo
         before = service.cpu_seconds()
         took = await steady(client, texts, method, rate, seconds)
         cpu = service.cpu_seconds() - before
-        before, start = service.cpu_seconds(), time.perf_counter()
+        before = service.cpu_seconds()
+        start = time.perf_counter()
         good, bad = await flat_out(client, texts, method, seconds / 3)
-        wall, flat_cpu = time.perf_counter() - start, service.cpu_seconds() - before
+        wall = time.perf_counter() - start
+        flat_cpu = service.cpu_seconds() - before
     right = sorted(second for second in took if second == second)
     errors = len(took) - len(right)
     cuts = statistics.quantiles(right, n=100) if len(right) > 1 else [float("nan")] * 99

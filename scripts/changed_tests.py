@@ -28,13 +28,12 @@ def changed(base: str) -> list[str]:
 
 
 def nearest(module: str, tests: Mapping[Path, str], methods: Mapping[str, str]) -> list[Path]:
-    """Return the test files named after a module, those that import it or try its method, and those of its folder.
+    """Return the test file of a module, those that import it or try its method, and those of its folder.
 
     Of those that import it, what names it often and imports little else comes first.
     """
     package, _, stem = module.removeprefix("explearn_").removesuffix(".__init__").rpartition(".")
-    # The tests of core have no folder of their own.
-    folders = package.replace("explearn.core", "explearn").split(".")
+    folders = package.split(".")
     own = [name for name, target in methods.items() if target == module]
     ranks = {}
     for path, text in tests.items():
@@ -42,7 +41,7 @@ def nearest(module: str, tests: Mapping[Path, str], methods: Mapping[str, str]) 
         shared = [name for name in places if name in (folders[1:] or folders)]
         mentions = len(re.findall(rf"\b{re.escape(module)}\b", text))
         mentions += sum(text.count(f'"{name}"') for name in own if shared)
-        if path.stem == f"test_{stem}":
+        if path == ROOT.joinpath("tests", *folders, f"test_{stem}.py"):
             ranks[path] = (0, 0.0)
         elif mentions:
             ranks[path] = (1, text.count("import ") / mentions)

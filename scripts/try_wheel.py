@@ -62,7 +62,7 @@ def cpu_seconds(folder: Path, *command: str | Path) -> float:
 def new_environment(folder: Path) -> Path:
     """An empty environment; returns the folder of its programs."""
     venv.create(folder, with_pip=True)
-    return folder / ("Scripts" if os.name == "nt" else "bin")
+    return folder / "bin"
 
 
 def install_torch(folder: Path, python: Path) -> None:

@@ -25,15 +25,25 @@ settings.register_profile("explearn", deadline=None)
 settings.load_profile("explearn")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--trials", type=int, help="trials of tests that draw at random (default: a few, by the test)")
+
+
 def pytest_collection_modifyitems(items):
     """Slow files come first: begun last, one would keep a core busy and let the others wait.
 
-    The two that share the fixture `finished` follow each other on one core, while another is busy with the longest.
+    Those that share the fixture `finished` follow each other on one core, while another is busy with the longest.
     `make test` asks pytest-xdist to keep this order, which by itself would take files with many tests first.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    first = ("test_pipeline.py", "test_bad_input.py", "test_outputs.py")
-    items.sort(key=lambda item: (first.index(item.path.name) if item.path.name in first else 3, item.path not in slow))
+    first = ("test_pipeline.py", "test_bad_input.py", "test_outputs.py", "test_faults.py")
+
+    def turn(item):
+        if item.path.name in first:
+            return first.index(item.path.name)
+        return len(first) + (item.path not in slow)
+
+    items.sort(key=turn)
 
 
 def pytest_collection_finish():
@@ -56,6 +66,12 @@ def _no_collections():
 def repository():
     """The root of the checkout."""
     return ROOT
+
+
+@pytest.fixture
+def trials(request):
+    """A function: how many trials to make, of which a few are enough by default."""
+    return lambda few: request.config.getoption("trials") or few
 
 
 @pytest.fixture

@@ -160,9 +160,9 @@ class RationalePipeline(transformers.Pipeline):
     def postprocess(self, model_outputs: Any, **options: Any) -> Any:
         rows = []
         for attribution in model_outputs["explained"]:
-            record = attribution.to_dict()
-            score = record["probability"] if attribution.value is None else record["value"]
-            fields = {name: record[name] for name in _FIELDS}
+            document = attribution.to_dict()
+            score = document["probability"] if attribution.value is None else document["value"]
+            fields = {name: document[name] for name in _FIELDS}
             rows.append({"label": attribution.target, "score": score, **fields})
         if options.get("several") or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:
             return rows

@@ -63,7 +63,7 @@ WARM_UP_TEXTS = 2
 """Texts that the teacher explains before it is timed: first calls load kernels and allocate buffers."""
 
 
-class ComparedTexts(NamedTuple):
+class ExplainedTexts(NamedTuple):
     """The texts that teacher and students explain.
 
     Attributes:
@@ -200,7 +200,7 @@ def _compared_texts(
     classifier: Predictor,
     examples: Sequence[Example],
     predicted: Sequence[str],
-) -> ComparedTexts:
+) -> ExplainedTexts:
     gold = workspace.read_gold(task, params)
     marked: list[Mask | None] = []
     for example, label in zip(examples, predicted, strict=True):
@@ -211,7 +211,7 @@ def _compared_texts(
     lexical = lexical_similarity([encoding.words for encoding in encodings])
     count = params.evaluate.neighbours
     agreement = read_json(workspace.agreement(task))
-    return ComparedTexts(
+    return ExplainedTexts(
         examples=examples,
         encodings=encodings,
         targets=[classifier.label_index(label) for label in predicted],
@@ -221,7 +221,7 @@ def _compared_texts(
     )
 
 
-def _read(student: L2E, classifier: Predictor, texts: ComparedTexts) -> list[Any]:
+def _read(student: L2E, classifier: Predictor, texts: ExplainedTexts) -> list[Any]:
     """Return the student's scores and levels of each text's words."""
     return list(student.read_words(classifier, texts.encodings, texts.targets))
 
@@ -301,7 +301,7 @@ def choose(teacher: SideScores, student: SideScores, percent: int, seed: int) ->
 
 
 def judge(
-    choices: Choices, orders: Mapping[str, Sequence[Array]], texts: ComparedTexts, predictions: Answers
+    choices: Choices, orders: Mapping[str, Sequence[Array]], texts: ExplainedTexts, predictions: Answers
 ) -> dict[str, dict[str, Array]]:
     """Return the metrics of teacher, student and chance on each text.
 

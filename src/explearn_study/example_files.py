@@ -24,10 +24,10 @@ words."""
 RATIONALE_SCHEMA = make_schema(example_id=_STRING, annotator=_STRING, kind=_STRING, mask=pa.list_(pa.bool_()))
 
 
-def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
+def _rows(values: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
     rows = []
-    for record in records:
-        rows.append({name: getattr(record, name) for name in schema.names})
+    for value in values:
+        rows.append({name: getattr(value, name) for name in schema.names})
     return rows
 
 
@@ -45,7 +45,7 @@ def read_examples(path: PathLike) -> list[Example]:
     """Read examples.
 
     Raises:
-        DataError: a broken record; names file and row (from 1).
+        DataError: a broken row; names file and row (from 1).
     """
     examples = []
     with open_parquet(path) as file:
@@ -65,7 +65,7 @@ def read_rationales(path: PathLike) -> list[Rationale]:
     """Read rationales.
 
     Raises:
-        DataError: a broken record; names file and row (from 1).
+        DataError: a broken row; names file and row (from 1).
     """
     rationales = []
     for number, row in enumerate(read_table(path, RATIONALE_SCHEMA).to_pylist(), start=1):

@@ -73,10 +73,11 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         run = explain_timed(
             explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS, aggregation=aggregation
         )
-        write_run(path, replace(run, source=source))
+        # The costs come first: a run that is killed in between explains anew, and measures again.
         measured = workspace.costs(task)
         costs: dict[str, Any] = read_json(measured) if measured.exists() else {}
         write_json(measured, {**costs, name: run.cost and run.cost.model_dump()})
+        write_run(path, replace(run, source=source))
     for path in folder.iterdir():
         if path.stem not in made:
             path.unlink()

@@ -37,7 +37,7 @@ class RationaleFile(Section):
     """For files without a column `kind`."""
 
 
-class LLMParams(Section):
+class LLMAnnotatorParams(Section):
     """Rationales from a language model (ExpNet, appendix A). The server and its key come from the environment."""
 
     model: str | None = None
@@ -70,7 +70,7 @@ class LLMParams(Section):
 
 class RationaleParams(Section):
     files: list[RationaleFile] = Field(default_factory=list)
-    llm: LLMParams | None = None
+    llm: LLMAnnotatorParams | None = None
     """Let a language model mark the texts that nobody has marked."""
     train_split: Split = "train"
     """Split whose rationales train the explainers and determine K."""
@@ -148,7 +148,7 @@ class LearnedParams(Section):
 
 
 class CurveParams(Section):
-    """ExpNet trained with increasing numbers of marked texts. It takes a minute or more per task."""
+    """Marker trained with increasing numbers of marked texts. It takes a minute or more per task."""
 
     tasks: list[str] | None = None
     """Tasks (default: all); each needs another task with marks."""

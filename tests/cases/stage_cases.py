@@ -22,8 +22,10 @@ STAGES = (
     "report",
 )
 
+TASKS = ("films", "meals")
+TEACHERS = ("occlusion", "input_x_gradient")
 FROM_TEXTS = ("ivra", "ivra_sparse", "reader", "paml")
-FROM_FEATURES = ("cls_row", "marker", "marker_in_domain", "expnet")
+FROM_FEATURES = ("cls_row", "marker", "marker_in_domain", "expnet", "consensus", "word_list", "word_facts", "at2")
 FROM_TEACHERS = ("l2e",)
 LEARNED = (*FROM_TEXTS, *FROM_FEATURES, *FROM_TEACHERS)
 BASELINES = ("random", "raw_attention", "first_layer", "rollout", "input_x_gradient", "occlusion")
@@ -32,6 +34,10 @@ METHODS = {
     "marker_in_domain": {"options": {"epochs": 3}},
     "expnet": {"options": {"epochs": 3}},
     "cls_row": {"of": "expnet", "options": {"epochs": 3, "features": "task_to_token"}},
+    "consensus": {"options": {"copies": 1}},
+    "word_list": {},
+    "word_facts": {},
+    "at2": {"options": {"samples": 4}},
     "reader": {"options": {"samples": 4, "width": 16, "epochs": 3}},
     "l2e": {"options": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3}},
     # On so few validation texts, chance decides whether an epoch is better than none; of this many one is.
@@ -90,6 +96,24 @@ def complaint(folder, stage, *arguments):
 
 def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def steps():
+    """Every stage with its options, in an order in which each finds what it reads."""
+    found = [("code",)]
+    for stage in ("prepare", "rationalise", "finetune", "features"):
+        for task in TASKS:
+            found.append((stage, "--task", task))
+    for task in TASKS:
+        for teacher in TEACHERS:
+            found.append(("teach", "--task", task, "--teacher", teacher))
+        for name in LEARNED:
+            found.append(("fit", "--task", task, "--method", name))
+        found.append(("explain", "--task", task))
+        found.append(("judge", "--task", task))
+    for study in ("marks_curve", "students"):
+        found.append(("study", "--study", study))
+    return [*found, ("report",)]
 
 
 def table(task, split, count):

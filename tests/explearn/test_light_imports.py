@@ -23,3 +23,13 @@ without("torch", "transformers", "fastapi", "uvicorn")
 
 def test_torch_is_loaded_only_where_a_model_is(run_python):
     run_python(CODE)
+
+
+def test_names_are_there_before_their_modules_are_loaded(run_python):
+    run_python("""
+import sys, explearn
+assert {"explain", "Predictor", "__version__"} <= set(dir(explearn))
+assert "torch" not in sys.modules
+from explearn import *
+assert {name for name in explearn.__all__ if globals()[name] is not getattr(explearn, name)} == set()
+""")

@@ -10,7 +10,7 @@ from cli_cases import run
 
 from explearn import DataError, ParamsError
 from explearn.core.documents import read_json
-from explearn_study.report.gate import METRICS, Gate, Rule, check, load_gate, summary
+from explearn_study.report.gate import METRICS, Gate, GateRule, check, load_gate, summary
 
 
 def verdicts(rule, old, new):
@@ -52,9 +52,9 @@ def test_a_star_stands_for_any_keys_and_new_or_lost_figures_are_told_apart():
 
 @pytest.mark.parametrize(("metric", "direction"), [("f1", "higher"), ("tasks.*.sufficiency", "lower")])
 def test_a_rule_takes_its_direction_from_the_catalogue_and_may_say_otherwise(metric, direction):
-    assert Rule(metric=metric, tolerance=0.1).direction == direction
+    assert GateRule(metric=metric, tolerance=0.1).direction == direction
     other = {"higher": "lower", "lower": "higher"}[direction]
-    assert Rule(metric=metric, tolerance=0.1, direction=other).direction == other
+    assert GateRule(metric=metric, tolerance=0.1, direction=other).direction == other
 
 
 def test_an_earlier_run_without_figures_is_an_error():

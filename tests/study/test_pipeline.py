@@ -4,13 +4,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import tiny
 import yaml
+from places import PATH
 from warm_python import LOADED, warm_python
 
 from explearn.core.documents import read_json
@@ -100,7 +100,7 @@ def checkout(tmp_path_factory, repository):
         **clean,
         **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"), "a@example.org"),
         **dict.fromkeys(("GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"), "a@example.org"),
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": PATH,
         "PYTHONPATH": str(root / "src"),
         "EXPLEARN_DEVICE": "cpu",
         "OMP_NUM_THREADS": "1",

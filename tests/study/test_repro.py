@@ -3,11 +3,10 @@
 import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
+from places import PATH
 
 PIPELINE = """
 stages:
@@ -46,8 +45,7 @@ class Project:
         self.run("dvc", "init", "--quiet")
 
     def run(self, *command, check=True):
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        environment = {**os.environ, "PATH": path, "EXPLEARN_DEVICE": "cpu", "DVC_NO_ANALYTICS": "1"}
+        environment = {**os.environ, "PATH": PATH, "EXPLEARN_DEVICE": "cpu", "DVC_NO_ANALYTICS": "1"}
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done

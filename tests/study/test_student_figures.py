@@ -7,7 +7,7 @@ from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
 from explearn.predictors.cached import CachedPredictions
-from explearn_study.distil import ChosenWords, ComparedTexts, SideScores, choose, judge, summarise
+from explearn_study.distil import ChosenWords, ExplainedTexts, SideScores, choose, judge, summarise
 
 
 def scores(*values):
@@ -64,7 +64,7 @@ class TestJudge:
         }
         near = np.array([[1], [0]])
         gold = [np.array([True, False, False]), None]
-        compared = ComparedTexts([], texts, [], gold, {"lexical": near, "semantic": near}, k=2)
+        compared = ExplainedTexts([], texts, [], gold, {"lexical": near, "semantic": near}, k=2)
         actual = judge((teacher, student, student), order, compared, CachedPredictions(classifier))
         assert actual["agreement"]["teacher"].tolist() == [1, 1]
         assert actual["agreement"]["student"].tolist() == [0, 1]

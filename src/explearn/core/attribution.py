@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explearn.core.arguments import check_listed
+from explearn.core.attribution_fields import MOST_INTERACTING, Aggregation, AttributionFields, Interaction, filled
 from explearn.core.documents import PathLike
 from explearn.core.errors import DataError, kind_of
-from explearn.core.record import MOST_INTERACTING, Aggregation, Interaction, Record, filled
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class Attribution(Record):
+class Attribution(AttributionFields):
     """Word scores of one text for one target class; larger means more evidence for the target.
 
     It displays itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).

@@ -1,4 +1,4 @@
-"""Labelled texts and marked words: the records that methods learn from and are judged on.
+"""Labelled texts and marked words: what methods learn from and are judged on.
 
 Both are about words: a rationale marks words. An example with a second segment (`pair`) has the words `words + pair`,
 in that order.

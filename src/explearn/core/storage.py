@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from explearn.core.attribution import Attribution
+from explearn.core.attribution_fields import as_shape, attribution_shape
 from explearn.core.documents import PathLike
 from explearn.core.errors import located
 from explearn.core.parquet import read_table, write_table
-from explearn.core.record import as_shape, record_shape
 
 _PLAIN: dict[Any, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
@@ -42,7 +42,7 @@ def arrow_type(annotation: Any) -> pa.DataType:
 
 ATTRIBUTION_SCHEMA = pa.schema(
     pa.field(field.alias or name, arrow_type(field.annotation), nullable=NoneType in get_args(field.annotation))
-    for name, field in record_shape().model_fields.items()
+    for name, field in attribution_shape().model_fields.items()
 )
 
 
@@ -67,7 +67,7 @@ def read_attributions(path: PathLike) -> list[Attribution]:
         path: a file that `write_attributions` wrote.
 
     Raises:
-        DataError: a record is broken; the message names file and row, from 1.
+        DataError: a row is broken; the message names file and row, from 1.
     """
     attributions = []
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):

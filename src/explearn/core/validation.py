@@ -139,22 +139,22 @@ def check_shape(document: Any, shape: Any, path: PathLike, hint: str) -> Any:
     return document
 
 
-def check_fields(record: Any) -> None:
+def check_fields(instance: Any) -> None:
     """Raise DataError if a dataclass field's value does not match its annotation."""
-    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-    kind: Any = type(record)
+    values = {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
+    kind: Any = type(instance)
     check(shape_of(kind), values, DataError)
 
 
 @cache
-def shape_of(record: Any) -> type[Shape]:
+def shape_of(kind: Any) -> type[Shape]:
     """Return a Shape with the fields, types and defaults of a dataclass."""
-    hints = get_type_hints(record, include_extras=True)
+    hints = get_type_hints(kind, include_extras=True)
     fields: dict[str, Any] = {}
-    for field in dataclasses.fields(record):
+    for field in dataclasses.fields(kind):
         default = ... if field.default is dataclasses.MISSING else field.default
         fields[field.name] = (hints[field.name], default)
-    return create_model(record.__name__, __base__=Shape, **fields)
+    return create_model(kind.__name__, __base__=Shape, **fields)
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------

@@ -100,8 +100,8 @@ def to_arrow(attributions: Iterable[Attribution]) -> pa.Table:
 
     Example:
         >>> import explearn
-        >>> record = {"words": ["not", "good"], "scores": [-0.5, 1], "target": "positive", "method": "mine"}
-        >>> explearn.to_arrow([explearn.Attribution.from_dict(record)])["score"].to_pylist()
+        >>> document = {"words": ["not", "good"], "scores": [-0.5, 1], "target": "positive", "method": "mine"}
+        >>> explearn.to_arrow([explearn.Attribution.from_dict(document)])["score"].to_pylist()
         [-0.5, 1.0]
     """
     words = WordRows()
@@ -126,8 +126,8 @@ def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
 
     Example:
         >>> import explearn
-        >>> record = {"words": ["not", "good"], "scores": [-0.5, 1], "target": "positive", "method": "mine"}
-        >>> explearn.to_frame([explearn.Attribution.from_dict(record)])[["word", "score"]].to_dict("list")
+        >>> document = {"words": ["not", "good"], "scores": [-0.5, 1], "target": "positive", "method": "mine"}
+        >>> explearn.to_frame([explearn.Attribution.from_dict(document)])[["word", "score"]].to_dict("list")
         {'word': ['not', 'good'], 'score': [-0.5, 1.0]}
     """
     need("pandas", extra="pipeline", what="a frame")

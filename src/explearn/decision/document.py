@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from explearn.core.attribution_fields import Certificate
 from explearn.core.documents import PathLike, read_json
 from explearn.core.errors import DataError
-from explearn.core.record import Certificate
 from explearn.core.validation import Count, Fraction, Name, Number, Shape, UnicodeText, check
 
 VERSION: Literal[1] = 1

@@ -15,10 +15,10 @@ from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
 from explearn.core.arguments import models_left_as_they_came
+from explearn.core.attribution_fields import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name, text_digest
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.record import TOP_WORDS, certify
 from explearn.core.validation import check
 from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, smallest_change

@@ -1,8 +1,8 @@
 """Substitutes for the word embeddings that a model looks up.
 
 If a norm follows the table directly (DeBERTa v2 and v3, ModernBERT, BLOOM), the output does not depend on the length of
-the embeddings: e . df/de = 0 (Euler), and a path between two embeddings jumps where it passes zero. For such models,
-which a measurement finds, gradients are taken after the norm.
+the embeddings: e . df/de = 0 (Euler), and a path between two embeddings jumps where it passes zero. Such models are
+found by a measurement, and gradients are taken after the norm.
 """
 
 from __future__ import annotations

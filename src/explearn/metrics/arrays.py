@@ -86,10 +86,10 @@ def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
     level = np.zeros(len(values), dtype=np.int8)
     signs = (1, -1) if signed else (1,)
     for sign in signs:
-        of_sign = sign * values > 0
-        if of_sign.any():
-            high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - TOLERANCE))
+        same_sign = sign * values > 0
+        if same_sign.any():
+            high = same_sign & (sign * values >= (sign * values[same_sign]).mean() * (1 - TOLERANCE))
             if signed:
-                level[of_sign] = sign
+                level[same_sign] = sign
             level[high] = 2 * sign
     return level

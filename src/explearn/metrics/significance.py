@@ -1,8 +1,8 @@
 """Intervals of figures, and paired tests of the differences between methods, over the texts.
 
 Intervals are studentised: for means with a correction for skewness (`mean_interval`), for pooled figures by the
-jackknife (`pooled_interval`). Bootstrap percentiles cover too little on few texts; benchmarks/interval_coverage.py
-measures the coverage of these intervals.
+jackknife (`pooled_interval`). Bootstrap percentiles cover too little on few texts;
+tests/explearn/metrics/test_interval_coverage.py measures the coverage of these intervals.
 Differences are tested by Wilcoxon's signed-rank test over the texts, corrected after Holm over all pairs of methods in
 one metric's column (as L2E, footnote 6).
 """
@@ -22,7 +22,7 @@ Signs = NDArray[np.int8]
 Interval = tuple[float, float] | tuple[None, None]
 
 FEWEST_TEXTS = 20
-"""Number of texts below which no interval is shown (benchmarks/interval_coverage.py)."""
+"""Number of texts below which no interval is shown."""
 
 ROUNDING = 1e-9
 """Differences below this are rounding errors."""

@@ -29,9 +29,9 @@ class Attributions(list[Attribution]):
 
     Example:
         >>> import explearn
-        >>> record = {"words": ["good"], "scores": [1], "target": "positive"}
+        >>> document = {"words": ["good"], "scores": [1], "target": "positive"}
         >>> attributions = explearn.Attributions(
-        ...     explearn.Attribution.from_dict(record | {"method": method}) for method in ("lime", "gae")
+        ...     explearn.Attribution.from_dict(document | {"method": method}) for method in ("lime", "gae")
         ... )
         >>> attributions
         Attributions(1 text, methods=lime, gae)

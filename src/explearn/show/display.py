@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.attribution_fields import AttributionFields, TopWord
 from explearn.core.escape import printable
-from explearn.core.record import Record, TopWord
 from explearn.core.writing import PAGE_MARK, write_text
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class ShownWord:
         return hexadecimal(FOR)
 
 
-def shown_words(attribution: Record) -> list[ShownWord]:
+def shown_words(attribution: AttributionFields) -> list[ShownWord]:
     """Return an attribution's words as displays show them."""
     signs = shows_signs(attribution.signed, attribution.scores)
     strength = strengths(attribution.scores).tolist()
@@ -164,7 +164,7 @@ def listed_words(words: Sequence[TopWord], form: str = "+#.3g") -> str:
     return ", ".join(parts)
 
 
-def strongest_words(attribution: Record) -> str:
+def strongest_words(attribution: AttributionFields) -> str:
     """Return the words that speak most for the class and, if scores have signs, most against it."""
     least = FAINT * float(np.nanmax(np.abs(attribution.scores), initial=0.0))
     supporting = [word for word in attribution.top_words(TOP) if word.score > least]
@@ -179,7 +179,7 @@ def strongest_words(attribution: Record) -> str:
     return ". ".join(sentences)
 
 
-def answer_sentence(attribution: Record) -> str:
+def answer_sentence(attribution: AttributionFields) -> str:
     """Return the explained class with its probability.
 
     The predicted class follows if it is another one; the words that the answer is about come first, if it is not about
@@ -193,7 +193,7 @@ def answer_sentence(attribution: Record) -> str:
     return f"{sentence})"
 
 
-def remarks(attribution: Record) -> str:
+def remarks(attribution: AttributionFields) -> str:
     """Return remarks on the scores, empty if there are none.
 
     They are about unread words, a sum missed by INCOMPLETE or more, the certificate, and pairs of words.
@@ -216,7 +216,7 @@ def remarks(attribution: Record) -> str:
     return ". ".join(sentences)
 
 
-def together(attribution: Record) -> str:
+def together(attribution: AttributionFields) -> str:
     """Return the three strongest pairs of words with what they add together."""
     pairs = []
     for pair in attribution.interactions[:3]:
@@ -229,7 +229,7 @@ def together(attribution: Record) -> str:
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
 
 
-def line(attribution: Record) -> str:
+def line(attribution: AttributionFields) -> str:
     """Return method, class and the highest-scoring words, on one line."""
     head = f"{attribution.method} for {attribution.target!r}"
     if attribution.focus is not None:
@@ -241,7 +241,7 @@ def line(attribution: Record) -> str:
     return sentence
 
 
-def terminal(attribution: Record) -> Text:
+def terminal(attribution: AttributionFields) -> Text:
     """Return the text in colour: orange for the class, blue against it, in three steps of strength.
 
     The steps are a bold word on a coloured background, a bold coloured word and a coloured word, which look similar on
@@ -338,7 +338,7 @@ def escape_html(text: str) -> str:
     return html.escape(printable(text, one_line=True))
 
 
-def words_html(attribution: Record, chosen: Sequence[bool] = ()) -> str:
+def words_html(attribution: AttributionFields, chosen: Sequence[bool] = ()) -> str:
     """Return the words of a text with their scores as background; needs the CSS rules of STYLE.
 
     Args:
@@ -374,7 +374,7 @@ def _word_attributes(word: ShownWord) -> str:
     return f'class="{classes}"{style} tabindex="0" role="img" aria-label="{label}" data-score="{score}"'
 
 
-def arcs(attribution: Record) -> str:
+def arcs(attribution: AttributionFields) -> str:
     """Return an SVG of the words in `interactions`, with an arc over each of the strongest pairs; empty without any.
 
     An arc's width is the pair's strength; it is dashed if the two add less together than alone.
@@ -386,9 +386,9 @@ def arcs(attribution: Record) -> str:
     width = 0.0
     centres: dict[int, float] = {}
     for position in positions:
-        of_word = 12.0 + 9.0 * len(attribution.words[position])
-        centres[position] = width + of_word / 2
-        width += of_word
+        word_width = 12.0 + 9.0 * len(attribution.words[position])
+        centres[position] = width + word_width / 2
+        width += word_width
     height = 20 + width / 4
     largest = abs(pairs[0].value) or 1.0
     parts = []
@@ -414,7 +414,7 @@ def arcs(attribution: Record) -> str:
     return f'<svg {size} fill="currentColor" role="img" aria-label="{label}">{"".join(parts)}</svg>\n'
 
 
-def _below(attribution: Record) -> str:
+def _below(attribution: AttributionFields) -> str:
     sentences = [sentence for sentence in (strongest_words(attribution), remarks(attribution)) if sentence]
     return escape_html(". ".join(sentences))
 
@@ -431,7 +431,7 @@ def methods_html(summaries: Mapping[str, str]) -> str:
     return f'<div class="explearn">{"".join(parts)}</div>\n'
 
 
-def rows(attributions: Sequence[Record]) -> str:
+def rows(attributions: Sequence[AttributionFields]) -> str:
     """Return HTML of the attributions of one text, one row each; facts common to all are shown once."""
     answers = {answer_sentence(attribution) for attribution in attributions}
     facts = [attributions[0].example_id]

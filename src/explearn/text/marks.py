@@ -1,6 +1,6 @@
 """The ways to write down a word mask: text with marks, 0/1 lists, spans.
 
-These functions raise DataError saying what they got and expected; callers that know file and row put those before it.
+These functions raise DataError with what they got and expected; callers put file and row before it.
 """
 
 from __future__ import annotations

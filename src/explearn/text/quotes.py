@@ -2,9 +2,9 @@
 
 Each quote is looked for as words side by side, in three rounds over all quotes: as it stands; without regard to case,
 punctuation and Unicode form; and by likeness (rapidfuzz's normalised Indel similarity) of at least a threshold. A quote
-takes words that no other has taken, if it can between those of the quotes before and after it, and there the first; an
-earlier round goes before a later one. A quote that skips words (`warm ... funny`) is as many quotes as it has parts.
-A quote without a place is a hallucination: it is counted and marks nothing.
+takes words that no other has taken: the first between those of the quotes before and after it, or else the first
+anywhere. Earlier rounds come first. A quote that skips words (`warm ... funny`) counts as several quotes, one for each
+part. A quote that is nowhere in the text is a hallucination: it is counted and marks nothing.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Alignment(NamedTuple):
     hallucinated_words: int
 
 
-def plain(word: str) -> str:
+def folded_word(word: str) -> str:
     """Return a word for comparison: its letters and digits, without case; a word without any stays."""
     folded = unicodedata.normalize("NFKC", word).casefold()
     return "".join(char for char in folded if unicodedata.category(char)[0] in "LMN") or folded
@@ -77,7 +77,7 @@ def plain(word: str) -> str:
 
 def quote_evidence(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> list[tuple[str, int]]:
     """Return the quotes, (words, occurrence), of a perfect answer, from which `align_quotes` gives the mask back."""
-    plain_words = [plain(word) for word in words]
+    plain_words = [folded_word(word) for word in words]
     quotes = []
     for start, end in spans_from_mask(mask):
         # The punctuation before the first and after the last word stands alone.
@@ -104,7 +104,7 @@ def align_quotes(
         threshold: least likeness in the third round, 0 to 100; 100 leaves the round out.
         in_order: the quotes follow the text; else each takes its first free place.
     """
-    plain_words = [plain(word) for word in words]
+    plain_words = [folded_word(word) for word in words]
     parts: list[Quote] = []
     for quote in quotes:
         parts += [part for part in _without_skips(quote, plain_words) if part.text.split()]
@@ -192,7 +192,7 @@ def _plain_places(plain_words: Sequence[str], part: Sequence[str]) -> list[Span]
 
     Punctuation that stands alone counts only if the part is nothing else; it neither begins nor ends a place.
     """
-    wanted_words = [plain(word) for word in part]
+    wanted_words = [folded_word(word) for word in part]
     only_loose = all(_is_loose(word) for word in wanted_words)
     wanted = "".join(word for word in wanted_words if only_loose or not _is_loose(word))
     places = []
@@ -218,7 +218,7 @@ def _like_places(plain_words: Sequence[str], part: Sequence[str], threshold: flo
     need("rapidfuzz", extra="annotate", what="looking for a model's quotes")
     from rapidfuzz import fuzz
 
-    wanted = " ".join(plain(word) for word in part)
+    wanted = " ".join(folded_word(word) for word in part)
     scored = []
     for length in range(max(1, len(part) - 1), len(part) + 2):
         for start in range(len(plain_words) - length + 1):

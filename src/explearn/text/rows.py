@@ -1,7 +1,7 @@
 """Rows of JSON Lines, CSV, Parquet and text files, with their place.
 
 Every reader gives `RawRow`s, so that adapters and splits treat all kinds of source alike and every error names file,
-row and field. Rows count from 1: lines of JSON Lines and text, records of CSV (without the header) and of Parquet.
+row and field. Rows count from 1: lines of JSON Lines and text, rows of CSV (without the header) and of Parquet.
 """
 
 from __future__ import annotations

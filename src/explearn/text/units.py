@@ -24,8 +24,8 @@ UNITS = ("token", "word", "phrase", "sentence")
 
 PHRASE_LEVEL = 0.5
 PHRASE_COST = 0.1
-"""Costs of each word in a phrase, and of each phrase, as shares of the text's largest absolute score
-(`benchmarks/phrases.py`): words below the level extend a phrase only between stronger ones."""
+"""Costs of each word in a phrase, and of each phrase, as shares of the text's largest absolute score: words below the
+level extend a phrase only between stronger ones."""
 
 
 def check_unit(unit: object) -> None:

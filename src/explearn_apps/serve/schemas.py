@@ -72,7 +72,7 @@ def _check_names(name: str, values: Sequence[str], most: int) -> None:
         raise HTTPException(422, f"{name}: got a repeated entry; expected each once")
 
 
-class Answer(BaseModel):
+class DocumentedModel(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
@@ -88,7 +88,7 @@ SERVED = {name: _RENAMED.get(name, name) for name in _SERVED.split()}
 """Field of an attribution -> its name in an answer."""
 
 
-def _served_fields() -> type[Answer]:
+def _served_fields() -> type[DocumentedModel]:
     """Return the shape of the served fields of an `Attribution`, with their types and meanings."""
     types = get_type_hints(Attribution, include_extras=True)
     meanings = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(Attribution) or "", re.MULTILINE))
@@ -96,7 +96,7 @@ def _served_fields() -> type[Answer]:
     for name, served in SERVED.items():
         meaning = re.sub(r"\s+", " ", re.sub(r"\b(NaN|None)\b", "null", meanings[name]))
         fields[served] = (types[name], Field(description=meaning))
-    return create_model("_ServedFields", __base__=Answer, **fields)
+    return create_model("_ServedFields", __base__=DocumentedModel, **fields)
 
 
 class Explanation(_served_fields()):  # type: ignore[misc]
@@ -107,26 +107,26 @@ class Explanation(_served_fields()):  # type: ignore[misc]
     output."""
 
 
-class TextResult(Answer):
+class TextResult(DocumentedModel):
     probabilities: dict[str, float] | None
     """The probabilities of all labels, if requested."""
     explanations: list[Explanation]
     """Explanations by method, then by label, in the order of the request."""
 
 
-class ExplainResponse(Answer):
+class ExplainResponse(DocumentedModel):
     results: list[TextResult]
     """One for each text, in order."""
 
 
-class MethodSummary(Answer):
+class MethodSummary(DocumentedModel):
     name: str
     family: str
     cost: str
     summary: str
 
 
-class Served(Answer):
+class Served(DocumentedModel):
     """The classifier, its labels, the methods, and the limits of a request."""
 
     classifier: str
@@ -138,7 +138,7 @@ class Served(Answer):
     limits: Limits
 
 
-class ErrorResponse(Answer):
+class ErrorResponse(DocumentedModel):
     """The reason why a request failed."""
 
     error: str
@@ -149,7 +149,7 @@ def result(probabilities: dict[str, float] | None, attributions: Sequence[Attrib
     """Return a TextResult as plain values."""
     explanations = []
     for attribution in attributions:
-        record = attribution.to_dict()
-        explanation = {served: record[name] for name, served in SERVED.items()}
+        document = attribution.to_dict()
+        explanation = {served: document[name] for name, served in SERVED.items()}
         explanations.append(explanation | {"missed": attribution.missed})
     return {"probabilities": probabilities, "explanations": explanations}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TimedProtocol(H11Protocol):
-    """A connection on a clock. uvicorn itself only limits the time between an answer and the first byte after it.
+    """A connection with a time limit. uvicorn itself limits only the time from an answer to the next first byte.
 
     A whole request must arrive within `limits.seconds` of the connection or of the answer before it. Its answer must be
     made and read within twice that time.

@@ -98,7 +98,7 @@ def calibrate(
     """
     from explearn_study.annotate.llm.calibrate import judge, pick, print_candidates, print_estimate
     from explearn_study.annotate.llm.prompts import bind_prompt, list_prompts
-    from explearn_study.annotate.llm.rationales import Question, ask, collect, read_shots, require_model
+    from explearn_study.annotate.llm.rationales import AnnotationQuestion, ask, collect, read_shots, require_model
 
     run_params, marks = _open(task)
     target = Workspace().reports / "annotation" / f"{task}.json"
@@ -118,9 +118,9 @@ def calibrate(
         )
     shown = spread_over_labels(seeds, marks.labels, marks.llm.shots)
     prompts = [bind_prompt(name, task, marks.labels, shown, marks.llm) for name in prompt or list_prompts()]
-    questions: list[list[Question]] = []
+    questions: list[list[AnnotationQuestion]] = []
     for name, bound in product(models, prompts):
-        questions.append([Question(name, bound, example) for example in judged])
+        questions.append([AnnotationQuestion(name, bound, example) for example in judged])
     all_questions = list(chain.from_iterable(questions))
     if dry_run:
         print_estimate(all_questions, marks, meter)

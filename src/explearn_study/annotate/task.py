@@ -25,7 +25,7 @@ from explearn.core.writing import locked, write_text
 from explearn.text.rows import read_file
 from explearn_study.example_files import read_rationales
 from explearn_study.params import Params
-from explearn_study.sections import LLMParams, RationaleFile
+from explearn_study.sections import LLMAnnotatorParams, RationaleFile
 from explearn_study.sources.rationale_files import import_rationales
 from explearn_study.workspace import Workspace
 
@@ -163,7 +163,7 @@ class TaskMarks:
     labels: Sequence[str]
     rationales: Sequence[Rationale]
     adjudicated: Sequence[Rationale]
-    llm: LLMParams
+    llm: LLMAnnotatorParams
 
     @property
     def marked(self) -> frozenset[str]:
@@ -249,5 +249,5 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
         labels=workspace.read_labels(task),
         rationales=rationales,
         adjudicated=store.read(store.adjudicated),
-        llm=settings.llm or LLMParams(),
+        llm=settings.llm or LLMAnnotatorParams(),
     )

@@ -28,7 +28,7 @@ METRICS = "reports/metrics.json"
 Verdict = Literal["worse", "gone", "better", "new", "within noise", "same", "not comparable"]
 
 
-class Rule(Section):
+class GateRule(Section):
     """The figures that must not become worse, and by how much they may differ."""
 
     metric: str
@@ -50,10 +50,10 @@ class Rule(Section):
 
 
 class Gate(Section):
-    rules: Annotated[list[Rule], Field(min_length=1)]
+    rules: Annotated[list[GateRule], Field(min_length=1)]
 
 
-class _Metrics(Shape):
+class _BestMethods(Shape):
     verdict: dict[str, list[str]] = Field(default_factory=dict)
     """Metric -> the methods that are best."""
 
@@ -183,8 +183,8 @@ def _at(document: Any, *keys: str) -> Any:
 
 def _verdict_changes(old: object, new: object) -> Iterator[FigureChange]:
     """Yield the changes of the best methods by each figure that both runs have a verdict on."""
-    before = validation.check(_Metrics, old, before=f"{METRICS} of the earlier run, ").verdict
-    after = validation.check(_Metrics, new, before=f"{METRICS} of this run, ").verdict
+    before = validation.check(_BestMethods, old, before=f"{METRICS} of the earlier run, ").verdict
+    after = validation.check(_BestMethods, new, before=f"{METRICS} of this run, ").verdict
     for metric in before:
         if metric not in after:
             continue
@@ -200,7 +200,7 @@ def _verdict_changes(old: object, new: object) -> Iterator[FigureChange]:
         yield FigureChange(f"verdict.{metric}", earlier, later, 0.0, verdict)
 
 
-def _change(rule: Rule, name: str, old: float | None, new: float | None) -> FigureChange:
+def _change(rule: GateRule, name: str, old: float | None, new: float | None) -> FigureChange:
     tolerance = rule.tolerance
     if rule.relative and old is not None:
         tolerance *= abs(old)

@@ -1,6 +1,5 @@
 """A prompt to a language model as a classifier, against a real server on loopback."""
 
-import importlib
 import json
 import logging
 import math
@@ -303,13 +302,6 @@ def test_keys_and_texts_are_in_no_log_and_no_file(serve, answers, caplog):
     for file in files:
         written += file.read_bytes().decode("latin-1")
     assert KEY not in written and "film" not in written
-
-
-def test_kills_and_faults_neither_exceed_the_budget_nor_lose_answers(repository, monkeypatch):
-    """Few trials of `make faults`."""
-    monkeypatch.syspath_prepend(str(repository / "scripts" / "faults"))
-    prompts = importlib.import_module("prompts")
-    assert prompts.disturb(3, seed=1) == []
 
 
 # ---- commands --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from explearn_study.annotate.llm.prompts import bind_prompt
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import read_sheet
 from explearn_study.annotate.task import Store
-from explearn_study.sections import LLMParams
+from explearn_study.sections import LLMAnnotatorParams
 
 EXAMPLES = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("three",), "no", "train", "t")]
 
@@ -82,10 +82,10 @@ TEMPLATES = [
 def test_templates(tmp_path, template):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump({**PROMPT, "system": template}), encoding="utf-8")
-    settings = LLMParams(about="short film reviews")
+    settings = LLMAnnotatorParams(about="short film reviews")
     complaint(lambda: bind_prompt(str(path), "films", ["yes", "no"], [], settings), str(path), "system")
 
 
 @pytest.mark.parametrize("name", ["nobody", "evidence-99", "none.yaml"])
 def test_prompts_that_are_not_there(name):
-    complaint(lambda: bind_prompt(name, "films", ["yes", "no"], [], LLMParams()))
+    complaint(lambda: bind_prompt(name, "films", ["yes", "no"], [], LLMAnnotatorParams()))

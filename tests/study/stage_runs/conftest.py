@@ -9,12 +9,12 @@ import tiny
 import yaml
 from filelock import FileLock
 from files import write_lines
-from stage_cases import FROM_FEATURES, FROM_TEACHERS, FROM_TEXTS, LEARNED, METHODS, succeed, table
+from stage_cases import FROM_FEATURES, FROM_TEACHERS, FROM_TEXTS, METHODS, TASKS, TEACHERS, steps, succeed, table
 
 
 def run_all(folder):
     """Every stage, on two tasks of a few texts."""
-    for task in ("films", "meals"):
+    for task in TASKS:
         for split, count in (("train", 24), ("validation", 8), ("test", 8)):
             write_lines(folder / "mine" / task / f"{split}.jsonl", table(task, split, count))
     source = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text", "mask": "mask"}}
@@ -22,8 +22,8 @@ def run_all(folder):
         "profile": "mine",
         "encoder": tiny.save_encoder(folder / "encoder"),
         "data_dir": "mine",
-        "tasks": ["films", "meals"],
-        "sources": {"films": source, "meals": source},
+        "tasks": list(TASKS),
+        "sources": dict.fromkeys(TASKS, source),
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "methods": METHODS,
         "learned": {
@@ -32,7 +32,7 @@ def run_all(folder):
             "from_teachers": [{"method": name, "teacher": "occlusion"} for name in FROM_TEACHERS],
         },
         "explainer": "marker",
-        "teachers": {"occlusion": {}, "input_x_gradient": {}},
+        "teachers": {name: {} for name in TEACHERS},
         "studies": {
             "marks_curve": {"tasks": ["films"], "marks": [0, 4, 1000], "draws": 2},
             "students": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
@@ -41,20 +41,8 @@ def run_all(folder):
         "sanity": {"texts": 4, "noise_samples": 1},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
-    succeed(folder, "code")
-    for stage in ("prepare", "rationalise", "finetune", "features"):
-        for task in ("films", "meals"):
-            succeed(folder, stage, "--task", task)
-    for task in ("films", "meals"):
-        for teacher in ("occlusion", "input_x_gradient"):
-            succeed(folder, "teach", "--task", task, "--teacher", teacher)
-        for name in LEARNED:
-            succeed(folder, "fit", "--task", task, "--method", name)
-        succeed(folder, "explain", "--task", task)
-        succeed(folder, "judge", "--task", task)
-    for study in ("marks_curve", "students"):
-        succeed(folder, "study", "--study", study)
-    succeed(folder, "report")
+    for step in steps():
+        succeed(folder, *step)
 
 
 @pytest.fixture(scope="session")

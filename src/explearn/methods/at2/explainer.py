@@ -1,4 +1,4 @@
-"""AT2: attention of every head, weighted by how well it foretells the answers to texts without some words.
+"""AT2: attention of every head, weighted by how well it predicts the answers to texts without some words.
 
 Source: Cohen-Wang, Chuang, Madry (2025), "Learning to Attribute with Attention".
 """

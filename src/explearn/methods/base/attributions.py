@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Aggregation, Attribution
+from explearn.core.attribution_fields import FLOAT32_MAX, certify
 from explearn.core.errors import MethodError
-from explearn.core.record import FLOAT32_MAX, certify
 from explearn.predictors.labelled import Problem, check_logits, explained_by_default
 from explearn.predictors.windows import Windowed
 from explearn.text.alignment import NO_WORD, aggregate

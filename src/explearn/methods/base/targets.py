@@ -83,7 +83,7 @@ def targeted_texts(
             chosen = [_indices(classifier, target) for target in islice(wanted, len(chunk))]
             if len(chosen) != len(chunk):
                 raise ParamsError("targets: fewer than texts; expected one for each text")
-        read = read_texts(classifier, chunk, first, windows)
+        read = windowed_texts(classifier, chunk, first, windows)
         if chosen is None:
             chosen = default_targets(classifier, read)
         targeted = []
@@ -137,7 +137,7 @@ def check_classifier(classifier: Any) -> None:
         )
 
 
-def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
+def windowed_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
     """Read texts as the classifier does; see `targeted_texts`.
 
     Args:

@@ -1,4 +1,4 @@
-"""What marked words have in common whatever the text says: lower bounds for methods that learn from marks."""
+"""Lower bounds for methods that learn from marks: what marked words have in common, whatever the text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Marker: one forward pass explains, by a small network that reads the attention of all layers.
 
 The network learns from a consensus of many signals without a mark on the task, from that and a few marked texts, or
-from marks alone. It goes further than ExpNet (`explearn.methods.expnet.explainer`), from Mihaila (2026), "Learning to
-Explain: Supervised Token Attribution from Transformer Attention Patterns".
+from marks alone. The published method is ExpNet (`explearn.methods.expnet.explainer`), from Mihaila (2026), "Learning
+to Explain: Supervised Token Attribution from Transformer Attention Patterns".
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from explearn.core.arrays import Array
-from explearn.core.record import COVERAGE
+from explearn.core.attribution_fields import COVERAGE
 from explearn.methods.base.training import Standardised
 
 FAMILIAR = 0.99

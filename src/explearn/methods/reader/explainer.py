@@ -1,8 +1,8 @@
 """Reader: one forward pass explains, by a small network that reads the hidden states of that pass.
 
 It learns from the classifier's answers to texts without some of their words, or from another method's explanations.
-Reader as published is `explearn.methods.l2e.explainer`, from Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to
-Explain: Generating Stable Explanations Fast".
+The published method is L2E (`explearn.methods.l2e.explainer`), from Situ, Zukerman, Paris, Maruf, Haffari (2021),
+"Learning to Explain: Generating Stable Explanations Fast".
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pydantic import Field
 from torch import Tensor
 
 from explearn.core.arrays import Array, Array32
+from explearn.core.attribution_fields import top_words
 from explearn.core.errors import DataError, ModelError
 from explearn.core.examples import Example
-from explearn.core.record import top_words
 from explearn.core.validation import Count, Number
 from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
 from explearn.methods.base.explainer import (

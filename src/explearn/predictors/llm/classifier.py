@@ -26,7 +26,7 @@ from explearn.predictors.function import FunctionEncoding, FunctionPredictor
 from explearn.predictors.llm.asking import ask_all, run, unanswered
 from explearn.predictors.llm.budget import PRICES, Meter, parse_prices
 from explearn.predictors.llm.endpoint import MODEL, Endpoint
-from explearn.predictors.llm.labels import label_named, label_probabilities, plain
+from explearn.predictors.llm.labels import label_named, label_probabilities, normalised_word
 from explearn.predictors.llm.store import AnswerStore, open_store
 from explearn.predictors.params import PAIR_SLOT, CompletionParams
 
@@ -70,7 +70,7 @@ class LLMParams(CompletionParams):
 
     @model_validator(mode="after")
     def _words_differ(self) -> Self:
-        words = [plain(word) for word in self.label_words.values()]
+        words = [normalised_word(word) for word in self.label_words.values()]
         for first, second in combinations(words, 2):
             if first.startswith(second) or second.startswith(first):
                 raise ValueError(f"label_words: got {first!r} and {second!r}; expected none that begins another")

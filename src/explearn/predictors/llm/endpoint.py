@@ -1,4 +1,4 @@
-"""The address of the language model and the key to it, which nothing may repeat."""
+"""The address of the language model, and the key to it, which is never shown or logged."""
 
 from __future__ import annotations
 

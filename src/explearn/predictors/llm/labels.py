@@ -13,16 +13,16 @@ AROUND = " \t\r\n.,:;!?\"'`*_#()[]▁Ġ"
 """Characters around a word that do not count."""
 
 
-def plain(text: str) -> str:
+def normalised_word(text: str) -> str:
     """Return a word for comparison, without case and without the characters around it."""
     return text.strip(AROUND).casefold()
 
 
 def label_named(content: str, words: Sequence[str]) -> int | None:
     """Return the number of the label word that an answer begins with; None if there is none."""
-    answer = plain(content)
+    answer = normalised_word(content)
     for number, word in enumerate(words):
-        if _begins_with(answer, plain(word)):
+        if _begins_with(answer, normalised_word(word)):
             return number
     return None
 
@@ -39,7 +39,7 @@ def label_probabilities(positions: Sequence[TokenPosition], words: Sequence[str]
         positions: the likeliest tokens at each position of the answer.
         words: the C label words; none begins another.
     """
-    names = [plain(word) for word in words]
+    names = [normalised_word(word) for word in words]
     probabilities = [0.0] * len(names)
     bounds = [0.0] * len(names)
     followed = list(range(len(names)))
@@ -48,7 +48,7 @@ def label_probabilities(positions: Sequence[TokenPosition], words: Sequence[str]
     for position in positions:
         taken: list[int] = []
         for token in position.top_logprobs:
-            begun = plain(start + token.token)
+            begun = normalised_word(start + token.token)
             fitting = [n for n in followed if names[n].startswith(begun) or _begins_with(begun, names[n])]
             probability = share * math.exp(token.logprob)
             if token.token == position.token and len(fitting) > 1:

@@ -1,5 +1,5 @@
 """Comparing models and prompts on texts marked by people, and picking one (ExpNet, appendix A.1, stages 1 and 2); and
-printing what is known of models' answers.
+printing facts about models' answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explearn.predictors.llm.server.transport import worst_input_tokens
 from explearn.show.blocks import figure
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.llm.prompts import BoundPrompt
-from explearn_study.annotate.llm.rationales import FATES, Annotated, Question, kept_answers
+from explearn_study.annotate.llm.rationales import FATES, Annotated, AnnotationQuestion, kept_answers
 from explearn_study.annotate.task import TaskMarks
 
 TIE = 0.01
@@ -163,9 +163,9 @@ def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
     plain_console().print(table)
 
 
-def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
+def print_estimate(questions: Sequence[AnnotationQuestion], marks: TaskMarks, meter: Meter) -> None:
     """Print what the questions that have no answer yet would cost, by the texts' lengths and the answers there are."""
-    new: dict[str, Question] = {}
+    new: dict[str, AnnotationQuestion] = {}
     written: list[int] = []
     answered = 0
     for question, answer in zip(questions, kept_answers(questions, marks), strict=True):

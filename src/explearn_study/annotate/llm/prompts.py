@@ -22,7 +22,7 @@ from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.examples import Example
 from explearn.core.validation import Section, check
 from explearn.text.quotes import quote_evidence
-from explearn_study.sections import LLMParams
+from explearn_study.sections import LLMAnnotatorParams
 
 FOLDER = Path(__file__).parent / "prompts"
 
@@ -185,7 +185,7 @@ def bind_prompt(
     task: str,
     labels: Sequence[str],
     shots: Sequence[MarkedExample],
-    settings: LLMParams,
+    settings: LLMAnnotatorParams,
     predicted: str | None = None,
 ) -> BoundPrompt:
     """Fill a prompt with what a task's texts are, its labels and its marked examples.

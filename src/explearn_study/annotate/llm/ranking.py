@@ -10,7 +10,7 @@ from explearn.core.words import Span
 from explearn.predictors.llm.budget import Meter
 from explearn.text.quotes import rank_scores
 from explearn_study.annotate.llm.prompts import FOLDER, bind_prompt
-from explearn_study.annotate.llm.rationales import Question, ask, collect, require_model
+from explearn_study.annotate.llm.rationales import AnnotationQuestion, ask, collect, require_model
 from explearn_study.annotate.task import TaskMarks
 
 METHOD = "llm_ranking"
@@ -22,7 +22,7 @@ class Rankings:
     """Word scores from a model's rankings.
 
     Attributes:
-        rows: a record for each text, as `explearn compare --scores` reads them, with the text itself.
+        rows: a row for each text, as `explearn compare --scores` reads them, with the text itself.
         unread: number of texts whose answer cannot be read; their scores are all 0.
         named: number of quotes in all answers.
         invented: number of quotes that are not in the text, or more often than the text has them.
@@ -34,7 +34,7 @@ class Rankings:
     invented: int = 0
 
 
-def ranking_questions(marks: TaskMarks, explained: Mapping[str, Attribution]) -> list[Question]:
+def ranking_questions(marks: TaskMarks, explained: Mapping[str, Attribution]) -> list[AnnotationQuestion]:
     """Return a question for each explained text, about its predicted class; raises as `bind_prompt` does."""
     model = require_model(marks.llm)
     prompts = {}
@@ -43,11 +43,11 @@ def ranking_questions(marks: TaskMarks, explained: Mapping[str, Attribution]) ->
     questions = []
     for example in marks.examples:
         if example.id in explained:
-            questions.append(Question(model, prompts[explained[example.id].predicted], example))
+            questions.append(AnnotationQuestion(model, prompts[explained[example.id].predicted], example))
     return questions
 
 
-def rank(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> Rankings:
+def rank(questions: Sequence[AnnotationQuestion], marks: TaskMarks, meter: Meter) -> Rankings:
     """Ask, and turn ranks into scores (`explearn.text.quotes.rank_scores`); raises as `ask` does."""
     ask(questions, marks, meter)
     rankings = Rankings([])

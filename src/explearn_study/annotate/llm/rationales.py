@@ -29,7 +29,7 @@ from explearn.text.quotes import ROUNDS, Alignment, align_quotes
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.prompts import BoundPrompt, MarkedExample, bind_prompt
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
-from explearn_study.sections import LLMParams
+from explearn_study.sections import LLMAnnotatorParams
 from explearn_study.sources.splits import subsample
 
 ASKS = 2
@@ -40,7 +40,7 @@ MOST_FAILURES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnnotationQuestion:
     """One text, one prompt, one model."""
 
     model: str
@@ -73,7 +73,7 @@ class KeptAnswer:
     output_tokens: int
 
 
-def kept_answers(questions: Sequence[Question], marks: TaskMarks) -> list[KeptAnswer | None]:
+def kept_answers(questions: Sequence[AnnotationQuestion], marks: TaskMarks) -> list[KeptAnswer | None]:
     """Return the answers that the task's file has to questions, None where there is none.
 
     Raises:
@@ -89,7 +89,7 @@ def kept_answers(questions: Sequence[Question], marks: TaskMarks) -> list[KeptAn
         return answers
 
 
-def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
+def ask(questions: Sequence[AnnotationQuestion], marks: TaskMarks, meter: Meter) -> None:
     """Ask the questions that the task's file has no answer to; if there are none, no server is needed.
 
     Every answer is kept before it is used.
@@ -126,7 +126,7 @@ def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
         )
 
 
-async def _answer(store: AnswerStore, question: Question, client: ChatClient) -> None:
+async def _answer(store: AnswerStore, question: AnnotationQuestion, client: ChatClient) -> None:
     prompt = question.prompt
     spent = Spent()
     content = ""
@@ -209,7 +209,7 @@ def read_shots(marks: TaskMarks) -> list[MarkedExample]:
     return [MarkedExample(by_id[seed.example_id], seed.mask) for seed in seeds]
 
 
-def questions_for(marks: TaskMarks, seed: int) -> list[Question]:
+def questions_for(marks: TaskMarks, seed: int) -> list[AnnotationQuestion]:
     """Return the questions that annotate a task: the texts that nobody has marked, as the parameters say.
 
     Raises:
@@ -233,7 +233,7 @@ def questions_for(marks: TaskMarks, seed: int) -> list[Question]:
             and (settings.labels is None or example.label in settings.labels)
         }
         chosen |= subsample(unmarked, settings.max_texts, seed)
-    return [Question(model, prompt, example) for example in marks.examples if example.id in chosen]
+    return [AnnotationQuestion(model, prompt, example) for example in marks.examples if example.id in chosen]
 
 
 def annotate(marks: TaskMarks, seed: int, meter: Meter) -> tuple[list[Annotated], dict[str, Any] | None]:
@@ -252,7 +252,7 @@ def annotate(marks: TaskMarks, seed: int, meter: Meter) -> tuple[list[Annotated]
     return annotated, summarise(annotated, questions[0].model, questions[0].prompt)
 
 
-def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
+def collect(questions: Sequence[AnnotationQuestion], marks: TaskMarks) -> list[Annotated]:
     """Read the answers to questions from the task's file and sort them, in the questions' order.
 
     Raises:
@@ -265,7 +265,10 @@ def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
 
 
 def _sort(
-    question: Question, kept: KeptAnswer | None, settings: LLMParams, rejected: Collection[tuple[str, Mask]]
+    question: AnnotationQuestion,
+    kept: KeptAnswer | None,
+    settings: LLMAnnotatorParams,
+    rejected: Collection[tuple[str, Mask]],
 ) -> Annotated:
     """Return what becomes of a question's text.
 
@@ -332,7 +335,7 @@ def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -
     }
 
 
-def require_model(settings: LLMParams) -> str:
+def require_model(settings: LLMAnnotatorParams) -> str:
     """Return the model's name, from the parameters or else the environment.
 
     Raises:

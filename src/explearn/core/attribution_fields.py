@@ -195,11 +195,11 @@ def top_words(scores: NDArray[np.floating]) -> Mask:
     return top
 
 
-# ---- the record ------------------------------------------------------------------------------------------------------
+# ---- the fields ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Record:
+class AttributionFields:
     """The fields of an `explearn.Attribution`, which documents them, and what follows from them."""
 
     example_id: Annotated[UnicodeText, Field(alias="id")] = ""
@@ -269,27 +269,27 @@ class Record:
         return as_shape(self).model_dump(mode="json", by_alias=True)
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Return the attribution from what `to_dict` returned.
 
         Args:
-            record: field -> value. Records from elsewhere need only `words`, `scores`, `target` and `method`; unknown
-                fields are ignored.
+            document: field -> value. Attributions from elsewhere need only `words`, `scores`, `target` and `method`;
+                unknown fields are ignored.
 
         Raises:
             DataError: a field is missing, or has a value of another kind; the message names it.
         """
-        if not isinstance(record, Mapping):
-            raise DataError(f"record: got {kind_of(record)}; expected a dictionary, as to_dict returns")
-        values: dict[str, Any] = {"predicted": record.get("target"), "tokens": [], "token_scores": []}
+        if not isinstance(document, Mapping):
+            raise DataError(f"document: got {kind_of(document)}; expected a dictionary, as to_dict returns")
+        values: dict[str, Any] = {"predicted": document.get("target"), "tokens": [], "token_scores": []}
         values |= {"aggregation": "max", "signed": False}
-        values |= {name: value for name, value in record.items() if not _is_missing(value)}
-        read = check(record_shape(), values)
+        values |= {name: value for name, value in document.items() if not _is_missing(value)}
+        read = check(attribution_shape(), values)
         _check_consistent(read)
         fields = {name: getattr(read, name) for name in type(read).model_fields}
-        if _is_missing(record.get("signed")):
+        if _is_missing(document.get("signed")):
             fields["signed"] = bool((read.scores < 0).any())
-        if _is_missing(record.get("unaligned")):
+        if _is_missing(document.get("unaligned")):
             fields["unaligned"] = int(np.isnan(read.scores).sum())
         return cls(**fields)
 
@@ -340,22 +340,22 @@ def filled(scores: Array32, value: float | None = None) -> Array32:
     return np.where(read, scores, np.float32(value))
 
 
-# ---- records ---------------------------------------------------------------------------------------------------------
+# ---- their shape -----------------------------------------------------------------------------------------------------
 
 
-def record_shape() -> type[Shape]:
-    """Return the shape of records, for checks, JSON and schemas."""
-    return shape_of(Record)
+def attribution_shape() -> type[Shape]:
+    """Return the shape of an attribution, for checks, JSON and schemas."""
+    return shape_of(AttributionFields)
 
 
-def as_shape(record: Record) -> Shape:
-    """Return a record as its shape; `model_dump` gives arrays, or with `mode="json"` plain values."""
-    shape = record_shape()
-    return shape.model_construct(**{name: getattr(record, name) for name in shape.model_fields})
+def as_shape(attribution: AttributionFields) -> Shape:
+    """Return an attribution as its shape; `model_dump` gives arrays, or with `mode="json"` plain values."""
+    shape = attribution_shape()
+    return shape.model_construct(**{name: getattr(attribution, name) for name in shape.model_fields})
 
 
 def _is_missing(value: object) -> bool:
-    """Return whether a value of a record is null or NaN."""
+    """Return whether a value of a field is null or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -365,7 +365,7 @@ def _check_length(field: str, values: Sequence[object], expected: int, unit: str
 
 
 def _check_consistent(read: Any) -> None:
-    """Raise DataError, naming the field, if fields of a record do not fit together."""
+    """Raise DataError, naming the field, if fields do not fit together."""
     count = len(read.words)
     check_words(read.words, spaced=read.unit != "word")
     _check_length("scores", read.scores, count, "word")

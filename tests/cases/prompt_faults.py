@@ -1,16 +1,11 @@
-"""Disturb a prompt that is a classifier: no request over the budget, and no answer that is kept is asked for again.
-
-    python scripts/faults/prompts.py --trials 300
+"""A prompt that is a classifier, disturbed: no request over the budget, and no answer that is kept is asked for again.
 
 A trial predicts some texts three times, each time in a process of its own and with the same file of answers: against a
 server with the faults of real ones, which is killed in half of the trials; against the same server again; and, with a
 larger budget, against one without faults. In half of the trials the server gives no log-probabilities, so that each
-text is asked several times. Exit code 1: something was wrong, and is printed.
+text is asked several times.
 """
 
-from __future__ import annotations
-
-import argparse
 import contextlib
 import json
 import logging
@@ -19,19 +14,11 @@ import multiprocessing
 import os
 import random
 import sqlite3
-import sys
-import tempfile
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
-# The server that the tests use, too.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "cases"))
-
 import openai._base_client
-from chat_server import ChatServer, Reply, Request  # type: ignore[import-not-found]
+from chat_server import ChatServer, Reply
 
 from explearn import LLMClassifier
 from explearn.core.errors import ExplearnError
@@ -39,25 +26,25 @@ from explearn.predictors.llm.endpoint import BASE_URL
 from explearn.predictors.llm.server import client
 from explearn.predictors.llm.store import open_store
 
-PROMPT: dict[str, Any] = {
+PROMPT = {
     "model": "m",
     "template": "Review: {text}\nGood or bad?",
     "label_words": {"negative": "bad", "positive": "good"},
     "samples": 3,
 }
-MOST_SECONDS = 60.0
+MOST_SECONDS = 60
 """A process that takes longer hangs."""
 
 
-def text_of(request: Request) -> str:
-    """Return the text that a request asks about."""
+def text_of(request):
+    """The text that a request asks about."""
     content = str(request.body["messages"][-1]["content"])
     return content.removeprefix("Review: ").removesuffix("\nGood or bad?")
 
 
-def answer(word: str, logprobs: bool) -> bytes:
-    """Return a reply of one word; with log-probabilities, `bad` is the next likely one."""
-    choice: dict[str, Any] = {"message": {"content": word}, "finish_reason": "stop"}
+def answer(word, logprobs):
+    """A reply of one word; with log-probabilities, `bad` is the next likely one."""
+    choice = {"message": {"content": word}, "finish_reason": "stop"}
     if logprobs:
         tokens = [{"token": word, "logprob": math.log(0.8)}, {"token": "bad", "logprob": math.log(0.2)}]
         choice["logprobs"] = {"content": [{**tokens[0], "top_logprobs": tokens}]}
@@ -77,23 +64,23 @@ FAULTS = {
 class Model:
     """A server's answers; `answers` counts those that can be kept."""
 
-    def __init__(self, logprobs: bool, draw: random.Random) -> None:
+    def __init__(self, logprobs, draw):
         self.usual = Reply(raw=answer("good", logprobs))
         self.kept = {
             "slow": Reply(raw=answer("good", logprobs), delay=0.05),
             "labels": Reply(raw=answer("Hm", logprobs)),
         }
         self.draw = draw
-        self.kinds: list[str] = []
+        self.kinds = []
         self.answers = 0
 
-    def become_faulty(self) -> None:
+    def become_faulty(self):
         """Half of the replies are odd from now on, in one way or in all."""
         self.kinds = [*FAULTS, *self.kept]
         if self.draw.random() < 0.5:
             self.kinds = [self.draw.choice(self.kinds)]
 
-    def __call__(self, _: Request) -> Reply:
+    def __call__(self, _):
         kind = "usual"
         if self.kinds and self.draw.random() < 0.5:
             kind = self.draw.choice(self.kinds)
@@ -103,7 +90,7 @@ class Model:
         return self.kept.get(kind, self.usual)
 
 
-def predict(url: str, budget: int, answers: Path, texts: Sequence[str]) -> None:
+def predict(url, budget, answers, texts):
     """Predict texts, in a process of its own; errors that a user may see end it quietly."""
     os.environ[BASE_URL] = url
     logging.disable()
@@ -115,7 +102,7 @@ def predict(url: str, budget: int, answers: Path, texts: Sequence[str]) -> None:
 class Trial:
     """A trial of a prompt on a server; `findings` has a line for everything that is wrong."""
 
-    def __init__(self, server: ChatServer, answers: Path, draw: random.Random) -> None:
+    def __init__(self, server, answers, draw):
         self.server = server
         self.answers = answers
         self.draw = draw
@@ -123,9 +110,9 @@ class Trial:
         self.model = server.answer = Model(self.logprobs, draw)
         self.classifier = LLMClassifier(PROMPT, answers)
         self.texts = [f"good {number}" for number in range(draw.randint(4, 24))]
-        self.findings: list[str] = []
+        self.findings = []
 
-    def perform(self) -> None:
+    def perform(self):
         needed = len(self.texts)
         if not self.logprobs:
             needed *= PROMPT["samples"]
@@ -145,14 +132,14 @@ class Trial:
         if not self.classifier.answered(self.texts).all():
             self.findings.append("answers are missing at the end")
 
-    def kept_answers(self) -> int:
-        """Return the number of answers in the file; the first comes with a line on log-probabilities."""
+    def kept_answers(self):
+        """The number of answers in the file; the first comes with a line on log-probabilities."""
         with contextlib.closing(sqlite3.connect(self.answers)) as connection:
             (lines,) = connection.execute("SELECT COUNT(*) FROM answers").fetchone()
         return max(0, int(lines) - 1)
 
-    def run(self, budget: int, kill_at: int | None = None) -> int:
-        """Predict the texts in a process, killed after some requests; return the number of requests."""
+    def run(self, budget, kill_at=None):
+        """Predict the texts in a process, killed after some requests; the number of requests."""
         before = self.server.served
         answers = self.model.answers
         answered = self.classifier.answered(self.texts)
@@ -184,31 +171,15 @@ class Trial:
         return len(requests)
 
 
-def disturb(trials: int, seed: int) -> list[str]:
-    """Perform trials and return all findings."""
-    draw = random.Random(seed)
+def disturb(trials, folder):
+    """Make trials and return all findings."""
+    draw = random.Random(1)
     findings = []
     # Processes are forked from one that has imported everything and has no threads.
     multiprocessing.set_forkserver_preload([LLMClassifier.__module__, client.__name__])
-    with tempfile.TemporaryDirectory(prefix="explearn-prompts-") as folder, ChatServer(None) as server:
+    with ChatServer(None) as server:
         for number in range(trials):
-            trial = Trial(server, Path(folder) / f"{number}.answers", draw)
+            trial = Trial(server, folder / f"{number}.answers", draw)
             trial.perform()
-            findings += [f"trial {number}: {finding}" for finding in trial.findings]
+            findings += [f"trial {number + 1}: {finding}" for finding in trial.findings]
     return findings
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--trials", type=int, default=300, help="number of trials")
-    parser.add_argument("--seed", type=int, default=13, help="of the choice of faults and moments")
-    options = parser.parse_args()
-    findings = disturb(options.trials, options.seed)
-    for finding in findings:
-        print(finding)
-    print(f"{options.trials} trials, {len(findings)} findings")
-    return int(bool(findings))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Marker: what it reads of a word, what it learns from, and whom it explains. The paper's is in test_expnet_paper."""
+"""Marker: what it reads of a word, what it learns from, and whom it explains. The paper's method is in test_expnet."""
 
 import json
 

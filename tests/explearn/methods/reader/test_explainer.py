@@ -7,7 +7,7 @@ import torch
 
 import explearn
 from explearn import Attribution, DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.record import Certificate, certify
+from explearn.core.attribution_fields import Certificate, certify
 from explearn.methods.base.task import ListedTask
 from explearn.methods.perturbation.answers import ask, word_sums
 from explearn.methods.reader.certificate import Certifier

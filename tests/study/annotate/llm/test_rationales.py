@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from explearn.core.documents import read_json
 from explearn_study.annotate.llm.prompts import FOLDER, MarkedExample, bind_prompt, list_prompts
 from explearn_study.example_files import read_rationales
-from explearn_study.sections import LLMParams
+from explearn_study.sections import LLMAnnotatorParams
 
 
 def run(project, server=None, **environment):
@@ -120,7 +120,7 @@ def test_dvc_sees_what_people_add_and_not_the_answers():
 
 
 def bound(name="evidence", shots=(), **settings):
-    return bind_prompt(name, "films", ["negative", "positive"], shots, LLMParams(**settings))
+    return bind_prompt(name, "films", ["negative", "positive"], shots, LLMAnnotatorParams(**settings))
 
 
 class TestPrompts:
@@ -143,7 +143,7 @@ class TestPrompts:
         ]
         sources = {name: source for profile in profiles for name, source in profile.get("sources", {}).items()}
         assert {name for name, source in sources.items() if "plant" not in source} <= set(tasks)
-        prompt = bind_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMParams())
+        prompt = bind_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMAnnotatorParams())
         assert "a native speaker could say it just so" in prompt.system
 
     def test_the_version_is_of_everything_that_is_sent_but_text_and_model(self):
