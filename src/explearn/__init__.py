@@ -49,14 +49,19 @@ if TYPE_CHECKING:
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
     from explearn.methods.interactions import interactions
-    from explearn.metrics.base import Metric
+    from explearn.metrics.base import Measurement, Metric
+    from explearn.metrics.context import Explanations
     from explearn.metrics.registry import get_metric, list_metrics, register_metric
+    from explearn.predictors.encoding import Batch
     from explearn.predictors.function import FunctionPredictor
+    from explearn.predictors.labelled import Problem
     from explearn.predictors.llm.classifier import LLMClassifier
     from explearn.predictors.predictor import Predictor
     from explearn.predictors.pretrained import load_classifier
     from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.views import explaining, versus
     from explearn.show.attributions import Attributions
+    from explearn.text.encoding import Encoding
     from explearn.training import finetune, train
 
 __all__ = [
@@ -65,6 +70,7 @@ __all__ = [
     "Attributions",
     "Audit",
     "AuditOptions",
+    "Batch",
     "BatchExplainer",
     "BatchScores",
     "Bundle",
@@ -76,21 +82,25 @@ __all__ = [
     "DecisionRecord",
     "DeviceError",
     "Diff",
+    "Encoding",
     "EvaluateOptions",
     "Evaluation",
     "Example",
     "Explainer",
+    "Explanations",
     "ExplearnError",
     "FunctionPredictor",
     "Interaction",
     "LLMClassifier",
     "LearnedExplainer",
+    "Measurement",
     "MethodInfo",
     "Metric",
     "MissingExtraError",
     "ModelError",
     "ParamsError",
     "Predictor",
+    "Problem",
     "Rationale",
     "TextColumns",
     "TransformerPredictor",
@@ -101,6 +111,7 @@ __all__ = [
     "diff",
     "evaluate",
     "explain",
+    "explaining",
     "export",
     "finetune",
     "get_explainer",
@@ -117,6 +128,7 @@ __all__ = [
     "to_arrow",
     "to_frame",
     "train",
+    "versus",
 ]
 
 _LAZY = {
@@ -136,17 +148,22 @@ _LAZY = {
     "explearn.decision.document": ("DecisionRecord",),
     "explearn.decision.record": ("record",),
     "explearn.evaluation": ("EvaluateOptions", "Evaluation", "evaluate"),
-    "explearn.metrics.base": ("Metric",),
+    "explearn.metrics.base": ("Measurement", "Metric"),
+    "explearn.metrics.context": ("Explanations",),
     "explearn.metrics.registry": ("get_metric", "list_metrics", "register_metric"),
     "explearn.methods.base.explainer": ("BatchExplainer", "BatchScores", "Explainer"),
     "explearn.methods.base.learned": ("LearnedExplainer",),
     "explearn.methods.interactions": ("interactions",),
+    "explearn.predictors.encoding": ("Batch",),
     "explearn.predictors.function": ("FunctionPredictor",),
+    "explearn.predictors.labelled": ("Problem",),
     "explearn.predictors.llm.classifier": ("LLMClassifier",),
     "explearn.predictors.predictor": ("Predictor",),
     "explearn.predictors.pretrained": ("load_classifier",),
     "explearn.predictors.transformer": ("TransformerPredictor",),
+    "explearn.predictors.views": ("explaining", "versus"),
     "explearn.show.attributions": ("Attributions",),
+    "explearn.text.encoding": ("Encoding",),
     "explearn.training": ("finetune", "train"),
 }
 """Module -> names exported from it, loaded lazily: importing torch takes seconds, `import explearn` must not."""
