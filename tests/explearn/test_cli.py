@@ -85,7 +85,7 @@ class TestExplain:
 
     def test_a_trained_explainer(self, tiny_folder, tmp_path):
         of = load_classifier(str(tiny_folder))
-        marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
+        marked = ListedTask(of, ["lazy dog"], labels=of.predict(["lazy dog"]), gold={"train-1": (True, False)})
         ExpNet(epochs=1, protocol="in_domain").learn(marked).save_pretrained(tmp_path / "marker")
         # Its folder says which method it is of.
         for options in ((), ("--method", "expnet")):
