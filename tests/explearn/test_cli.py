@@ -80,8 +80,10 @@ class TestExplain:
         passage = "the lazy dog jumps and the fox sleeps"
         arguments = (tmp_path / "m", "--method", "occlusion", "--pair", passage, "who sleeps ?")
         (line,) = records(explain(*arguments, "--json"))
-        assert line["target"] == "answer" and line["answer"] and line["answer"] in passage
-        assert explain(*arguments).stdout.startswith(f"answer: {line['answer']}\nocclusion: answer (p = ")
+        first, end = line["focus"]
+        answer = " ".join(line["words"][first:end])
+        assert line["target"] == "answer" and answer and answer in passage
+        assert explain(*arguments).stdout.startswith(f"occlusion: {answer!r} is answer (p = ")
 
     def test_a_trained_explainer(self, tiny_folder, tmp_path):
         of = load_classifier(str(tiny_folder))
