@@ -58,7 +58,7 @@ def five(
         began = time.process_time()
         found[name] = list(explainer.explain(classifier, texts, description=name))
         print(f"{name}: {time.process_time() - began:.1f} s of processor time", flush=True)
-    encodings = {encoding.example_id: encoding for encoding in classifier.encode(texts)}
+    encodings = {encoding.example_id: encoding for encoding in classifier.read(texts)}
     results = faithfulness(classifier, encodings, found, params.evaluate)
     return {name: [float(np.mean(result.values[metric])) for metric in FIVE] for name, result in results.items()}
 

@@ -89,7 +89,7 @@ def main() -> None:
     trained = [train_reader(task, seed) for seed in range(options.seeds)]
     seeds = [explain_by_budgets(explainer, classifier, test) for explainer in trained]
     baselines = explain_by_baselines(classifier, test, options.complete)
-    encodings = classifier.encode(test)
+    encodings = classifier.read(test)
     asked = ask(classifier, encodings, [40] * len(test), seed=999)
     print(f"\n{options.task}, {len(test)} texts: compr. and p, suff. and p, error of predicted answers")
     print_faithfulness(classifier, encodings, seeds, baselines, asked)
@@ -101,7 +101,7 @@ def main() -> None:
     for other in sorted(folder.name for folder in (data / "examples").iterdir() if folder.is_dir()):
         texts = read(data, other, "test")
         coverage(classifier, texts, [list(explainer.explain(classifier, texts)) for explainer in trained], other)
-    if classifier.has_model:
+    if classifier.transformer is not None:
         checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["reader"]
         print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     if options.curve:
@@ -130,7 +130,7 @@ def explain_by_baselines(classifier: Predictor, texts: Sequence[Example], comple
     results = {}
     for label, (name, more) in asked_for.items():
         method = get_explainer(name, **more)
-        if classifier.has_model or not method.needs_model:
+        if classifier.transformer is not None or not method.needs_model:
             results[label] = list(method.explain(classifier, texts))
     return results
 
@@ -234,7 +234,7 @@ def agreement(classifier: Predictor, seeds: Sequence[Explained], asked: Sequence
 
 def coverage(classifier: Predictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
     """Print how many texts keep within the bound, and how many are told apart."""
-    encodings = classifier.encode(texts)
+    encodings = classifier.read(texts)
     whole = classifier.predict_proba(encodings)
     within: list[bool] = []
     familiar: list[bool] = []

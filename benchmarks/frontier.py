@@ -100,7 +100,7 @@ def run_task(workspace: Workspace, params: Params, name: str, options: argparse.
     print(f"{name}: {len(texts)} test texts, K = {k}", flush=True)
     methods = explained(task, texts, options)
     methods["marks"] = as_marks(next(iter(methods.values())), gold)
-    encodings = {str(encoding.example_id): encoding for encoding in task.classifier.encode(texts)}
+    encodings = {str(encoding.example_id): encoding for encoding in task.classifier.read(texts)}
     judged = faithfulness(task.classifier, encodings, methods, EvaluateParams(percents=PERCENTS))
     found: Found = {}
     for method, attributions in methods.items():

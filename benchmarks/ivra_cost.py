@@ -37,7 +37,7 @@ def step(classifier: Predictor, texts: list[str], criteria: list[str]) -> Callab
     copied.model.requires_grad_(True).train()
     copied.model.get_input_embeddings().weight.requires_grad_(False)
     module = InterpretableAttention(*size_of(copied.model))
-    encodings = copied.encode(texts)
+    encodings = copied.read(texts)
     labels = [number % len(copied.labels) for number in range(len(texts))]
     examples = [
         Example(str(number), tuple(text.split()), copied.labels[label], "train", "timing")

@@ -108,7 +108,7 @@ def measure(
     found: Mapping[str, Sequence[Attribution]],
     criteria: Sequence[str],
 ) -> dict[str, Measured]:
-    encodings = classifier.encode(texts)
+    encodings = classifier.read(texts)
     scores = {method: [a.scores for a in rows] for method, rows in found.items()}
     classes = [classifier.labels.index(label) for label in classifier.predict(texts)]
     by_text: dict[str, dict[str, NDArray[np.float64]]] = {method: {} for method in found}

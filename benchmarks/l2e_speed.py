@@ -47,7 +47,7 @@ def main() -> None:
     classifier = load_classifier(options.classifier, options.device)
     texts = load_texts(options.texts, options.count)
     student = untrained_student(classifier, texts)
-    encodings = classifier.encode(texts)
+    encodings = classifier.read(texts)
     targets = classifier.predict_proba(encodings).argmax(-1).tolist()
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, {classifier.device}, "

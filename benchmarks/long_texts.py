@@ -43,9 +43,7 @@ def main() -> None:
     classifier.transformer.tokenizer.model_max_length = classifier.transformer.model.config.max_position_embeddings
     examples = read_examples(data / "examples" / options.task / "test.parquet")
     texts = long_texts([example.text for example in examples], options.texts, options.words)
-    encodings = {
-        str(number): replace(one, example_id=str(number)) for number, one in enumerate(classifier.encode(texts))
-    }
+    encodings = {str(number): replace(one, example_id=str(number)) for number, one in enumerate(classifier.read(texts))}
     methods = {name: list(get_explainer(name).explain(classifier, texts)) for name in ("occlusion", "attn_lrp")}
     for attributions in methods.values():
         for number, (one, name) in enumerate(zip(attributions, encodings, strict=True)):

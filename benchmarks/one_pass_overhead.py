@@ -40,7 +40,7 @@ def texts_of_length(classifier: Predictor, tokens: int, count: int) -> list[str]
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(len(words), (count, tokens - special), generator=generator).tolist()
     texts = [" ".join(words[i] for i in row) for row in rows]
-    lengths = {len(encoding) for encoding in classifier.encode(texts)}
+    lengths = {len(encoding) for encoding in classifier.read(texts)}
     if lengths != {tokens}:
         raise SystemExit(f"texts have {sorted(lengths)} sub-tokens; expected {tokens}")
     return texts
@@ -49,8 +49,8 @@ def texts_of_length(classifier: Predictor, tokens: int, count: int) -> list[str]
 def marked_task(classifier: Predictor) -> ListedTask:
     """Texts with the labels that the classifier gives them, one word of the first two marked."""
     texts = ["a warm funny sequel", "no refund at all"] * 15
-    labelled = list(zip(texts, classifier.predict(texts), strict=True))
-    return ListedTask(classifier, labelled, gold={f"train-{n}": (False, True, False, False) for n in (1, 2)})
+    marks = {f"train-{n}": (False, True, False, False) for n in (1, 2)}
+    return ListedTask(classifier, texts, labels=classifier.predict(texts), gold=marks)
 
 
 def main() -> None:
