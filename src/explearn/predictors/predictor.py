@@ -97,6 +97,8 @@ class Predictor(Labelled, ABC):
     def logits(self, batch: Batch) -> Tensor:
         """Return logits, at least float32, (batch, C).
 
+        They depend on `Encoding.key` alone: the ids, segments and marks. The words of an encoding may be other units.
+
         Args:
             batch: texts encoded to one length, as `batch` returns them.
         """
