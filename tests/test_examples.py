@@ -7,6 +7,7 @@ from doc_examples import check_example
 
 import explearn
 import explearn_apps
+from explearn import testing
 
 
 def is_error(name):
@@ -19,6 +20,11 @@ def test_the_example_of(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("explearn.methods.registry._registered", {})
     check_example(getattr(explearn, name))
+
+
+@pytest.mark.parametrize("name", testing.__all__)
+def test_the_example_in_testing_of(name):
+    check_example(getattr(testing, name))
 
 
 def test_the_example_of_the_pipeline_of_transformers():

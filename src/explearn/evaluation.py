@@ -530,9 +530,9 @@ def compare_methods(
         if not metric.compared:
             continue
         values = {}
-        for method, of_method in figures.items():
-            if not (metric.of_model and method in own):
-                values[method] = of_method.get(metric.name)
         tested = by_text.get(metric.by_text, {})
+        for method, of_method in figures.items():
+            if method in tested and not (metric.of_model and method in own):
+                values[method] = of_method.get(metric.name)
         comparisons[metric.name] = paired_tests(metric.name, values, tested, metric.larger_is_better, significance)
     return comparisons

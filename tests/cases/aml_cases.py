@@ -49,7 +49,7 @@ def teach(classifier):
             rows = examples(32, seed=100 + step)
             encodings = []
             targets = []
-            for row, encoding in zip(rows, classifier.encode(rows), strict=True):
+            for row, encoding in zip(rows, classifier.read(rows), strict=True):
                 gone = [i for i in range(1, len(row.words)) if rng.random() < 0.3]
                 whole = not any(row.words[i] in DECISIVE for i in gone)
                 targets.append([float(row.label == name) if whole else 0.5 for name in classifier.labels])
@@ -99,7 +99,7 @@ def untrained(classifier, **options):
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
     paml.model = (
-        initial_model(classifier, classifier.encode(examples(8, seed=1)), paml.options).eval().requires_grad_(False)
+        initial_model(classifier, classifier.read(examples(8, seed=1)), paml.options).eval().requires_grad_(False)
     )
     paml.trained_classifier = classifier.fingerprint
     return paml

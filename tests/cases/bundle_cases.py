@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 import tiny
+from listed import listed
 
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
@@ -48,7 +48,7 @@ def trained(tmp_path_factory):
     texts = [f"{one} the {other} sleeps" for one, other in product(("fox", "dog", "sea"), ("tide", "castle"))]
     pairs = [(text, of.predict([text])[0]) for text in texts]
     encoder = str(tiny.save(place / "encoder"))
-    task = ListedTask(of, pairs, pairs, gold=[(True, False, False, False)] * len(pairs), encoder=encoder)
+    task = listed(of, pairs, pairs, gold=[(True, False, False, False)] * len(pairs), encoder=encoder)
     for name, explainer in LEARNED.items():
         explainer.learn(task).save_pretrained(place / name)
     return {name: place / name for name in LEARNED}

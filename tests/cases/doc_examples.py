@@ -1,7 +1,20 @@
-"""Running the example in the docstring of a function or class."""
+"""Running the examples in the docstrings of functions and classes, and on pages."""
 
 import doctest
 import inspect
+import re
+import textwrap
+
+from places import ROOT
+
+
+def run_example(page, name):
+    """Run the Python behind `<!-- example: NAME -->` on a page, and return the names that it defines."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (code,) = re.findall(rf"<!-- example: {name} -->\n *```python\n(.*?)```", text, re.DOTALL)
+    defined = {}
+    exec(textwrap.dedent(code), defined)
+    return defined
 
 
 def check_example(public):

@@ -1,57 +1,32 @@
 """A classifier without weights, and texts in its encoding, for tests of the metrics."""
 
 import hashlib
-from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explearn import Attribution
-from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import Inside, Predictor
+from explearn import Attribution, Encoding, Predictor, Problem
+from explearn.text.encoding import segments_in
 
 MASK = 103
 CLS = 101
 SEP = 102
 
 
-@dataclass(frozen=True)
-class FakeEncoding:
-    """One sub-token a word between two special tokens."""
-
-    input_ids: tuple[int, ...]
-    words: tuple[str, ...]
-    word_ids: tuple[int, ...]
-    fixed_words = frozenset()
-
-    @property
-    def key(self):
-        return self.input_ids
-
-    @property
-    def special(self):
-        return tuple(word < 0 for word in self.word_ids)
-
-    def _only(self, positions):
-        return replace(
-            self,
-            input_ids=tuple(self.input_ids[i] for i in positions),
-            word_ids=tuple(self.word_ids[i] for i in positions),
-        )
-
-    def delete(self, words):
-        return self._only([i for i, w in enumerate(self.word_ids) if w < 0 or w not in set(words)])
-
-    def keep(self, words):
-        return self._only([i for i, w in enumerate(self.word_ids) if w < 0 or w in set(words)])
-
-    def mask(self, words, mask_token_id):
-        ids = [mask_token_id if w in set(words) else t for t, w in zip(self.input_ids, self.word_ids, strict=True)]
-        return replace(self, input_ids=tuple(ids))
-
-
 def encode(words):
-    ids = tuple(1000 + int(hashlib.sha256(w.encode()).hexdigest()[:6], 16) for w in words)
-    return FakeEncoding((CLS, *ids, SEP), tuple(words), (-1, *range(len(words)), -1))
+    """One sub-token a word between two special tokens."""
+    return encode_text(" ".join(words))
+
+
+def encode_text(text):
+    segments = segments_in(text)
+    ids = [CLS]
+    offsets = [(0, 0)]
+    sequence = [None]
+    for number, segment in enumerate(segments):
+        ids += [1000 + int(hashlib.sha256(word.encode()).hexdigest()[:6], 16) for word in segment.words]
+        offsets += segment.spans
+        sequence += [number] * len(segment.spans)
+    return Encoding.of(segments, [*ids, SEP], [*offsets, (0, 0)], [*sequence, None])
 
 
 class FakeClassifier(Predictor):
@@ -70,14 +45,12 @@ class FakeClassifier(Predictor):
     def logits(self, batch):
         raise NotImplementedError
 
-    def encode(self, examples):
-        return [encode(e.all_words) for e in examples]
+    def encode(self, texts):
+        return [encode_text(text) for text in texts]
 
-    def inside(self, encodings, targets=None):
-        return Inside(self, encodings, targets)
-
-    def predict_proba(self, encodings, description=None):
-        self.calls.append(list(encodings))
+    def predict_proba(self, texts, description=None):
+        encodings = self.read(texts)
+        self.calls.append(encodings)
         return np.array([self.probability(e) for e in encodings], dtype=np.float64)
 
 

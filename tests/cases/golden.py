@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from places import ROOT
 
-from explearn import ComputeOptions, load_classifier
-from explearn.predictors.encoding import Encoding
-from explearn.text.alignment import NO_WORD
+from explearn import ComputeOptions, Encoding, load_classifier
+from explearn.core.words import lay_out
 
 FOLDER = ROOT / "tests" / "reference"
 PREDICTED = "attributions.jsonl"
@@ -45,15 +44,12 @@ def classifier(precision="float64"):
 
 def encoding(row):
     """The ids as they stand in inputs.jsonl, every sub-token a word of its own."""
-    special = tuple(token in ("[CLS]", "[SEP]") for token in row["tokens"])
-    owners = np.cumsum([not s for s in special]) - 1
-    return Encoding(
-        input_ids=tuple(row["input_ids"]),
-        token_type_ids=tuple(row["token_type_ids"]),
-        special=special,
-        word_ids=tuple(NO_WORD if s else int(owner) for s, owner in zip(special, owners, strict=True)),
-        words=tuple(token for token, s in zip(row["tokens"], special, strict=True) if not s),
-    )
+    special = [token in ("[CLS]", "[SEP]") for token in row["tokens"]]
+    text = lay_out([token for token, s in zip(row["tokens"], special, strict=True) if not s])
+    spans = iter(text.spans)
+    offsets = [(0, 0) if s else next(spans) for s in special]
+    sequence = [None if s else 0 for s in special]
+    return Encoding.of([text], row["input_ids"], offsets, sequence, row["token_type_ids"])
 
 
 def assert_reproduces(

@@ -68,7 +68,7 @@ def trainer_of(settings, train, classifier, measured=((0.0, {"a": 0.0}),)):
 
 
 def simulatability_of(classifier, texts):
-    encodings = classifier.encode(texts)
+    encodings = classifier.read(texts)
     generator = torch.Generator().manual_seed(0)
     return SimulatabilityLoss(classifier, module_of(classifier), encodings, generator)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import tiny
+from listed import listed
 
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
@@ -17,7 +17,7 @@ def short_task(of):
     """Texts with the labels that the classifier gives them; every second word is evidence."""
     data = list(zip(TEXTS, of.predict(TEXTS), strict=True))
     gold = [np.arange(len(text.split())) % 2 == 0 for text in TEXTS]
-    return ListedTask(of, data, data[:6], gold=gold)
+    return listed(of, data, data[:6], gold=gold)
 
 
 def trained_for_attention(task):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import tiny
+from listed import listed
 
 from explearn.lens.features import ExampleFeatures
-from explearn.methods.base.task import ListedTask
 
 WIDTH = tiny.LAYERS * 2 * tiny.HEADS
 
@@ -23,7 +23,7 @@ def task(texts=12, of=None, marked=None, **options):
         pairs.append((text, of.predict([text])[0]))
     marked = texts if marked is None else marked
     gold = {f"train-{number}": (True, *[False] * 4) for number in range(1, marked + 1)}
-    return ListedTask(of, pairs, **{"gold": gold, **options})
+    return listed(of, pairs, **{"gold": gold, **options})
 
 
 def features(example_id, word_ids, predicted="yes", hidden=False):

@@ -3,6 +3,7 @@
 from itertools import product
 
 import tiny
+from listed import fit
 
 import explearn
 from explearn import ComputeOptions, LearnedExplainer, TransformerPredictor
@@ -38,5 +39,4 @@ def explainer(name, of, **options):
         pairs = [(text, of.predict([text])[0]) for text in TEXTS]
     method = explearn.get_explainer(name, **{**OPTIONS[name], **options})
     assert isinstance(method, LearnedExplainer)
-    method.fit(of, pairs, validation=pairs * MORE, rationales=[(True, False, False, False)] * len(TEXTS))
-    return method
+    return fit(method, of, pairs, [(True, False, False, False)] * len(TEXTS), pairs * MORE)

@@ -164,7 +164,7 @@ def examples():
 
 def batch(of, texts=TEXTS):
     """Some texts in one padded batch."""
-    return of.batch(of.encode(list(texts)))
+    return of.batch(of.read(list(texts)))
 
 
 def without(of, encoding, words, removal):

@@ -80,12 +80,14 @@ class TestExplain:
         passage = "the lazy dog jumps and the fox sleeps"
         arguments = (tmp_path / "m", "--method", "occlusion", "--pair", passage, "who sleeps ?")
         (line,) = records(explain(*arguments, "--json"))
-        assert line["target"] == "answer" and line["answer"] and line["answer"] in passage
-        assert explain(*arguments).stdout.startswith(f"answer: {line['answer']}\nocclusion: answer (p = ")
+        first, end = line["focus"]
+        answer = " ".join(line["words"][first:end])
+        assert line["target"] == "answer" and answer and answer in passage
+        assert explain(*arguments).stdout.startswith(f"occlusion: {answer!r} is answer (p = ")
 
     def test_a_trained_explainer(self, tiny_folder, tmp_path):
         of = load_classifier(str(tiny_folder))
-        marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
+        marked = ListedTask(of, ["lazy dog"], labels=of.predict(["lazy dog"]), gold={"train-1": (True, False)})
         ExpNet(epochs=1, protocol="in_domain").learn(marked).save_pretrained(tmp_path / "marker")
         # Its folder says which method it is of.
         for options in ((), ("--method", "expnet")):

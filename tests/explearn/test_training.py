@@ -138,7 +138,7 @@ def test_fit_reads_words_as_explain_does_and_a_comparison_leaves_its_texts_out()
     marks = []
     for text in texts:
         marks.append([True] + [False] * (len(explearn.explain(classifier, text, "random").words) - 1))
-    word_list = explearn.get_explainer("word_list").fit(classifier, [(text, "yes") for text in texts], marks)
+    word_list = explearn.get_explainer("word_list").fit(classifier, texts, marks, labels=["yes"] * 2)
     assert explearn.compare(classifier, [*texts, "an unseen text"], word_list, out=None).texts == 1
     with pytest.raises(DataError, match="has learned from all 2 of them"):
         explearn.compare(classifier, texts, word_list, out=None)

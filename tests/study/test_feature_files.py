@@ -26,7 +26,7 @@ def test_what_is_read_is_what_the_model_computes(tmp_path, kind, hidden):
     actual = list(read_features(tmp_path / "f.parquet", hidden))
     assert [row.example_id for row in actual] == [example.id for example in EXAMPLES]
     for row, example in zip(actual, EXAMPLES, strict=True):
-        (encoding,) = of.encode([example])
+        (encoding,) = of.read([example])
         alone = of.batch([encoding])
         attention = tiny.eager_attentions(of, alone)[-2][0].numpy()
         expected = np.concatenate([attention[:, 0], attention[:, :, 0]]).T[encoding.positions]

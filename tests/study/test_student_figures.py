@@ -6,7 +6,7 @@ import pytest
 from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 from explearn_study.distil import ChosenWords, ExplainedTexts, SideScores, choose, judge, summarise
 
 
@@ -65,7 +65,7 @@ class TestJudge:
         near = np.array([[1], [0]])
         gold = [np.array([True, False, False]), None]
         compared = ExplainedTexts([], texts, [], gold, {"lexical": near, "semantic": near}, k=2)
-        actual = judge((teacher, student, student), order, compared, CachedPredictions(classifier))
+        actual = judge((teacher, student, student), order, compared, Answers(classifier))
         assert actual["agreement"]["teacher"].tolist() == [1, 1]
         assert actual["agreement"]["student"].tolist() == [0, 1]
         assert actual["agreement"]["both"].tolist() == [0, 1]

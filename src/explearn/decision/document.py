@@ -37,10 +37,10 @@ class RecordedText(Shape):
 
 
 class RecordedClassifier(Shape):
-    """The classifier: its name, the SHA-256 of its weights and labels, and the kind of its output."""
+    """The classifier: its name, its fingerprint (a transformer's is a SHA-256), and the kind of its output."""
 
     name: str
-    sha256: Sha256
+    sha256: Name
     problem: str
 
 

@@ -68,7 +68,7 @@ def spaced_layers(classifier: Predictor, count: int) -> list[int]:
     Raises:
         UnsupportedError: as `read_states`.
     """
-    transformer = transformer_of(classifier)
+    transformer = classifier.transformer
     if transformer is None:
         return []
     _, parts = _run(transformer, transformer.batch(transformer.read_samples("a")))

@@ -32,6 +32,11 @@ class Measurement:
         figure: over all texts; None if undefined.
         bounds: those of the figure's interval; (None, None) if undefined.
         is_mean: whether the figure is the mean of the values, whose interval is `mean_interval`.
+
+    Example:
+        >>> import explearn
+        >>> explearn.Measurement.of_mean([0.5, 1.0, float("nan")]).figure
+        0.75
     """
 
     values: Array | None
@@ -41,7 +46,11 @@ class Measurement:
 
     @classmethod
     def of_mean(cls, values: ArrayLike) -> Measurement:
-        """Return values by text with their mean, without NaN, as the figure."""
+        """Return values by text with their mean, without NaN, as the figure.
+
+        Args:
+            values: value on each text, (texts,), NaN where undefined.
+        """
         array = as_numbers(values)
         return cls(array, mean_where_defined(array), is_mean=True)
 

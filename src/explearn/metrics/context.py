@@ -38,7 +38,11 @@ class Shared:
     _results: dict[Callable[[Any], Any], Any] = field(default_factory=dict, repr=False)
 
     def shared(self, compute: Callable[[Any], Result]) -> Result:
-        """Return `compute(self)`, which is computed the first time only."""
+        """Return `compute(self)`, which is computed the first time only.
+
+        Args:
+            compute: a function of this object; the same function has the same result.
+        """
         if compute not in self._results:
             self._results[compute] = compute(self)
         result: Result = self._results[compute]
@@ -154,6 +158,15 @@ class Explanations(Shared):
         attributions: one for each text, in the order of `context.examples`.
         rule: how the method chooses words.
         run: how the attributions were made.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> def longest_word(explanations):
+        ...     return [max(map(len, text.words)) for text in explanations.attributions]
+        >>> longest = explearn.Metric("longest", "Longest word", "letters of the longest word", None, longest_word)
+        >>> longest(classifier(), explearn.get_explainer("random").explain(classifier(), TEXTS))
+        array([ 5., 12.,  4.,  9.,  6.])
     """
 
     context: Context

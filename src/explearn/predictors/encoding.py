@@ -68,6 +68,13 @@ class Batch:
         attention_mask: int64, (batch, tokens); 1 at real tokens.
         token_type_ids: int64, (batch, tokens); None if the model has no segments.
         marks: bool, (batch, tokens), by name: the fields `Encoding.MARKS`.
+
+    Example:
+        >>> from explearn.testing import make_classifier
+        >>> classifier = make_classifier()
+        >>> batch = classifier.batch(classifier.encode(["lazy dog", "a warm funny sequel"]))
+        >>> batch.attention_mask.sum(1)
+        tensor([4, 6])
     """
 
     encodings: tuple[Encoding, ...]

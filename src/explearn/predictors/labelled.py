@@ -37,6 +37,7 @@ class Problem(StrEnum):
 
     Example:
         >>> import torch
+        >>> from explearn import Problem
         >>> Problem.MULTI_LABEL.probabilities(torch.zeros(1, 2))
         tensor([[0.5000, 0.5000]])
     """

@@ -6,7 +6,7 @@ import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,9 +20,6 @@ from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, collate
 from explearn.predictors.labelled import Labelled, Use, check_logits, check_use
 from explearn.text.encoding import Encoding, PlainText, Text, read_texts
-
-if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
 
 
 class Inside(NamedTuple):
@@ -56,7 +53,7 @@ class Predictor(Labelled, ABC):
         max_tokens: most padded sub-tokens in a batch.
         same_length: whether all texts of a batch must have one length.
         max_length: most units of a text; longer texts are cut or refused.
-        transformer: the transformer inside; None if there is none to look into.
+        transformer: the transformer inside (`explearn.TransformerPredictor`); None if there is none to look into.
         costs_money: whether each prediction costs money.
 
     Example:
@@ -100,6 +97,8 @@ class Predictor(Labelled, ABC):
     def logits(self, batch: Batch) -> Tensor:
         """Return logits, at least float32, (batch, C).
 
+        They depend on `Encoding.key` alone: the ids, segments and marks. The words of an encoding may be other units.
+
         Args:
             batch: texts encoded to one length, as `batch` returns them.
         """
@@ -128,7 +127,7 @@ class Predictor(Labelled, ABC):
         return collate(encodings, 0, self.device)
 
     @property
-    def transformer(self) -> TransformerPredictor | None:
+    def transformer(self) -> Any:
         return None
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
@@ -259,11 +258,14 @@ class Predictor(Labelled, ABC):
         return f"{type(self).__name__}({self.name!r}, labels={self.labels})"
 
 
-def transformer_of(classifier: Predictor) -> TransformerPredictor:
+def transformer_of(classifier: Predictor) -> Any:
     """Return the transformer inside a predictor.
 
     Args:
         classifier: the predictor.
+
+    Returns:
+        The transformer, an `explearn.TransformerPredictor`.
 
     Raises:
         UnsupportedError: there is none.

@@ -59,6 +59,7 @@ class Encoding:
         in_units: whether `words` are sentences or spans in place of words and sub-tokens.
 
     Example:
+        >>> from explearn import Encoding
         >>> encoding = Encoding.by_words("not a good film")
         >>> encoding.words, encoding.word_ids
         (('not', 'a', 'good', 'film'), (0, 1, 2, 3))
@@ -206,7 +207,11 @@ class Encoding:
         return kind(**{**values, **more})
 
     def cut(self, bounds: Sequence[Collection[int]]) -> Encoding:
-        """Cut what can be left out at these characters of each segment; sub-tokens cannot be cut."""
+        """Cut what can be left out at more places, if it can be cut; sub-tokens cannot.
+
+        Args:
+            bounds: places in the characters of each segment.
+        """
         return self
 
     def with_words(self, segments: Sequence[Segment]) -> Self:
@@ -229,33 +234,58 @@ class Encoding:
         return replace(self, segments=tuple(segments), **align_words(offsets, parts))
 
     def select(self, positions: list[int]) -> Self:
-        """Keep only these positions, ascending; `words` stay the text's."""
+        """Keep only some positions; `words` stay the text's.
+
+        Args:
+            positions: the positions, ascending.
+        """
         kept = set(positions)
         return self.only([position in kept for position in range(len(self))])
 
     def only(self, kept: Sequence[bool]) -> Self:
-        """Keep the positions that are True in `kept`, length n."""
+        """Keep only some positions; `words` stay the text's.
+
+        Args:
+            kept: whether each position stays, length n.
+        """
         return self.copies(np.array([kept], dtype=bool))[0]
 
     def delete(self, word_indices: Collection[int]) -> Self:
-        """Remove the sub-tokens of these words; those behind them move up."""
+        """Remove the sub-tokens of some words; those behind them move up.
+
+        Args:
+            word_indices: the words; `fixed_words` stay.
+        """
         dropped = set(word_indices) - {NO_WORD} - set(self.fixed_words)
         return self.only([word not in dropped for word in self.word_ids])
 
     def keep(self, word_indices: Collection[int]) -> Self:
-        """Keep only the sub-tokens of these words and the special tokens."""
+        """Keep only the sub-tokens of some words and the special tokens.
+
+        Args:
+            word_indices: the words; `fixed_words` stay, too.
+        """
         kept = {*word_indices, *self.fixed_words} - {NO_WORD}
         pairs = zip(self.special, self.word_ids, strict=True)
         return self.only([special or word in kept for special, word in pairs])
 
     def mask(self, word_indices: Collection[int], mask_token_id: int | None) -> Self:
-        """Replace every sub-token of these words by the mask token; length and positions stay. None: remove them."""
+        """Replace every sub-token of some words by the mask token; length and positions stay.
+
+        Args:
+            word_indices: the words.
+            mask_token_id: id of the mask token. None: the sub-tokens are removed.
+        """
         masked = set(word_indices) - {NO_WORD}
         stays = np.array([[word not in masked for word in self.word_ids]])
         return self.copies(stays, mask_token_id)[0]
 
     def masked_ids(self, mask_token_id: int) -> Sequence[int]:
-        """Return the id of each position where it is masked, length n."""
+        """Return the id of each position where it is masked, length n.
+
+        Args:
+            mask_token_id: id of the mask token.
+        """
         return [mask_token_id] * len(self)
 
     def copies(self, stays: Mask, mask_token_id: int | None = None) -> list[Self]:

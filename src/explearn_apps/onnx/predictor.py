@@ -60,6 +60,9 @@ class OnnxPredictor(Predictor):
     def encode(self, texts: Sequence[PlainText]) -> list[Encoding]:
         return self.graph.encode(texts)
 
+    def tokens(self, encoding: Encoding) -> tuple[str, ...]:
+        return self.graph.tokens(encoding)
+
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
         return collate(encodings, self.graph.metadata.pad_token_id, self.device)
 

@@ -23,6 +23,7 @@ from explearn import (
     ParamsError,
     UnsupportedError,
 )
+from explearn.testing import check_predictor
 from explearn_apps.onnx import OnnxExplainer, OnnxPredictor, export_onnx, writing
 
 onnx = pytest.importorskip("onnx")
@@ -136,6 +137,7 @@ def test_the_graph_is_a_predictor_for_other_methods(made, name):
             for one, other in zip(found, expected, strict=True):
                 assert (one.words, one.tokens, one.predicted) == (other.words, other.tokens, other.predicted)
                 np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-3)
+    check_predictor(predictor, pairs=tiny.PAIRS[2:])
     with pytest.raises(UnsupportedError, match="no model to look into"):
         explearn.explain(predictor, "a fox", "rollout")
     with pytest.raises(UnsupportedError, match="leave out the windows"):

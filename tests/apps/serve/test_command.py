@@ -16,6 +16,7 @@ import httpx2
 import pytest
 import tiny
 from cli_cases import run
+from listed import fit
 from saying import command_complaint
 
 import explearn
@@ -31,7 +32,7 @@ def bundle(tmp_path_factory):
     folder = tiny.save(place / "classifier", "bert", 2)
     pairs = [(f"{one} the {other} sleeps", of.labels[0]) for one, other in product(("fox", "dog"), ("tide", "castle"))]
     gold = [(True, False, False, False)] * len(pairs)
-    Marker(epochs=2, protocol="in_domain").fit(of, pairs, gold).save_pretrained(place / "marker")
+    fit(Marker(epochs=2, protocol="in_domain"), of, pairs, gold).save_pretrained(place / "marker")
     return explearn.export(place / "bundle", explainer=place / "marker", classifier=str(folder), with_classifier=True)
 
 

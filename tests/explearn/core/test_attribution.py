@@ -62,7 +62,7 @@ def attributions(draw):
         "pair_start": pair_start,
         "certificate": draw(st.none() | certificate),
         "unit": draw(st.sampled_from(["word", "token", "phrase", "sentence", "span"])),
-        "token": draw(st.none() | st.integers(0, count - 1)),
+        "focus": draw(st.none() | positions),
         "interactions": tuple(pairs),
     }
     assert set(fields) == {field.name for field in dataclasses.fields(Attribution)}

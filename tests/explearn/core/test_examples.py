@@ -16,7 +16,7 @@ class TestExample:
             ({"words": ("x" * 999,) * 1001}, "field 'words' has 1,000,999 characters; expected at most 1,000,000"),
             ({"words": ("a", "b\udcff")}, "field 'words', word 1: got 'b\\udcff'; expected valid Unicode"),
             (
-                {"pair": ("b",), "answer": (0, 1)},
+                {"pair": ("b",), "focus": (0, 1)},
                 "expected [first, end) within the words of the last segment, 2 to 3",
             ),
         ],

@@ -68,7 +68,7 @@ def test_refusals():
         explearn.interactions(OF, "good", explained("good"))
     with pytest.raises(DataError, match="of another text"):
         explearn.interactions(OF, "good film", explained("good"))
-    with pytest.raises(UnsupportedError, match="for pairs only words are units"):
+    with pytest.raises(UnsupportedError, match="need single texts, where words are not the units; got a pair"):
         pair = ("not good", "film")
         attribution = explearn.explain(OF_PAIRS, pair, "occlusion", "pos", unit="phrase")
         explearn.interactions(OF_PAIRS, pair, attribution)

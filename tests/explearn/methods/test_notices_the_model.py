@@ -17,6 +17,7 @@ from explearn.methods.marker.explainer import Marker
 from explearn.methods.marker.network import TrainingWords, train_network
 from explearn.metrics.params import SanityParams
 from explearn.metrics.sanity import check_methods
+from explearn.predictors.predictor import read_labelled
 
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "the", "old")
 TELLING = "fox"
@@ -40,7 +41,7 @@ def trained_on(permuted):
         order = np.random.default_rng(2).permutation(len(examples))
         examples = [replace(e, label=examples[i].label) for e, i in zip(examples, order, strict=True)]
     made = tiny.make_classifier()
-    encodings, labels = made.encode_labelled(examples)
+    encodings, labels = read_labelled(made, examples)
     batch = made.batch(encodings)
     wanted = torch.tensor(labels)
     made.model.requires_grad_(True)

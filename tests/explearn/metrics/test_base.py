@@ -1,17 +1,18 @@
 """A metric of one's own, and what a user calls: one metric, or all with evaluate."""
 
-import re
 from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 import tiny
+from doc_examples import run_example
 from fakes import FakeClassifier, attribution, random_probability
 
 import explearn
 from explearn import DataError, ParamsError, UnknownNameError
 from explearn.metrics import registry
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
+from explearn.testing import check_metric
 
 TEXTS = ["a fine film", "rather dull and long"]
 
@@ -29,10 +30,9 @@ def attributions(method, seed):
     ]
 
 
-def test_the_metric_of_the_docs_is_evaluated_like_any_other(repository):
-    page = (repository / "docs/explearn/metrics.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"<!-- example: metric -->\n```python\n(.*?)```", page, re.DOTALL)
-    exec(code, {})
+def test_the_metric_of_the_docs_is_evaluated_like_any_other():
+    run_example("docs/explearn/metrics.md", "metric")
+    check_metric(explearn.get_metric("on_longest"))
     texts = [attribution(["a", "wonderful", "film"], [1.0, 2.0, -1.0])]
     assert explearn.get_metric("on_longest")(FakeClassifier(random_probability), texts) == pytest.approx([0.5])
     methods = [*attributions("one", 0), *attributions("two", 1)]
@@ -61,7 +61,7 @@ def test_a_metric_called_alone_gives_what_evaluate_gives():
 
 def test_metrics_that_share_predictions_classify_each_input_once():
     classifier = FakeClassifier(random_probability)
-    predictions = CachedPredictions(classifier)
+    predictions = Answers(classifier)
     for name in ("comprehensiveness", "sufficiency", "log_odds"):
         explearn.get_metric(name)(classifier, attributions("one", 0), predictions=predictions)
     assert len(classifier.calls) == 1

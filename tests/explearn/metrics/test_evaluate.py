@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import FakeClassifier, attribution, encode, random_probability
+from fakes import FakeClassifier, attribution, random_probability
 
 from explearn import DataError, EvaluateOptions, Example
 from explearn.evaluation import evaluate as evaluate_methods
@@ -72,12 +72,11 @@ METHODS = {
 
 @pytest.fixture
 def open_model(monkeypatch):
-    """A classifier that tells its states and embeddings."""
+    """A classifier with a model inside that tells its states and embeddings."""
     monkeypatch.setattr(representations, "aggregate_states", lambda *_: np.array(STATES))
     monkeypatch.setattr(representations, "word_embeddings", lambda *_: EMBEDDINGS)
-    classifier = FakeClassifier(random_probability)
-    classifier.has_model = True
-    return classifier
+    monkeypatch.setattr(FakeClassifier, "transformer", object())
+    return FakeClassifier(random_probability)
 
 
 def test_each_method_chooses_by_its_own_rule_and_all_by_top_k():
@@ -232,9 +231,8 @@ def test_who_explains_another_classifier_is_compared_in_agreement_with_people_al
 class TwoWords(FakeClassifier):
     """Reads two words of a text."""
 
-    def encode(self, examples):
-        actual = [encode(example.all_words) for example in examples]
-        return [replace(e, input_ids=(*e.input_ids[:3], e.input_ids[-1]), word_ids=(-1, 0, 1, -1)) for e in actual]
+    def encode(self, texts):
+        return [encoding.keep([0, 1]) for encoding in super().encode(texts)]
 
 
 def test_words_that_were_not_read_are_never_chosen_and_ranked_last_and_alike():

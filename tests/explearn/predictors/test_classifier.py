@@ -26,6 +26,7 @@ from explearn import (
 )
 from explearn.predictors.architectures import max_length
 from explearn.predictors.loading import embedded_encoder, resolve_encoder
+from explearn.predictors.problems import label_maps
 
 TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 
@@ -74,7 +75,7 @@ class TestTexts:
         of = tiny.classifier()
         pair = Example("p", ("slow",), "no", "test", "t", ("no", "refund"))
         single = Example("s", ("lazy", "dog"), "no", "test", "t")
-        encodings = of.encode(["lazy dog", pair, ("slow", "no refund"), single])
+        encodings = of.read(["lazy dog", pair, ("slow", "no refund"), single])
         assert [e.example_id for e in encodings] == ["", "p", "", "s"]
         assert [e.words for e in encodings[:2]] == [("lazy", "dog"), ("slow", "no", "refund")]
         assert encodings[0].key == encodings[3].key and encodings[1].key == encodings[2].key
@@ -179,7 +180,7 @@ def test_a_fingerprint_is_that_of_weights_buffers_and_labels():
         lambda of: of.model.classifier.weight.data[0, 0].add_(1e-3),
         lambda of: of.model.bert.embeddings.LayerNorm.bias.data[3].fill_(7),
         lambda of: of.model.register_buffer("steps", torch.tensor(3)),
-        lambda of: of.labels.reverse(),
+        lambda of: of.model.config.update(label_maps(of.labels[::-1])),
     ]
     assert tiny.make_classifier().fingerprint == expected
     for change in changes:

@@ -10,6 +10,7 @@ import torch
 import transformers
 import yaml
 from cli_cases import run
+from listed import listed
 from rounding import assert_close
 
 import explearn
@@ -22,11 +23,11 @@ from explearn import (
     load_classifier,
 )
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.task import ListedTask
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.marker.explainer import Marker
 from explearn.methods.reader.explainer import Reader
 from explearn.predictors.heads.completion import COMPLETION_FILE
+from explearn.predictors.predictor import reads_single_texts
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx import export_onnx
 from explearn_study.importing import import_classifier
@@ -137,7 +138,7 @@ def test_every_method_of_decoders_explains_or_refuses_by_name(kind, prompted):
 def test_a_pair_goes_into_its_slots(folders):
     prompt = {"template": "{text} so {pair} ? it is", "label_words": {"no": " slow", "yes": " quick"}}
     of = load_classifier(folders("gpt2"), device="cpu", completion=prompt)
-    assert of.needs_pairs
+    assert not reads_single_texts(of)
     (encoding,) = of.encode([("the fox sleeps", "a dog")])
     assert encoding.words == ("the", "fox", "sleeps", "a", "dog") and encoding.pair_start == 3
     assert read_back(of, encoding.input_ids) == "the fox sleeps so a dog ? it is"
@@ -270,7 +271,7 @@ def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     some = [*tiny.TEXTS, *tiny.CORPUS[:5]]
     data = list(zip(some, of.predict(some), strict=True))
     marks = [np.arange(len(text.split())) % 2 == 0 for text in some]
-    task = ListedTask(of, data, data[:6], gold=marks)
+    task = listed(of, data, data[:6], gold=marks)
     trained = [
         Marker(protocol="in_domain", epochs=1).learn(task),
         Reader(epochs=1, samples=4, width=16).learn(task),

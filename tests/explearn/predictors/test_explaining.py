@@ -20,7 +20,7 @@ def scores(of, name, target, **options):
 @pytest.mark.parametrize("kind", ("bert", "distilbert", "roberta", "llama", "modernbert"))
 def test_a_versus_b_is_the_difference_of_their_explanations(kind):
     of = tiny.classifier(kind, 3)
-    contrast = of.versus("fair")
+    contrast = explearn.versus(of, "fair")
     assert contrast.labels == ["bad versus fair", "good versus fair"]
     assert not hasattr(contrast.model, "outputs_changed")  # The head itself has the difference.
     for name in ("input_x_gradient", "attn_lrp"):
@@ -30,7 +30,7 @@ def test_a_versus_b_is_the_difference_of_their_explanations(kind):
 
 
 def test_every_method_explains_a_versus_b_or_says_why_not():
-    contrast = tiny.classifier("bert", 3).versus("fair")
+    contrast = explearn.versus(tiny.classifier("bert", 3), "fair")
     refusing = set()
     for name in tiny.UNTRAINED:
         try:
@@ -48,14 +48,14 @@ def test_the_explained_class_is_the_predicted_one_or_the_next_best():
     for text in tiny.TEXTS:
         order = of.predict_proba([text])[0].argsort()[::-1]
         first, second = (of.labels[i] for i in order[:2])
-        attribution = explearn.explain(of.versus(first), text, "attcat")
+        attribution = explearn.explain(explearn.versus(of, first), text, "attcat")
         assert attribution.target == f"{second} versus {first}" and attribution.value is not None
         assert attribution.value < 0
 
 
 def test_of_one_output_it_is_the_log_odds():
     of = tiny.make_classifier("bert", 1)
-    contrast = of.versus("not rude")
+    contrast = explearn.versus(of, "not rude")
     p = of.predict_proba(tiny.TEXTS)[:, 1]
     values = contrast.logits(contrast.batch(contrast.encode(tiny.TEXTS))).detach()[:, 0]
     np.testing.assert_allclose(values, np.log(p / (1 - p)), atol=1e-4)
@@ -63,7 +63,7 @@ def test_of_one_output_it_is_the_log_odds():
 
 def test_a_function_of_texts_has_it_too():
     of = explearn.FunctionPredictor(lambda texts: [[0.2, 0.8] if "fox" in t else [0.5, 0.5] for t in texts], ["a", "b"])
-    attribution = explearn.explain(of.versus("a"), "the fox", "occlusion")
+    attribution = explearn.explain(explearn.versus(of, "a"), "the fox", "occlusion")
     assert attribution.target == "b versus a"
     np.testing.assert_allclose(attribution.scores, [0, np.log(4)], atol=1e-6)
 
@@ -79,7 +79,7 @@ def test_the_command_and_its_page_say_what_was_explained(tmp_path):
 class TestOtherOutputs:
     def test_probabilities_reach_methods_without_the_option(self):
         of = tiny.classifier("bert", 3)
-        view = of.explaining("probability")
+        view = explearn.explaining(of, "probability")
         for name in ("input_x_gradient", "occlusion"):
             assert_close(scores(view, name, "good"), scores(of, name, "good", output="probability"))
         attribution = explearn.explain(view, "a warm sequel", "gae", "good")
@@ -90,21 +90,21 @@ class TestOtherOutputs:
             return logits[:, 2] - logits[:, 1]
 
         of = tiny.classifier("bert", 3)
-        view = of.explaining(margin)
+        view = explearn.explaining(of, margin)
         assert view.labels == ["margin"]
         for name in ("input_x_gradient", "attcat", "attn_lrp", "gae", "occlusion", "integrated_gradients"):
-            assert_close(scores(view, name, 0), scores(of.versus("fair"), name, "good"))
+            assert_close(scores(view, name, 0), scores(explearn.versus(of, "fair"), name, "good"))
 
     def test_methods_that_take_the_head_apart_refuse(self):
-        view = tiny.classifier("bert", 3).explaining("probability")
+        view = explearn.explaining(tiny.classifier("bert", 3), "probability")
         for name in ("lrp", "decompx", "transformer_attribution"):
             complaint(lambda name=name: scores(view, name, 0), f"{name}: this method takes the head apart")
 
     def test_what_cannot_be_explained(self):
         of = tiny.classifier("bert", 3)
-        complaint(lambda: of.explaining("logits"), "output: got 'logits'")
-        complaint(lambda: of.versus("nice"), "'nice'")
-        view = of.explaining(lambda logits: logits[:1, 0], "first")
+        complaint(lambda: explearn.explaining(of, "logits"), "output: got 'logits'")
+        complaint(lambda: explearn.versus(of, "nice"), "'nice'")
+        view = explearn.explaining(of, lambda logits: logits[:1, 0], "first")
         complaint(
             lambda: view.logits(view.batch(view.encode(tiny.TEXTS))), "gave shape (1,); expected one value a text"
         )

@@ -10,9 +10,10 @@ import torch
 from rounding import assert_close
 
 from explearn import ComputeOptions, MissingExtraError, ModelError, ParamsError, load_classifier
-from explearn.core.examples import ANSWER_LABELS, Example
+from explearn.core.examples import Example
 from explearn.core.validation import check_section
 from explearn.predictors.finetune import finetune, from_scratch, load_encoder, remove_random_words, with_adapters
+from explearn.predictors.heads.answers import ANSWER_LABELS
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
 
 LABELS = ["no", "yes"]

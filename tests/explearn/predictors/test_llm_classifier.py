@@ -24,6 +24,7 @@ from explearn.predictors.llm.budget import BudgetError
 from explearn.predictors.llm.labels import label_named, label_probabilities
 from explearn.predictors.llm.server.transport import TokenPosition
 from explearn.predictors.llm.store import open_store
+from explearn.testing import check_predictor
 
 KEY = "sk-secret-key"
 PROMPT = {
@@ -275,6 +276,12 @@ def test_answers_that_cannot_be_kept_are_a_sentence(serve, answers):
     answers.write_text("a file of something else\n" * 100, encoding="utf-8")
     with pytest.raises(DataError, match="answers"):
         LLMClassifier(PROMPT, answers).predict([TEXT])
+
+
+@pytest.mark.parametrize("answer", [honest, sampling])
+def test_it_is_as_every_predictor(answer, serve, answers):
+    serve(answer)
+    check_predictor(LLMClassifier({**PROMPT, "samples": 4}, answers), ["the quick brown fox", "a good film"])
 
 
 def test_pairs_need_a_place_in_the_template(serve, answers):

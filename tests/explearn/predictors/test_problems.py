@@ -83,7 +83,7 @@ class TestMultiLabel:
     def test_faithfulness_is_of_the_label_alone(self, of):
         example = Example("e", tuple(TEXT.split()), "fair", "test", "t")
         (attribution,) = explain("occlusion", of, [example], ["fair"])
-        (encoding,) = of.encode([example])
+        (encoding,) = of.read([example])
         result = faithfulness(of, {"e": encoding}, {"m": [attribution]}, EvaluateParams(headline_percent=25))["m"]
         best = int(attribution.scores.argmax())
         full, without, kept = of.predict_proba(

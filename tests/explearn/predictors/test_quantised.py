@@ -74,10 +74,10 @@ class TestWhileLoading:
     def test_what_leaves_the_classifier_as_it_is_trains_on_it(self, folder, precision, name):
         of = load(folder, precision=precision)
         before = of.predict_proba(tiny.TEXTS)
-        texts = [(text, of.labels[i % 2]) for i, text in enumerate(tiny.TEXTS)]
+        labels = [of.labels[i % 2] for i in range(len(tiny.TEXTS))]
         options = {"epochs": 1, "validation_texts": 4}
         trained = explearn.get_explainer(name, **(options if name == "paml_states" else {"schedule": options}))
-        trained.fit(of, texts, validation=texts)
+        trained.fit(of, tiny.TEXTS, validation=tiny.TEXTS, labels=labels, validation_labels=labels)
         assert all(np.isfinite(a.scores).all() for a in trained.explain(of, tiny.TEXTS))
         assert np.array_equal(of.predict_proba(tiny.TEXTS), before)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from listed import listed
 from pretend_devices import FIRST, SECOND, pretend_devices
 from rounding import tolerance
 from spread_cases import halves
@@ -15,7 +16,6 @@ from spread_cases import halves
 from explearn import ComputeOptions, TransformerPredictor
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.task import ListedTask
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
@@ -43,8 +43,8 @@ def task(kind):
     texts = ["the fox sleeps", "a warm dog", "slow delivery", "no refund", "the sea shore", "a funny castle"]
     pairs = [(text, of.predict([text])[0]) for text in texts]
     gold = [(True, *[False] * (len(text.split()) - 1)) for text in texts]
-    others = [ListedTask(of, pairs, pairs, gold=gold, name=name) for name in ("one", "two")]
-    return ListedTask(of, pairs, pairs, gold=gold, others=others)
+    others = [listed(of, pairs, pairs, gold=gold, name=name) for name in ("one", "two")]
+    return listed(of, pairs, pairs, gold=gold, others=others)
 
 
 @functools.cache

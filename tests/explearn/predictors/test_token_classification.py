@@ -12,7 +12,7 @@ from explearn import Attribution, DataError, UnsupportedError, load_classifier
 from explearn.comparison.texts import TextColumns, given_texts
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor, at
 
 TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
 KINDS = ("bert", "roberta", "llama")
@@ -44,19 +44,20 @@ class TestAnswers:
         expected = torch.tensor(by_hand(tagger, TEXT))
         for word, row in enumerate(expected):
             view = tagger.at(word)
-            torch.testing.assert_close(view.logits(view.batch(view.encode([TEXT])))[0], row, atol=1e-4, rtol=0)
+            torch.testing.assert_close(view.logits(view.batch(view.read([TEXT])))[0], row, atol=1e-4, rtol=0)
         np.testing.assert_allclose(tagger.predict_words(TEXT), expected.softmax(-1), atol=1e-5)
 
     def test_other_words_deleted_it_stays_and_masked_it_is_found(self, kind):
         tagger = tiny.make_tagger(kind).at(5)
-        (encoding,) = tagger.encode([TEXT])
+        (encoding,) = tagger.read([TEXT])
         shorter = encoding.delete(range(3, 11))
         assert shorter.read == {0, 1, 2, 5}
         model = tagger.model
         with torch.inference_mode():
             expected = model.model(input_ids=torch.tensor([shorter.input_ids])).logits[0, shorter.word_ids.index(5)]
         torch.testing.assert_close(tagger.logits(tagger.batch([shorter]))[0], expected, atol=1e-4, rtol=0)
-        assert encoding.keep([0]).token == encoding.mask([5], tagger.mask_token_id).token == encoding.token == 5
+        shortened = (encoding, encoding.keep([0]), encoding.mask([5], tagger.mask_token_id))
+        assert all(actual.focus == (5, 6) for actual in shortened)
 
     def test_saved_and_loaded_it_is_the_same(self, kind, tmp_path):
         tagger = tiny.make_tagger(kind)
@@ -80,7 +81,7 @@ def test_methods_explain_the_word_or_say_why_not(name):
         return
     (attribution,) = explearn.explain(tagger.at(3), [TEXT], name, **options)
     probabilities = tagger.predict_words(TEXT)[3]
-    assert attribution.token == 3 and np.isfinite(attribution.scores).all()
+    assert attribution.focus == (3, 4) and np.isfinite(attribution.scores).all()
     assert attribution.target == attribution.predicted == tagger.labels[probabilities.argmax()]
     assert attribution.probability == pytest.approx(probabilities.max(), abs=1e-5)
 
@@ -99,7 +100,7 @@ def test_gradients_and_relevance_reach_the_word_on_each_model(kind):
 def test_occlusion_is_the_drop_by_masking_each_word_the_classified_one_too():
     tagger = tiny.make_tagger()
     view = tagger.at(2)
-    (encoding,) = view.encode([TEXT])
+    (encoding,) = view.read([TEXT])
     p = view.predict_proba([encoding, *(encoding.mask([i], tagger.mask_token_id) for i in range(11))])
     best = p[0].argmax()
     (masked,) = explearn.explain(tagger.at("beautiful"), [TEXT], "occlusion")
@@ -113,28 +114,28 @@ def test_targets_and_other_outputs_are_of_the_word():
     logits = by_hand(tagger, TEXT)[3]
     (given,) = explearn.explain(tagger.at(3), [TEXT], "input_x_gradient", targets=["bad"])
     assert given.target == "bad" and given.probability == pytest.approx(tagger.predict_words(TEXT)[3, 0], abs=1e-5)
-    (versus,) = explearn.explain(tagger.at(3).versus("bad"), [TEXT], "input_x_gradient", targets=["good"])
+    (versus,) = explearn.explain(explearn.versus(tagger.at(3), "bad"), [TEXT], "input_x_gradient", targets=["good"])
     assert versus.value == pytest.approx(logits[2] - logits[0], abs=1e-4)
-    (chosen,) = explearn.explain(tagger.at(3).explaining("probability"), [TEXT], "attn_lrp", targets=["fair"])
+    (chosen,) = explearn.explain(explearn.explaining(tagger.at(3), "probability"), [TEXT], "attn_lrp", targets=["fair"])
     assert chosen.value == pytest.approx(tagger.predict_words(TEXT)[3, 1], abs=1e-5)
 
 
 def test_the_word_in_larger_and_smaller_units():
     tagger = tiny.make_tagger().at(5)
     (tokens,) = explearn.explain(tagger, [TEXT], "occlusion", unit="token")
-    assert tokens.token is not None and tokens.words[tokens.token] in TEXT.split()[5]
+    assert tokens.focus_text and tokens.focus_text in TEXT.split()[5]
     half = len(TEXT.split("(", maxsplit=1)[0])
     (parts,) = explearn.explain(tagger, [TEXT], "occlusion", unit=lambda text: [(0, half - 1), (half, len(text))])
-    assert parts.token == 1 and np.isfinite(parts.scores).all()
+    assert parts.focus == (1, 2) and np.isfinite(parts.scores).all()
 
 
 def test_faithfulness_takes_out_other_words_alone():
     view = tiny.make_tagger().at(2)
-    (encoding,) = view.encode([TEXT])
+    (encoding,) = view.read([TEXT])
     (target,) = view.predict([TEXT])
     scores = np.arange(11, 0, -1, dtype=np.float32)  # best first: the top fifth are the words 0 and 1
     scores[2] = 20
-    record = {"words": encoding.words, "scores": scores.tolist(), "target": target, "method": "m", "token": 2}
+    record = {"words": encoding.words, "scores": scores.tolist(), "target": target, "method": "m", "focus": [2, 3]}
     attribution = Attribution.from_dict(record)
     params = EvaluateParams(percents=[20], headline_percent=20)
     values = faithfulness(view, {"": encoding}, {"m": [attribution]}, params)["m"].values
@@ -145,16 +146,16 @@ def test_faithfulness_takes_out_other_words_alone():
 
 def test_shown_it_is_marked_and_read_back():
     (attribution,) = explearn.explain(tiny.make_tagger().at(1), [TEXT], "random")
-    assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' token"') == 1
+    assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' focus"') == 1
     assert "of 'sells'" in str(attribution)
-    assert Attribution.from_dict(attribution.to_dict()).token == 1
+    assert Attribution.from_dict(attribution.to_dict()).focus == (1, 2)
 
 
 def test_a_table_names_the_word_of_each_text(tmp_path):
     rows = [{"text": "the quick fox", "word": "fox"}, {"text": "the dog and the cat", "word": 3}]
     read = given_texts(rows, columns=TextColumns(token="word")).examples
     tagger = tiny.make_tagger()
-    assert [encoding.token for encoding in tagger.encode(read)] == [2, 3]
+    assert [encoding.focus for encoding in tagger.read(read)] == [(2, 3), (3, 4)]
     expected = [tagger.predict_words(row["text"])[word] for row, word in zip(rows, (2, 3), strict=True)]
     np.testing.assert_allclose(tagger.predict_proba(read), expected, atol=1e-5)
     names = ["random", "lime", "attn_lrp"]
@@ -171,8 +172,8 @@ def test_learned_methods_train_on_words_but_for_aml():
     texts = [f"{first} {second} sleeps" for first, second in product(("the", "a", "our"), ("dog", "fox", "guide"))]
     trained = explearn.train("reader", view, texts)
     (attribution,) = trained.explain(view, texts[:1])
-    assert attribution.token == 1 and np.isfinite(attribution.scores).all()
-    with pytest.raises(UnsupportedError, match="paml: masks whole texts for their class, and this model classifies"):
+    assert attribution.focus == (1, 2) and np.isfinite(attribution.scores).all()
+    with pytest.raises(UnsupportedError, match="classifies tokens; expected a classifier of texts"):
         explearn.train("paml", view, texts)
 
 
@@ -188,5 +189,5 @@ class TestBadInput:
     def test_windows_and_another_classifier(self):
         with pytest.raises(UnsupportedError, match="window by window"):
             explearn.explain(tiny.make_tagger().at(1), TEXT, "random", windows=4)
-        with pytest.raises(UnsupportedError, match="classifies texts; a token is for"):
-            explearn.explain(tiny.classifier().at(1), TEXT, "random")
+        with pytest.raises(UnsupportedError, match="classifies no tokens; a token is for"):
+            at(tiny.classifier(), 1)

@@ -18,7 +18,7 @@ class TestCutting:
     @pytest.mark.parametrize("text", [LONG, PAIR], ids=["single", "pair"])
     def test_windows_are_within_the_limit_and_read_every_word(self, kind, stride, text):
         of = tiny.classifier(kind)
-        (whole,) = of.encode([text], whole=True)
+        (whole,) = of.read([text], whole=True)
         assert len(whole) > of.max_length
         actual = cut(whole, of.max_length, stride)
         assert max(map(len, actual.windows)) <= of.max_length
@@ -29,7 +29,7 @@ class TestCutting:
 
     def test_scores_are_weighted_by_the_distance_from_a_cut(self):
         of = tiny.classifier()
-        (whole,) = of.encode(["a b c d e f"], whole=True)
+        (whole,) = of.read(["a b c d e f"], whole=True)
         actual = cut(whole, 6, 2)
         assert [window.word_ids[1:-1] for window in actual.windows] == [(0, 1, 2, 3), (2, 3, 4, 5)]
         joined = actual.join([np.full(6, 1.0), np.full(6, 4.0)])
@@ -38,7 +38,7 @@ class TestCutting:
 
     def test_a_pair_without_room_is_named(self):
         of = tiny.classifier()
-        (whole,) = of.encode([(LONG, LONG)], whole=True)
+        (whole,) = of.read([(LONG, LONG)], whole=True)
         with pytest.raises(DataError, match="text 3: its shorter segment leaves no room for the other within 46"):
             cut(whole, of.max_length, 5, "text 3")
 
@@ -56,7 +56,7 @@ class TestExplaining:
     def test_the_answer_is_the_mean_of_the_windows_answers(self):
         of = tiny.classifier("bert", 3)
         attribution = explearn.explain(of, LONG, "attcat", windows=20)
-        windows = cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows
+        windows = cut(of.read([LONG], whole=True)[0], of.max_length, 20).windows
         mean = of.predict_proba(windows).mean(0)
         assert attribution.target == attribution.predicted == of.labels[int(mean.argmax())]
         assert attribution.probability == pytest.approx(mean.max(), abs=1e-5)
@@ -65,7 +65,7 @@ class TestExplaining:
         of = tiny.classifier("bert", 3)
         method = explearn.get_explainer("input_x_gradient")
         (attribution,) = method.explain(of, [LONG], ["fair"], windows=20)
-        cuts = cut(of.encode([LONG], whole=True)[0], of.max_length, 20)
+        cuts = cut(of.read([LONG], whole=True)[0], of.max_length, 20)
         alone = [method.score_texts(of, [window], [1])[0].scores for window in cuts.windows]
         expected = cuts.join(alone)[cuts.whole.positions]
         np.testing.assert_allclose(attribution.token_scores, expected, atol=1e-5 * np.abs(expected).max())

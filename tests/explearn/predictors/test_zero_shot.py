@@ -154,12 +154,12 @@ def test_what_is_no_zero_shot_classifier_or_text_is_refused(nli, tmp_path):
     with pytest.raises(DataError, match="text 2: is a pair"):
         classifier.encode(["a dog", ("a dog", "a fox")])
     with pytest.raises(UnsupportedError, match="pairs of a text and a hypothesis"):
-        ListedTask(classifier, [("a dog", "dog")])
+        ListedTask(classifier, ["a dog"], labels=["dog"])
     with pytest.raises(UnsupportedError, match="candidate labels"):
         export_onnx(tmp_path / "m.onnx", explainer="lime", classifier=classifier)
     with pytest.raises(UnsupportedError, match="no model to look into"):
-        explearn.get_explainer("gradient").explain(classifier.versus("dog"), ["a dog"])
-    explearn.get_explainer("occlusion").explain(classifier.versus("dog"), ["a dog"], ["castle"])
+        explearn.get_explainer("gradient").explain(explearn.versus(classifier, "dog"), ["a dog"])
+    explearn.get_explainer("occlusion").explain(explearn.versus(classifier, "dog"), ["a dog"], ["castle"])
     classifier.save_pretrained(tmp_path / "c")
     given = ClassifierParams(name=str(tmp_path / "c"))
     with pytest.raises(ExplearnError, match="has candidate labels"):

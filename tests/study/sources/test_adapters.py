@@ -83,7 +83,7 @@ class TestSquad:
     def test_the_answer_is_the_words_that_its_characters_touch(self):
         row = example("squad", QUESTION)
         assert row.words == ("Where", "is", "the", "fox", "?")
-        assert row.answer is not None and (row.words + row.pair)[slice(*row.answer)] == ("sea-shore,",)
+        assert row.focus is not None and (row.words + row.pair)[slice(*row.focus)] == ("sea-shore,",)
         assert row.label == "answer" and row.id == "q-1"
         assert segments_of(row.words + row.pair, row.gaps, len(row.words))[1].text == QUESTION["context"]
 

@@ -74,7 +74,7 @@ class TestHub:
         assert {e.split for e in data.examples} == {"train", "validation", "test"}
         assert {e.label for e in data.examples} == ({"answer"} if adapter == "squad" else set(data.labels))
         assert len(data.examples) == 12 * len(HUB[adapter][1])
-        assert all((e.answer is not None) == (adapter == "squad") for e in data.examples)
+        assert all((e.focus is not None) == (adapter == "squad") for e in data.examples)
         marked = {"hatexplain": 4 * 2 * 3, "movie_rationales": 12 * 3}  # posts or reviews, masks, splits
         assert len(data.rationales) == marked.get(adapter, 0)
 

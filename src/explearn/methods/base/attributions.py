@@ -177,7 +177,7 @@ def attribution_of(
     return Attribution(
         words=encoding.words,
         scores=word_scores,
-        tokens=classifier.tokens(encoding),
+        tokens=classifier.tokens(text.whole),
         token_scores=scores[encoding.positions],
         target=target,
         method=method,

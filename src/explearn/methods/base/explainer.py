@@ -378,7 +378,8 @@ def _gathered(classifier: Predictor) -> AbstractContextManager[object]:
     """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
     if classifier.transformer is None:
         return nullcontext()
-    return classifier.transformer.gathered()
+    gathered: AbstractContextManager[object] = classifier.transformer.gathered()
+    return gathered
 
 
 class BatchExplainer(Explainer):

@@ -152,12 +152,21 @@ def mark_answer(encoding: QuestionEncoding, answer: Span) -> QuestionEncoding:
     marked = [False] * len(encoding)
     special = list(encoding.special)
     word_ids = list(encoding.word_ids)
+    characters = list(encoding.characters)
     for position, word in enumerate(encoding.word_ids):
         if word in range(*answer):
             marked[position] = True
             special[position] = True
             word_ids[position] = NO_WORD
-    return replace(encoding, fixed=tuple(marked), special=tuple(special), word_ids=tuple(word_ids), answer=answer)
+            characters[position] = (0, 0)
+    return replace(
+        encoding,
+        fixed=tuple(marked),
+        special=tuple(special),
+        word_ids=tuple(word_ids),
+        characters=tuple(characters),
+        answer=answer,
+    )
 
 
 def mark_passage(encoding: Encoding) -> QuestionEncoding:

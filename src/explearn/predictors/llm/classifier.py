@@ -29,6 +29,7 @@ from explearn.predictors.llm.endpoint import MODEL, Endpoint
 from explearn.predictors.llm.labels import label_named, label_probabilities, normalised_word
 from explearn.predictors.llm.store import AnswerStore, open_store
 from explearn.predictors.params import PAIR_SLOT, CompletionParams
+from explearn.text.encoding import PlainText
 
 if TYPE_CHECKING:
     # They need an extra.
@@ -118,8 +119,8 @@ class LLMClassifier(FunctionPredictor):
     Raises:
         MissingExtraError: in a prediction, `explearn[annotate]`, with the client, is not installed.
         ParamsError: the prompt cannot be used, or no model or no file of answers is named.
-        DataError: the prompt's file cannot be read; in a prediction, a pair for a template without one, or answers
-            that cannot be kept.
+        DataError: the prompt's file cannot be read; later, a pair for a template without one or the other way round,
+            or answers that cannot be kept.
         EndpointError: in a prediction, the server cannot be used.
         BudgetError: in a prediction, the budget does not cover the next request.
         RefusedError: in a prediction, the server refuses a text.
@@ -175,6 +176,15 @@ class LLMClassifier(FunctionPredictor):
         others = {"max_requests", "max_money", "paraphrases", "simulator"}
         settings = self.params.model_dump(exclude=others) | {"model": self.model}
         return text_digest(json.dumps([settings, *parts]))
+
+    def encode(self, texts: Sequence[PlainText]) -> list[Encoding]:
+        for number, text in enumerate(texts, start=1):
+            if isinstance(text, tuple) != self.params.takes_pairs:
+                raise DataError(
+                    f"text {number}: does not fit the template of {self.name}; expected a pair of texts where it has "
+                    f"{PAIR_SLOT}, else a single one"
+                )
+        return super().encode(texts)
 
     def intervals(self, texts: Iterable[Text]) -> NDArray[np.float64]:
         """Return intervals of the classes' probabilities, (n, C, 2), at a level of .95.
@@ -286,10 +296,6 @@ class LLMClassifier(FunctionPredictor):
             text: a text; a pair where the template has a place for it.
         """
         before, between, behind = self.params.around()
-        if isinstance(text, tuple) != self.params.takes_pairs:
-            raise DataError(
-                f"{self.name}: expected pairs of texts where the template has {PAIR_SLOT}, else single ones"
-            )
         if isinstance(text, str):
             text = (text, "")
         if not text[0]:

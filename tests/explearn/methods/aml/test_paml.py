@@ -46,7 +46,7 @@ class TestLearning:
         classifier = tiny.classifier()
         with pytest.raises(DataError, match="no text to watch the metric on"):
             PAML().learn(task_of(classifier, 2, 0))
-        with pytest.raises(UnsupportedError, match="this model answers questions"):
+        with pytest.raises(UnsupportedError, match="answers questions; expected a classifier of texts"):
             PAML().fit(tiny.make_answerer(), tiny.PAIRS, validation=tiny.PAIRS)
         with pytest.raises(ParamsError, match="which one the classifier was fine-tuned from is not known"):
             PAML().learn(task_of(classifier))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from listed import fit, listed
 from saying import complaint
 
 import explearn
-from explearn import DataError, ModelError, UnsupportedError
+from explearn import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.at2.explainer import AT2, ridge
 from explearn.methods.base.task import ListedTask
@@ -55,7 +56,7 @@ def make(name, **options):
 
 def fitted(name, of=None, **options):
     explainer = make(name, **options)
-    assert explainer.fit(of or tiny.classifier(), pairs(), [MASK] * 8, pairs(6)) is explainer
+    assert fit(explainer, of or tiny.classifier(), pairs(), [MASK] * 8, pairs(6)) is explainer
     return explainer
 
 
@@ -141,13 +142,14 @@ def test_another_classifier_is_refused(name):
 )
 def test_marker_learns_from_other_tasks(method, protocol):
     of = tiny.classifier()
-    others = {"one": (of, pairs(), [MASK] * 8), "other": (of, pairs(12), [MASK] * 12)}
+    texts = {"one": listed(of, pairs()).examples(), "other": listed(of, pairs(12)).examples()}
+    others = {name: (of, its, [MASK] * len(its)) for name, its in texts.items()}
     options = {"protocol": protocol, "epochs": 1}
     own = []
     if protocol == "few_shot":
         options["marks"] = 2
         own = ["texts"]
-    actual = method(**options).fit(of, pairs(), [MASK] * 8, others=others)
+    actual = fit(method(**options), of, pairs(), [MASK] * 8, others=others)
     assert actual.trained_on == ["one", "other", *own]
 
 
@@ -186,7 +188,7 @@ def test_at2_finds_the_head_that_the_answers_follow():
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks():
-    task = ListedTask(tiny.classifier(), pairs(), pairs(6))
+    task = listed(tiny.classifier(), pairs(), pairs(6))
     alone = task.lessons("occlusion")
     both = task.lessons("ensemble:occlusion,gradient")
     assert {split: len(rows) for split, rows in both.by_split.items()} == {"train": 8, "validation": 6}
@@ -196,14 +198,52 @@ def test_an_ensemble_teaches_with_the_mean_of_its_ranks():
 
 def test_examples_keep_their_ids_and_other_texts_are_numbered():
     example = explearn.Example("mine", ("the", "fox"), "yes", "train", "toy")
-    texts = [example, ("the dog", "no"), "the sea"]
+    texts = [example, "the dog", "the sea"]
     actual = ListedTask(tiny.classifier(), texts, gold=[None, [True, False], None])
-    assert [(row.id, row.label) for row in actual.examples()] == [("mine", "yes"), ("train-2", "no"), ("train-3", "")]
+    assert [(row.id, row.label) for row in actual.examples()] == [("mine", "yes"), ("train-2", ""), ("train-3", "")]
     assert actual.gold == {"train-2": (True, False)}
     assert actual.examples("validation") == actual.examples("test") == []
 
 
 def test_labels_that_are_none_of_the_classifier_s_classes():
+    with pytest.raises(UnknownNameError, match="unknown class 'good'"):
+        make("marker").fit(tiny.classifier(), ["fox sea"], [[True, False]], labels=["good"])
+    example = explearn.Example("mine", ("fox", "sea"), "good", "train", "toy")
     expected = r"labels of marked texts: \['good'\]; classes: \['no', 'yes'\]"
     with pytest.raises(DataError, match=expected):
-        make("marker").fit(tiny.classifier(), [("fox sea", "good")], [[True, False]])
+        make("marker").fit(tiny.classifier(), [example], [[True, False]])
+
+
+def test_labels_are_an_argument_of_their_own():
+    of = tiny.classifier()
+    task = ListedTask(of, ["the fox", ("the dog", "a sea")], labels=["no", 1], validation=["no"])
+    assert [(row.words, row.pair, row.label) for row in task.examples("train")] == [
+        (("the", "fox"), (), "no"),
+        (("the", "dog"), ("a", "sea"), "yes"),
+    ]
+    assert [row.label for row in task.examples("validation")] == [""]
+    with pytest.raises(ParamsError, match="labels: got 1 for 2 texts; expected one for each"):
+        ListedTask(of, ["the fox", "the dog"], labels=["no"])
+    with pytest.raises(ParamsError, match="validation_labels: got 2 for 0 texts"):
+        ListedTask(of, ["the fox"], validation_labels=["no", "yes"])
+    with pytest.raises(DataError, match="text 2: got int; expected a text, a pair"):
+        ListedTask(of, ["the fox", 3])
+
+
+def test_pairs_of_a_text_and_its_label_are_asked_about():
+    of = tiny.classifier()
+    pairs = [("a warm funny sequel", "yes"), ("a dull film", "no")]
+    calls = (
+        lambda: ListedTask(of, pairs),
+        lambda: ListedTask(of, ["the fox"], pairs),
+        lambda: make("word_list").fit(of, pairs, [[True, False, False, False, False], [True, False, False, False]]),
+        lambda: explearn.explain(of, pairs, "random"),
+        lambda: explearn.compare(of, pairs, "random", out=None),
+        lambda: explearn.train("reader", of, pairs),
+    )
+    for call in calls:
+        with pytest.raises(ParamsError, match=r"names? of a class \(no, yes\); are these labels\?"):
+            call()
+    # One pair may be one; and others are pairs of texts.
+    explearn.explain(of, pairs[:1], "random")
+    explearn.explain(of, [*pairs, ("a dull film", "no refund")], "random")

@@ -69,7 +69,7 @@ class TestTraining:
         classifier = learned.classifier
         validation = examples("validation", 16)
         attributions = learned.explain(classifier, validation)
-        encodings = {e.example_id: e for e in classifier.encode(validation)}
+        encodings = {e.example_id: e for e in classifier.read(validation)}
         means = faithfulness(classifier, encodings, {"ivra": attributions}, EvaluateParams())["ivra"].means()
         assert best["criteria"]["comp"] == pytest.approx(means["aopc_comprehensiveness"], abs=1e-6)
         assert best["criteria"]["suff"] == pytest.approx(-means["aopc_sufficiency"], abs=1e-6)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from listed import listed
 from marker_cases import features, task
 
 from explearn import DataError, ModelError, ParamsError
 from explearn.lens.features import batch_features
-from explearn.methods.base.task import ListedTask
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import signals_of
@@ -71,7 +71,7 @@ class TestInDomain:
         of = tiny.classifier()
         wrong = next(label for label in of.labels if label != of.predict(["a dog"])[0])
         labelled = [("the fox", of.predict(["the fox"])[0]), ("a dog", wrong)]
-        mine = ListedTask(of, labelled, gold={"train-1": (False, True), "train-2": (True, False)}, name="toy")
+        mine = listed(of, labelled, gold={"train-1": (False, True), "train-2": (True, False)}, name="toy")
         curriculum = curriculum_for(mine, MarkerParams(protocol="in_domain"))
         assert {key: text.targets.tolist() for key, text in curriculum.texts.items()} == {"train-1": [0, 1]}
         marker = Marker(protocol="in_domain", epochs=1).learn(mine)
@@ -105,7 +105,7 @@ class TestUniversal:
         other = task(name="other")
         of = tiny.classifier()
         pair = ("the fox", of.predict(["the fox"])[0])
-        mine = ListedTask(of, [pair], [pair], others=[other])
+        mine = listed(of, [pair], [pair], others=[other])
         curriculum = curriculum_for(mine, MarkerParams())
         assert curriculum.trained_on == ["other"] and sorted(curriculum.texts) == ["train-1", "validation-1"]
         texts = [MarkedText(row, other.gold[row.example_id]) for row in signals_of(other, "train")]

@@ -10,7 +10,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.lens.hooks import count_passes
 from explearn.methods.perturbation.method import AskedText, PerturbedText
 from explearn.methods.perturbation.solvex import Solvex
-from explearn.predictors.cached import CachedPredictions
+from explearn.predictors.answers import Answers
 
 METRICS = ("comprehensiveness", "sufficiency", "both")
 SHORT = ("lazy", "no refund", "the quick brown fox", "a warm funny sequel", "our guide was friendly today")
@@ -31,8 +31,8 @@ def worth(of, text, target, metric, removal, top):
 def search(of, text, target, method):
     (encoding,) = of.encode([text])
     perturbed = PerturbedText(encoding, of.mask_token_id)
-    ask = CachedPredictions(of, of.predict_logits)
-    order, value = method.search(AskedText(perturbed, of, ask, target, method.options.removal))
+    ask = Answers(of)
+    order, value = method.search(AskedText(perturbed, ask, target, method.options.removal))
     return order.tolist(), value
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from listed import listed
 
 import explearn
 from explearn import Attribution, DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.attribution_fields import Certificate, certify
-from explearn.methods.base.task import ListedTask
-from explearn.methods.perturbation.answers import ask, word_sums
+from explearn.methods.perturbation.random_words import random_answers, word_sums
 from explearn.methods.reader.certificate import Certifier
 from explearn.methods.reader.explainer import Reader
 from explearn.methods.reader.repair import passes_of, repaired
@@ -27,7 +27,7 @@ def task(of, count=40, held_out=40, **options):
     def labelled(number):
         return [(text, of.labels[0]) for text in texts(number, number)]
 
-    return ListedTask(of, labelled(count), labelled(held_out), **options)
+    return listed(of, labelled(count), labelled(held_out), **options)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ class TestRepair:
         of = tiny.classifier()
         text = "slow fox castle sea"
         expected = explearn.explain(of, text, "kernel_shap", 0, removal="delete")
-        (one,) = ask(of, of.encode([text]), [40_000], 0)
+        (one,) = random_answers(of, of.encode([text]), [40_000], 0)
         for start in (np.zeros(len(of.encode([text])[0])), np.linspace(-1, 1, len(of.encode([text])[0]))):
             actual = word_sums(repaired(start, one, 0), one.text)
             # What is left is the penalty's share, and that of the draw.
@@ -161,7 +161,7 @@ def both(tmp_path_factory):
     train = texts(60, 60)
     pairs = list(zip(train, of.predict(train), strict=True))
     gold = [np.isin(text.split(), WORDS[:4]) for text in train]
-    of_task = ListedTask(of, pairs, [(text, of.labels[0]) for text in texts(40, 40)], gold=gold)
+    of_task = listed(of, pairs, [(text, of.labels[0]) for text in texts(40, 40)], gold=gold)
     folder = tmp_path_factory.mktemp("reader") / "both"
     options = {**QUICK, "epochs": 40, "learning_rate": 1e-2}
     Reader(**options, marked="in_domain").learn(of_task).save_pretrained(folder)
