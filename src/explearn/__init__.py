@@ -30,13 +30,13 @@ from explearn.methods.info import About, MethodInfo
 from explearn.methods.registry import get_explainer, get_info, list_explainers, register
 
 if TYPE_CHECKING:
-    from explearn.api import explain, load
+    from explearn.api import explain
     from explearn.auditing.diff import diff
     from explearn.auditing.findings import Audit, Diff
     from explearn.auditing.reading import AuditOptions
     from explearn.auditing.run import audit
     from explearn.bundle.export import export
-    from explearn.bundle.loading import Bundle
+    from explearn.bundle.hub import push_to_hub
     from explearn.comparison.run import CompareOptions, Comparison, compare
     from explearn.comparison.texts import TextColumns
     from explearn.core.attribution import Attribution, Interaction
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
+    from explearn.methods.finding import load
     from explearn.methods.interactions import interactions
     from explearn.metrics.base import Metric
     from explearn.metrics.registry import get_metric, list_metrics, register_metric
@@ -67,7 +68,6 @@ __all__ = [
     "AuditOptions",
     "BatchExplainer",
     "BatchScores",
-    "Bundle",
     "Certificate",
     "CompareOptions",
     "Comparison",
@@ -111,6 +111,7 @@ __all__ = [
     "list_metrics",
     "load",
     "load_classifier",
+    "push_to_hub",
     "record",
     "register",
     "register_metric",
@@ -120,13 +121,13 @@ __all__ = [
 ]
 
 _LAZY = {
-    "explearn.api": ("explain", "load"),
+    "explearn.api": ("explain",),
     "explearn.auditing.diff": ("diff",),
     "explearn.auditing.findings": ("Audit", "Diff"),
     "explearn.auditing.reading": ("AuditOptions",),
     "explearn.auditing.run": ("audit",),
     "explearn.bundle.export": ("export",),
-    "explearn.bundle.loading": ("Bundle",),
+    "explearn.bundle.hub": ("push_to_hub",),
     "explearn.comparison.run": ("CompareOptions", "Comparison", "compare"),
     "explearn.comparison.texts": ("TextColumns",),
     "explearn.core.attribution": ("Attribution", "Interaction"),
@@ -140,6 +141,7 @@ _LAZY = {
     "explearn.metrics.registry": ("get_metric", "list_metrics", "register_metric"),
     "explearn.methods.base.explainer": ("BatchExplainer", "BatchScores", "Explainer"),
     "explearn.methods.base.learned": ("LearnedExplainer",),
+    "explearn.methods.finding": ("load",),
     "explearn.methods.interactions": ("interactions",),
     "explearn.predictors.function": ("FunctionPredictor",),
     "explearn.predictors.llm.classifier": ("LLMClassifier",),

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from explearn.api import explainer_of
 from explearn.auditing.texts import AuditText, bare, compiled, pattern_matches
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed
@@ -31,6 +30,7 @@ from explearn.core.validation import Shape, check
 from explearn.core.word_tables import WORD_SCHEMA
 from explearn.core.writing import check_place, write_json
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.finding import find_explainer
 from explearn.predictors.batching import progress
 from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.predictor import Predictor
@@ -144,9 +144,8 @@ def read_subject(
     if count < FEWEST:
         raise DataError(f"texts: got {count}; expected at least {FEWEST}, half to search and half to test")
     names = _groups(groups, count)
-    columns = options.columns or TextColumns()
     compute = options.compute or ComputeOptions()
-    model = columns.renamed(as_predictor(classifier, compute))
+    model = as_predictor(classifier, compute)
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(model.why_not(CLASSES))
     user_texts = user_texts.of_classes(model.name, model.labels)
@@ -154,7 +153,7 @@ def read_subject(
     scores: JobScores = {}
     files = [texts]
     if job is None:
-        explainer = explainer_of(method, model)
+        explainer = find_explainer(method, classifier=model)
         explainer.check_explains(model)
         name = explainer.name
         made = explainer.settings()

@@ -23,6 +23,7 @@ from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.validation import whole_number
 from explearn.core.writing import check_own, write_text
+from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
 from explearn.show.display import embed_or_write, methods_html, rows
 
@@ -98,10 +99,7 @@ def explain(
         list[str] | None,
         typer.Argument(help="Texts to explain (default: standard input, one text per line)."),
     ] = None,
-    classifier: options.ClassifierOption = "",
-    label_name: options.LabelNames = None,
     completion: options.Completion = None,
-    llm: options.LLM = None,
     method: options.Methods = None,
     explainer: options.Explainers = None,
     option: options.Options = None,
@@ -118,6 +116,7 @@ def explain(
     text_column: TextColumn = "text",
     pair_column: PairColumn = None,
     *,
+    classifier: options.ClassifierToExplain,
     compute: Compute,
 ) -> None:
     """Explain texts: score each word; larger scores mean more evidence for the class.
@@ -127,11 +126,8 @@ def explain(
     files = out or []
     _check_files(files)
     _check_no_file_names(texts or ())
-    # Names and options are checked before torch is loaded for the classifier.
-    methods = options.choose(method, explainer or [])
-    source = options.classifier_or_prompt(classifier, llm, methods)
-    explainers = options.make(methods, options.parse_options(option))
-    names = options.parse_label_names(label_name)
+    explainers = options.named_explainers(method, explainer, option)
+    source = classifier(explainers)
     inputs: list[Any]
     if table is not None:
         if texts or pair is not None:
@@ -143,17 +139,11 @@ def explain(
         inputs = [(text, pair) for text in inputs]
     from explearn.predictors.pretrained import as_predictor  # brings torch
 
-    loaded = as_predictor(source, compute, completion).renamed(names)
-    for chosen in methods:
-        chosen.check_classifier(loaded)
-    whole = loaded
-    loaded = _view(loaded, token, versus)
-    unnamed = not (method or explainer or option)
+    whole = as_predictor(source, compute, completion)
+    loaded = _view(whole, token, versus)
+    unnamed = not explainers
     if unnamed:
-        from explearn.api import default_explainer
-
-        explainers = [default_explainer(loaded)]
-
+        explainers = [find_explainer(None, classifier=loaded)]
     targets = None
     if target:
         targets = [target] * len(inputs)

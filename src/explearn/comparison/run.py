@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Candidates, Tell, kept_plan, make_plan, parse_budget
+from explearn.comparison.plan import PLAN, Tell, kept_plan, make_plan, parse_budget
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import models_left_as_they_came, options_of
@@ -27,6 +27,7 @@ from explearn.core.writing import check_place, check_replaceable, locked, write_
 from explearn.evaluation import MAIN, Evaluation, best_method, figures_frame, table_html
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
+from explearn.methods.finding import find_explainers
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import get_metric
 from explearn.metrics.runs import MethodRun
@@ -274,22 +275,22 @@ def compare(
             "scores": options.scores,
         },
     )
-    candidates = Candidates.from_methods(methods, checked.seed)
+    explainers = find_explainers(methods, checked.seed)
     # Before the work, which takes minutes.
     if checked.out is not None:
         check_page(checked.out)
     if checked.work is not None:
         check_replaceable(checked.work, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(checked.work / PLAN)
-    user_texts = _unseen(given_texts(texts, labels, columns), candidates.explainers.values(), options.tell)
+    user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
-    model = _load(classifier, options, columns or TextColumns())
+    model = _load(classifier, options)
     user_texts = user_texts.of_classes(model.name, model.labels)
     request = {
         "classifier": model.fingerprint,
         "texts": text_digest(repr((user_texts.examples, user_texts.rationales))),
-        "methods": candidates.options,
+        "methods": {name: explainer.settings() for name, explainer in explainers.items()},
         "budget": limit,
         "max_texts": checked.max_texts,
         "seed": checked.seed,
@@ -302,13 +303,15 @@ def compare(
             stack.enter_context(locked(folder / "compare", what=f"comparison {folder}"))
         stack.enter_context(unread_words_known())
         most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
-        make = partial(make_plan, model, user_texts, candidates, most, limit, end, options.unit, options.tell)
+        make = partial(make_plan, model, user_texts, explainers, most, limit, end, options.unit, options.tell)
         plan = kept_plan(folder, request, make)
         compared = ComparedTexts(model, user_texts, plan.texts, checked.seed, options.unit)
-        run = MethodsRun(compared, plan, options.tell)
+        given = methods if isinstance(methods, list | tuple) else [methods]
+        passed = [name for name, explainer in explainers.items() if explainer.folder or explainer in given]
+        run = MethodsRun(compared, plan, options.tell, passed)
         # Before the work, so that a record that fits no text is reported at once.
         matched = compared.match(records)
-        run.explain(candidates, folder)
+        run.explain(explainers, folder)
         for name, attributions in matched.items():
             run.add(MethodRun(name, attributions), "from a file")
         if not run.runs:
@@ -363,9 +366,9 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def _load(classifier: Any, options: CompareOptions, columns: TextColumns) -> Predictor:
+def _load(classifier: Any, options: CompareOptions) -> Predictor:
     """Load the classifier."""
-    model = columns.renamed(as_predictor(classifier, options.compute or ComputeOptions(), options.completion))
+    model = as_predictor(classifier, options.compute or ComputeOptions(), options.completion)
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     return model

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -37,8 +38,11 @@ from explearn.methods.info import About, Variant
 from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import HeldPredictor, Predictor
 from explearn.text.units import Unit, unit_name
+
+if TYPE_CHECKING:
+    from explearn.core.bundles import ClassifierFacts
 
 __all__ = [
     "About",
@@ -116,6 +120,12 @@ class Explainer(ABC):
     signed: bool = False
     name: str = ""
     """Name of the method or variant."""
+    folder: Path | None = None
+    """Folder of the trained explainer or bundle that it was loaded from."""
+    made_for: ClassifierFacts | None = None
+    """The only classifier that its bundle is for. None: any that the method supports."""
+    classifier_folder: Path | None = None
+    """Folder of the classifier that came with it, for `explearn.load_classifier`."""
     threshold: float | None = None
     """Score from which a word is chosen, for methods whose own rule is a threshold."""
     needs_model: bool = True
@@ -220,7 +230,17 @@ class Explainer(ABC):
         Args:
             classifier: the classifier.
             other_models: accept also models that the method was not trained for.
+
+        Raises:
+            ModelError: it comes from a bundle for another classifier.
         """
+        check_classifier(classifier)
+        if self.made_for is not None and self.folder is not None and not other_models:
+            whole = classifier
+            # A view, such as `versus`, has a fingerprint of its own.
+            while isinstance(whole, HeldPredictor) and whole.fingerprint != self.made_for.fingerprint:
+                whole = whole.held
+            self.made_for.check_classifier(self.folder, classifier.name, whole.fingerprint)
         seen = self.check_problem(classifier)
         try:
             self.check(seen)

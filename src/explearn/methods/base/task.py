@@ -14,7 +14,8 @@ from explearn.core.examples import Example, Rationale, Split
 from explearn.core.words import Segment, words_of
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.targets import check_classifier
-from explearn.methods.base.teachers import Lessons, lessons_of, make_teacher, members
+from explearn.methods.base.teachers import Lessons, lessons_of, members
+from explearn.methods.finding import find_explainer
 from explearn.predictors.predictor import Predictor
 from explearn.text.rationales import marks_by_id
 
@@ -174,7 +175,7 @@ class ListedTask:
         return None
 
     def lessons(self, teacher: str) -> Lessons:
-        methods = make_teacher(teacher, {name: {} for name in members(teacher)}, self.seed)
+        methods = {name: find_explainer(name, seed=self.seed) for name in members(teacher)}
         return lessons_of(methods, self.classifier, self._splits)
 
 
