@@ -140,6 +140,9 @@ def explain(
     from explearn.predictors.pretrained import as_predictor  # brings torch
 
     whole = as_predictor(source, compute, completion)
+    for used in explainers:
+        used.check_made_for(whole)
+        used.made_for = None  # a view has a fingerprint of its own
     loaded = _view(whole, token, versus)
     unnamed = not explainers
     if unnamed:

@@ -38,7 +38,7 @@ from explearn.methods.info import About, Variant
 from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem
-from explearn.predictors.predictor import HeldPredictor, Predictor
+from explearn.predictors.predictor import Predictor
 from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
@@ -192,6 +192,19 @@ class Explainer(ABC):
             classifier: the classifier.
         """
 
+    def check_made_for(self, classifier: Predictor) -> None:
+        """Check that it explains any classifier, or comes from a bundle for this one.
+
+        Args:
+            classifier: the classifier; views of it, such as `versus`, have fingerprints of their own.
+
+        Raises:
+            ModelError: it comes from a bundle for another classifier.
+        """
+        if self.made_for is not None and self.folder is not None:
+            check_classifier(classifier)
+            self.made_for.check_classifier(self.folder, classifier.name, classifier.fingerprint)
+
     def settings(self) -> dict[str, Any]:
         """Return all that its scores depend on but the classifier, as JSON values."""
         return self.options.model_dump(mode="json")  # type: ignore[no-any-return]
@@ -234,13 +247,8 @@ class Explainer(ABC):
         Raises:
             ModelError: it comes from a bundle for another classifier.
         """
-        check_classifier(classifier)
-        if self.made_for is not None and self.folder is not None and not other_models:
-            whole = classifier
-            # A view, such as `versus`, has a fingerprint of its own.
-            while isinstance(whole, HeldPredictor) and whole.fingerprint != self.made_for.fingerprint:
-                whole = whole.held
-            self.made_for.check_classifier(self.folder, classifier.name, whole.fingerprint)
+        if not other_models:
+            self.check_made_for(classifier)
         seen = self.check_problem(classifier)
         try:
             self.check(seen)
