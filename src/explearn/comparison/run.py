@@ -227,8 +227,8 @@ def compare(
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
         methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
-            a list, which may also hold explainers, including trained ones; or one explainer. Texts that a trained
-            explainer has learned from are left out.
+            a list, which may also hold folders of trained explainers, bundles and explainers; or one explainer. Texts
+            that a trained explainer has learned from are left out.
         labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.

@@ -63,8 +63,8 @@ def find_explainer(
         info = get_info(source)
         if info.untrained:
             raise ParamsError(
-                f"method: {source!r} needs a trained {info.base or source} (`explearn train`); expected its folder "
-                "(--explainer FOLDER, or explearn.load(FOLDER))"
+                f"method: {source!r} needs training (`explearn train`); expected the folder of a trained "
+                f"{info.base or source} (--explainer FOLDER, or explearn.load(FOLDER))"
             )
         return get_explainer(source, **seeded(source, options, seed))
     if isinstance(source, os.PathLike) or (isinstance(source, str) and (is_folder(source) or "/" in source)):

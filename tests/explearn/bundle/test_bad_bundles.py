@@ -150,7 +150,7 @@ def test_what_is_no_bundle(tmp_path, model, monkeypatch):
     [
         (
             lambda m, t: ("--method", "reader"),
-            "'reader' needs a trained reader (`explearn train`); expected its folder (--explainer FOLDER",
+            "'reader' needs training (`explearn train`); expected the folder of a trained reader (--explainer FOLDER",
         ),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
         (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
@@ -207,7 +207,7 @@ def test_a_link_in_a_trained_explainer_is_not_followed(trained, tmp_path, kind):
 def test_a_bundle_holds_no_other_method_and_takes_no_options(bundle, trained, tmp_path):
     explearn.export(tmp_path / "reader", explainer=trained["reader"])
     explain = ("explain", "--device", "cpu", "--classifier", "m", "--explainer")
-    command_complaint(*explain, str(tmp_path / "reader"), "--method", "paml", "a", words=("needs a trained paml",))
+    command_complaint(*explain, str(tmp_path / "reader"), "--method", "paml", "a", words=("folder of a trained paml",))
     complaint(lambda: explearn.load(tmp_path / "reader", "paml"), "got method; the bundle")
     command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("got seed; the bundle",))
     explearn.export(tmp_path / "r", method="random")

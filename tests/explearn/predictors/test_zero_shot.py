@@ -189,6 +189,6 @@ def test_the_command_line_takes_candidate_labels(nli, tmp_path):
     texts = tmp_path / "texts.csv"
     page = tmp_path / "page.html"
     texts.write_text("text,label\n" + "".join(f'"{text}",dog\n' for text in SHORT), encoding="utf-8")
-    files = ["--texts", str(texts), "--labels", "label", "--out", str(page)]
+    files = ["--texts", str(texts), "--label-column", "label", "--out", str(page)]
     done = run("compare", *common, *files, "--method", "gradient", "--method", "occlusion")
     assert done.exit_code == 0 and page.exists(), done.output
