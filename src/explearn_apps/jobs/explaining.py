@@ -198,7 +198,9 @@ class Worker:
         self.settings = {
             "classifier": self._classifier.fingerprint,
             "labels": self._classifier.labels,
-            "methods": [{"name": made.name, "settings": made.settings()} for made in self._explainers],
+            "methods": [{"name": made.name} for made in self._explainers],
+            "options": {made.name: made.options.model_dump(exclude_defaults=True) for made in self._explainers},
+            "weights": {made.name: made.settings().get("weights") for made in self._explainers},
             "device": f"{device.type} {name}",
             "max_tokens": self._classifier.max_tokens,
         }
