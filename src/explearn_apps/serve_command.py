@@ -15,6 +15,9 @@ from explearn.cli.options import LoadedClassifier
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.extras import check_installed
+from explearn.methods.defaults import defaults
+
+SERVED = [default.method for default in defaults("serve")]
 
 
 @command
@@ -29,8 +32,7 @@ def serve(
         list[str] | None,
         typer.Option(
             help="Name of a method that needs no training; may be repeated.",
-            show_default="if no explainer is named either, those of attn_lrp, attcat, gae and occlusion that can "
-            "explain the classifier",
+            show_default=f"if no explainer is named either, those of {', '.join(SERVED)} that can explain the classifier",
         ),
     ] = None,
     comparison: Annotated[

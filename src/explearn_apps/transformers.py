@@ -52,7 +52,7 @@ class RationalePipeline(transformers.Pipeline):
 
     Args:
         explainer: name of a method (`explearn methods`), folder of a trained explainer, folder or hub name of a bundle,
-            or an `Explainer`.
+            or an `Explainer`. None: the default for the model, as for `explearn.explain`.
         target: class to explain, by name or index, or a list of several. None: the predicted one; for a multi-label
             classifier each label that applies.
         windows: as in `Explainer.explain`.
@@ -71,7 +71,7 @@ class RationalePipeline(transformers.Pipeline):
         model: transformers.PreTrainedModel,
         tokenizer: transformers.PreTrainedTokenizerBase,
         *,
-        explainer: Explainer | PathLike = "attn_lrp",
+        explainer: Explainer | PathLike | None = None,
         task: str = TASK,
         device: int | str | torch.device | None = None,
         batch_size: int | None = None,
@@ -94,7 +94,6 @@ class RationalePipeline(transformers.Pipeline):
             windows=windows,
             unit=unit,
         )
-        self.explainer = find_explainer(explainer, options)
         name = str(getattr(model.config, "name_or_path", "") or "the model")
         if (Path(name) / COMPLETION_FILE).exists():
             raise UnsupportedError(
@@ -105,6 +104,7 @@ class RationalePipeline(transformers.Pipeline):
         if where == "cuda":
             where = str(self.device)
         self.classifier = TransformerPredictor(model, tokenizer, ComputeOptions(device=where), name)
+        self.explainer = find_explainer(explainer, options, classifier=self.classifier)
         self.explainer.check_explains(self.classifier)
 
     def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:

@@ -171,7 +171,7 @@ class TestGoingOn:
         _, path, output = job
         before = {file.name: file.read_bytes() for file in output.iterdir()}
         refused("shard texts differ (then 25, now 30)", *job, "--shard-texts", "30")
-        refused("methods differ", *job, "--shard-texts", "25", "--method", "rollout")
+        refused("options differ", *job, "--shard-texts", "25", "--method", "rollout")
         other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
         refused("classifier differs", other, path, output, "--shard-texts", "25")
         path.write_text("quick fox", encoding="utf-8")
@@ -236,7 +236,7 @@ class TestBadInput:
         for name, steps in (("few", 2), ("many", 9)):
             explearn.export(tmp_path / name, method="integrated_gradients", options={"steps": steps})
         explain(*job, tmp_path / "few")
-        refused("methods differ", *job, tmp_path / "many")
+        refused("options differ", *job, tmp_path / "many")
 
     def test_a_folder_with_other_things_is_refused(self, tiny_folder, tmp_path):
         (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")

@@ -13,7 +13,9 @@ from explearn.cli.options import ClassifierToExplain, LabelledColumns, Table
 
 Method = Annotated[
     str | None,
-    typer.Option(help="Method of the explanations (`explearn methods`).", show_default="attn_lrp, if it can"),
+    typer.Option(
+        help="Method of the explanations (`explearn methods`).", show_default="the default for the classifier"
+    ),
 ]
 Patterns = Annotated[
     list[str] | None,

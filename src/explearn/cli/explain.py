@@ -26,6 +26,7 @@ from explearn.core.writing import check_own, write_text
 from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
 from explearn.show.display import embed_or_write, methods_html, rows
+from explearn.text.encoding import TEXT
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
@@ -69,19 +70,13 @@ Pair = Annotated[
         rich_help_panel="What is explained",
     ),
 ]
-_FILE_PANEL = "Texts of a file"
 Table = Annotated[
     Path | None,
     typer.Option(
         "--texts",
         help="Explain the texts of this .csv, .jsonl or .parquet table, or .txt file with one text per line.",
-        rich_help_panel=_FILE_PANEL,
+        rich_help_panel="Texts of a file",
     ),
-]
-TextColumn = Annotated[str, typer.Option(help="Column with the text.", rich_help_panel=_FILE_PANEL)]
-PairColumn = Annotated[
-    str | None,
-    typer.Option(help="Column with the second segment.", rich_help_panel=_FILE_PANEL),
 ]
 Files = Annotated[
     list[Path] | None,
@@ -113,9 +108,8 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per text and method.")] = False,
     out: Files = None,
     table: Table = None,
-    text_column: TextColumn = "text",
-    pair_column: PairColumn = None,
     *,
+    columns: options.TextsAlone,
     classifier: options.ClassifierToExplain,
     compute: Compute,
 ) -> None:
@@ -132,7 +126,7 @@ def explain(
     if table is not None:
         if texts or pair is not None:
             raise ParamsError("--texts: got other texts, too; expected a file, or texts on the command line")
-        inputs = _rows(table, text_column, pair_column)
+        inputs = _rows(table, columns.text or TEXT, columns.pair)
     else:
         inputs = texts or _lines()
     if pair is not None:

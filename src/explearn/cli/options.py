@@ -173,24 +173,22 @@ def named_explainers(
         ModelError: a folder or bundle cannot be used.
     """
     options = parse_options(pairs)
-    trained = {folder: method_in(folder) for folder in map(fetched, folders or ())}
-    named: list[tuple[str, Path | None]] = []
-    for name in methods or ():
-        root = _root(get_info(name).base or name)
-        fitting = [folder for folder, held in trained.items() if _root(held) == root]
-        # The folder of the method itself, or else of a variant of it.
-        fitting.sort(key=lambda folder: trained[folder] != name)
-        named.append((name, next(iter(fitting), None)))
-        for folder in fitting[:1]:
-            del trained[folder]
-    named += [(name, folder) for folder, name in trained.items()]
-    sources = dict(named)
-    if len(sources) < len(named):
-        raise ParamsError(f"methods: got {', '.join(name for name, _ in named)}; expected each once")
+    sources: dict[str, Path | None] = dict.fromkeys(methods or ())
+    names = list(methods or ())
+    for folder in map(fetched, folders or ()):
+        held = method_in(folder)
+        fitting = [name for name, source in sources.items() if source is None and _root(name) == _root(held)]
+        # The method of the folder itself, or else one that can explain with what it holds.
+        name = min(fitting, key=lambda name: name != held, default=held)
+        if name not in fitting:
+            names.append(name)
+        sources[name] = folder
+    if len(sources) < len(names):
+        raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
     if options and not sources:
         raise ParamsError(f"--option: got {', '.join(options)}; expected the method, too (--method or --explainer)")
     chosen = _options_of_each(sources, options)
-    return [find_explainer(folder or name, chosen[name], method=name) for name, folder in named]
+    return [find_explainer(folder or name, chosen[name], method=name) for name, folder in sources.items()]
 
 
 def named_explainer(method: str | None, folder: Path | None, pairs: Sequence[str] | None = None) -> Explainer | None:
@@ -199,17 +197,16 @@ def named_explainer(method: str | None, folder: Path | None, pairs: Sequence[str
     Raises:
         ParamsError: --method and --explainer name two.
     """
-    methods = [method] if method is not None else None
-    folders = [folder] if folder is not None else None
-    explainers = named_explainers(methods, folders, pairs)
+    explainers = named_explainers([method] if method else None, [folder] if folder else None, pairs)
     if len(explainers) > 1:
         raise ParamsError(f"got {' and '.join(one.name for one in explainers)}; expected one method")
     return next(iter(explainers), None)
 
 
 def _root(method: str) -> str:
-    """Return the method of which another may be a variant."""
-    return get_info(method).of or method
+    """Return the method whose training another explains with: its base, or the one that it is a variant of."""
+    trained = get_info(method).base or method
+    return get_info(trained).of or trained
 
 
 def _options_of_each(sources: Mapping[str, Path | None], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -224,18 +221,17 @@ def _options_of_each(sources: Mapping[str, Path | None], options: Mapping[str, A
             accepted[name] = info.later
     chosen: dict[str, dict[str, Any]] = {name: {} for name in sources}
     for option, value in options.items():
-        method, dot, name = option.partition(".")
+        method, dot, name = option.rpartition(".")
+        takers = [taker for taker, names in accepted.items() if option in names]
         if dot:
-            if method not in chosen:
-                raise UnknownNameError("method of --option", method, chosen)
-            chosen[method][name] = value
-            continue
-        takers = [method for method, names in accepted.items() if option in names]
+            takers = [method]
+        if dot and method not in chosen:
+            raise UnknownNameError("method of --option", method, chosen)
         if not takers:
             known = set().union(*accepted.values())
             raise UnknownNameError(f"option of {', '.join(sources)}", option, known or ["(none)"])
         for taker in takers:
-            chosen[taker][option] = value
+            chosen[taker][name] = value
     return chosen
 
 
@@ -314,5 +310,6 @@ def text_columns(
 
 _TITLE = "Columns of the table"
 _OF_MARKS = ("rationales", "marks_by", "token_column")
+TextsAlone = Annotated[TextColumns, Group(_TITLE, text_columns, without=("label_column", "label_name", *_OF_MARKS))]
 ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
 LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=_OF_MARKS)]

@@ -34,7 +34,11 @@ class Default(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
+FLOOR = "random"
+"""The method that a comparison never drops: without it, figures say nothing."""
+
 RANKED = (
+    Default(FLOOR, ["compare"]),
     Default("marker", ["compare"]),
     Default("consensus", ["compare", "demo"]),
     Default("reader", ["compare"]),
@@ -48,9 +52,6 @@ RANKED = (
     Default("hierarchical", ["paid"]),
 )
 """All defaults, the first ones first."""
-
-FLOOR = "random"
-"""The method that a comparison never drops: without it, figures say nothing."""
 
 
 def defaults(use: Use) -> list[Default]:

@@ -21,7 +21,7 @@ from explearn.core.bundles import (
 )
 from explearn.core.documents import PathLike, is_folder
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, kind_of
-from explearn.methods.defaults import FLOOR, ROSTERS, defaults, roster
+from explearn.methods.defaults import ROSTERS, defaults, roster
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos, list_explainers
 
@@ -67,10 +67,10 @@ def find_explainer(
                 f"{info.base or source} (--explainer FOLDER, or explearn.load(FOLDER))"
             )
         return get_explainer(source, **seeded(source, options, seed))
-    if isinstance(source, os.PathLike) or (isinstance(source, str) and (is_folder(source) or "/" in source)):
-        return _load(fetched(source), options, method)
-    if isinstance(source, str):
+    if isinstance(source, str) and "/" not in source and not is_folder(source):
         raise UnknownNameError("method", source, list_explainers())
+    if isinstance(source, str | os.PathLike):
+        return _load(fetched(source), options, method)
     if options:
         raise ParamsError(f"options: got {', '.join(options)}; expected the name of their method, too")
     if source is None:
@@ -86,8 +86,8 @@ def find_explainer(
 def find_explainers(sources: Any, seed: int) -> dict[str, Explainer]:
     """Return several explainers by name, in the order in which a comparison tries them.
 
-    FLOOR comes first, then quick methods, in each group the defaults of `compare` first; explainers that are given, and
-    those of folders, come last. A named method takes its options in the roster light, else its defaults.
+    Quick methods come first, among them the defaults of `compare`; explainers that are given, and those of folders,
+    come last. A named method takes its options in the roster light, else its defaults.
 
     Args:
         sources: rosters, and what `find_explainer` takes, as a list; names may be separated by commas instead.
@@ -107,34 +107,25 @@ def find_explainers(sources: Any, seed: int) -> dict[str, Explainer]:
         listed = [name.strip() for name in sources.split(",")]
     elif not isinstance(sources, list | tuple):
         listed = [sources]
-    chosen: dict[str, Mapping[str, Any]] = {}
-    given: list[Explainer] = []
-    names: list[str] = []
-    for source in listed:
-        if isinstance(source, str) and source in ROSTERS:
-            chosen.update((info.name, {}) for info in known_infos() if info.ready)
-            chosen |= roster(source)
-            names.append(source)
-        elif isinstance(source, str) and source in list_explainers():
-            chosen[source] = ROSTERS["light"].get(source, {})
-            names.append(source)
-        else:
-            given.append(find_explainer(source, seed=seed))
-            names.append(given[-1].name)
+    names = [str(getattr(source, "name", source)) for source in listed]
     if not names:
         raise ParamsError(f"methods: got none; expected {', '.join(ROSTERS)}, names of methods or explainers")
     if len(set(names)) < len(names):
         raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
-    explainers = {name: find_explainer(name, chosen[name], seed=seed) for name in sorted(chosen, key=_rank)}
-    return explainers | {explainer.name: explainer for explainer in given}
-
-
-def _rank(name: str) -> tuple[bool, bool, int]:
+    chosen: dict[str, Mapping[str, Any]] = {}
+    given = {}
+    for source in listed:
+        if isinstance(source, str) and source in ROSTERS:
+            chosen.update((info.name, {}) for info in known_infos() if info.ready)
+            chosen |= roster(source)
+        elif isinstance(source, str) and source in list_explainers():
+            chosen[source] = ROSTERS["light"].get(source, {})
+        else:
+            explainer = find_explainer(source, seed=seed)
+            given[explainer.name] = explainer
     first = [default.method for default in defaults("compare")]
-    position = len(first)
-    if name in first:
-        position = first.index(name)
-    return name != FLOOR, get_info(name).costly, position
+    order = sorted(chosen, key=lambda name: (get_info(name).costly, first.index(name) if name in first else len(first)))
+    return {name: find_explainer(name, chosen[name], seed=seed) for name in order} | given
 
 
 def seeded(method: str, options: Mapping[str, Any], seed: int | None) -> dict[str, Any]:

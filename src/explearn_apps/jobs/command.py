@@ -14,6 +14,7 @@ from explearn.cli.options import (
     Methods,
     Options,
     Targets,
+    TextsAlone,
     Units,
     Windows,
     named_explainers,
@@ -21,6 +22,7 @@ from explearn.cli.options import (
 from explearn.core.errors import ParamsError
 from explearn.core.validation import MOST, whole_number
 from explearn.show.blocks import several
+from explearn.text.encoding import TEXT
 from explearn.text.rows import check_readable
 
 SHARD_TEXTS = 10_000
@@ -36,8 +38,6 @@ def job(
     target: Targets = None,
     windows: Windows = None,
     unit: Units = "word",
-    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
-    pair_column: Annotated[str | None, typer.Option(help="Column with the second segment, for pairs.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with an identifier, kept in the results.")] = None,
     shard_texts: Annotated[int, typer.Option(help="Number of texts per part.", min=1, max=MOST)] = SHARD_TEXTS,
     ray: Annotated[
@@ -50,6 +50,7 @@ def job(
         ),
     ] = None,
     *,
+    columns: TextsAlone,
     classifier: LoadedClassifier,
     compute: Compute,
 ) -> None:
@@ -64,7 +65,7 @@ def job(
     check_readable(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
     explainers = named_explainers(method, explainer, option)
     whole = Job(
-        input=Input(texts, text_column, pair_column, id_column),
+        input=Input(texts, columns.text or TEXT, columns.pair, id_column),
         folder=out,
         part_texts=shard_texts,
         classifier=classifier(explainers),
