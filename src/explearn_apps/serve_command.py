@@ -32,7 +32,7 @@ def serve(
         list[str] | None,
         typer.Option(
             help="Name of a method that needs no training; may be repeated.",
-            show_default=f"if no explainer is named either, those of {', '.join(SERVED)} that can explain the classifier",
+            show_default=f"without any explainer those of {', '.join(SERVED)} that can explain the classifier",
         ),
     ] = None,
     comparison: Annotated[

@@ -171,7 +171,7 @@ class TestGoingOn:
         _, path, output = job
         before = {file.name: file.read_bytes() for file in output.iterdir()}
         refused("shard texts differ (then 25, now 30)", *job, "--shard-texts", "30")
-        refused("options differ", *job, "--shard-texts", "25", "--method", "rollout")
+        refused("methods differ", *job, "--shard-texts", "25", "--method", "rollout")
         other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
         refused("classifier differs", other, path, output, "--shard-texts", "25")
         path.write_text("quick fox", encoding="utf-8")

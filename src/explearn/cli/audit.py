@@ -13,9 +13,7 @@ from explearn.cli.options import ClassifierToExplain, LabelledColumns, Table
 
 Method = Annotated[
     str | None,
-    typer.Option(
-        help="Method of the explanations (`explearn methods`).", show_default="the default for the classifier"
-    ),
+    typer.Option(help="Method of the explanations (`explearn methods`).", show_default="the classifier's default"),
 ]
 Patterns = Annotated[
     list[str] | None,
