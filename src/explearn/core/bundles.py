@@ -62,27 +62,6 @@ class ClassifierFacts(Shape):
     labels: list[str] = Field(default_factory=list)
     folder: Place | None = None
 
-    def check_classifier(self, folder: Path, name: str, fingerprint: str) -> None:
-        """Check that a classifier is the one that a bundle was made for.
-
-        Args:
-            folder: the bundle.
-            name: name of the classifier.
-            fingerprint: its fingerprint.
-
-        Raises:
-            ModelError: it is another one.
-        """
-        if fingerprint == self.fingerprint:
-            return
-        made_for = self.fingerprint[:12]
-        if self.name:
-            made_for += f" ({self.name})"
-        raise ModelError(
-            f"{folder}: made for the classifier with fingerprint {made_for}, but {name or 'this one'} has "
-            f"{fingerprint[:12]}; expected the same weights and labels"
-        )
-
 
 class BundleManifest(Shape):
     """The content of `manifest.json`.

@@ -21,7 +21,6 @@ from explearn.core.bundles import (
 )
 from explearn.core.documents import PathLike, is_folder
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, kind_of
-from explearn.methods.defaults import ROSTERS, defaults, roster
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos, list_explainers
 
@@ -73,8 +72,7 @@ def find_explainer(
         return _load(fetched(source), options, method)
     if options:
         raise ParamsError(f"options: got {', '.join(options)}; expected the name of their method, too")
-    if source is None:
-        assert classifier is not None
+    if source is None and classifier is not None:
         return _default(classifier)
     from explearn.methods.base.explainer import Explainer
 
@@ -102,6 +100,8 @@ def find_explainers(sources: Any, seed: int) -> dict[str, Explainer]:
         >>> list(find_explainers("gae,quick", seed=13))
         ['random', 'consensus', 'attn_lrp', 'attcat', 'gae']
     """
+    from explearn.methods.defaults import ROSTERS, defaults, roster
+
     listed = sources
     if isinstance(sources, str):
         listed = [name.strip() for name in sources.split(",")]
@@ -141,6 +141,8 @@ def _default(classifier: Predictor) -> Explainer:
     Raises:
         UnsupportedError: none can.
     """
+    from explearn.methods.defaults import defaults  # the stages of a run, which take none, do not depend on them
+
     for default in defaults("paid" if classifier.costs_money else "explain"):
         explainer = get_explainer(default.method, **default.options)
         try:

@@ -96,8 +96,9 @@ def test_an_explainer_is_itself_and_has_its_options():
     assert find_explainer(gae) is gae
     with pytest.raises(ParamsError, match="options: got samples"):
         find_explainer(gae, {"samples": 3})
-    with pytest.raises(ParamsError, match="method: got int; expected a name or an explainer"):
-        find_explainer(3)
+    for other, words in ((3, "got int"), (None, "got nothing")):
+        with pytest.raises(ParamsError, match=f"method: {words}; expected a name or an explainer"):
+            find_explainer(other)
 
 
 class TestSeveral:

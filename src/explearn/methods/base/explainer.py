@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import ExplearnError, MethodError, UnsupportedError, first_line, located
+from explearn.core.errors import ExplearnError, MethodError, ModelError, UnsupportedError, first_line, located
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -201,9 +201,15 @@ class Explainer(ABC):
         Raises:
             ModelError: it comes from a bundle for another classifier.
         """
-        if self.made_for is not None and self.folder is not None:
-            check_classifier(classifier)
-            self.made_for.check_classifier(self.folder, classifier.name, classifier.fingerprint)
+        if self.made_for is None:
+            return
+        check_classifier(classifier)
+        if classifier.fingerprint != self.made_for.fingerprint:
+            raise ModelError(
+                f"{self.folder}: made for the classifier with fingerprint {self.made_for.fingerprint[:12]} "
+                f"({self.made_for.name or 'without a name'}), but {classifier.name or 'this one'} has "
+                f"{classifier.fingerprint[:12]}; expected the same weights and labels"
+            )
 
     def settings(self) -> dict[str, Any]:
         """Return all that its scores depend on but the classifier, as JSON values."""
