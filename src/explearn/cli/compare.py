@@ -37,7 +37,6 @@ def compare(
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to evaluate with the methods; may be repeated."),
     ] = None,
-    completion: options.Completion = None,
     unit: options.Units = "word",
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     work: Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")] = None,
@@ -60,7 +59,6 @@ def compare(
         scores=scores or (),
         unit=unit,
         seed=seed,
-        completion=completion,
         compute=compute,
         tell=tell,
     )

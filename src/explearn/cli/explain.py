@@ -94,7 +94,6 @@ def explain(
         list[str] | None,
         typer.Argument(help="Texts to explain (default: standard input, one text per line)."),
     ] = None,
-    completion: options.Completion = None,
     method: options.Methods = None,
     explainer: options.Explainers = None,
     option: options.Options = None,
@@ -133,7 +132,7 @@ def explain(
         inputs = [(text, pair) for text in inputs]
     from explearn.predictors.pretrained import as_predictor  # brings torch
 
-    whole = as_predictor(source, compute, completion)
+    whole = as_predictor(source, compute)
     for used in explainers:
         used.check_made_for(whole)
         used.made_for = None  # a view has a fingerprint of its own

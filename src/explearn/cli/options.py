@@ -28,6 +28,13 @@ LLM = Annotated[
         "words and budget (docs/explearn/llm.md).",
     ),
 ]
+Completion = Annotated[
+    Path | None,
+    typer.Option(
+        help="A JSON or YAML file: the prompt and label words of a generative model (default: completion.json next to "
+        "the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
+    ),
+]
 ClassNames = Annotated[
     list[str] | None,
     typer.Option(help="Rename a class of the classifier, CLASS=NAME, such as LABEL_0=negative; may be repeated."),
@@ -44,16 +51,19 @@ def classifier_options(
         ),
     ] = "",
     class_name: ClassNames = None,
+    completion: Completion = None,
     llm: LLM = None,
 ) -> Callable[..., Any]:
     """Return a function from the explainers, of which one may come with its classifier, to `classifier_source`."""
-    return partial(classifier_source, classifier, parse_names("--class-name", class_name), llm)
+    names = parse_names("--class-name", class_name)
+    return partial(classifier_source, classifier, names, llm, completion)
 
 
 def classifier_source(
     name: str,
     class_names: Mapping[str, str],
-    llm: Path | None,
+    llm: Path | None = None,
+    completion: Path | None = None,
     explainers: Sequence[Explainer | None] = (),
     option: str = "--classifier",
 ) -> Any:
@@ -63,6 +73,7 @@ def classifier_source(
         name: folder or hub name; empty if none is named.
         class_names: class -> its new name.
         llm: file of a prompt that is the classifier.
+        completion: file of the prompt of a generative model.
         explainers: the explainers.
         option: the option that names a classifier.
 
@@ -70,8 +81,8 @@ def classifier_source(
         ParamsError: both a classifier and a prompt are named, or there is none.
     """
     if llm is not None:
-        if name:
-            raise ParamsError(f"got the classifier {name!r} and the prompt {llm}; expected one of them")
+        if name or completion:
+            raise ParamsError(f"got the classifier {name or completion} and the prompt {llm}; expected one of them")
         from explearn.predictors.llm.classifier import LLMClassifier  # brings torch
 
         return LLMClassifier(llm).renamed(class_names)
@@ -80,22 +91,14 @@ def classifier_source(
             name = str(explainer.classifier_folder)
     if not name:
         raise ParamsError(f"{option}: got none; expected the folder of a saved classifier, or a hub name")
-    from explearn.predictors.pretrained import NamedClassifier  # brings torch
+    from explearn.predictors.heads.completion import read_completion  # brings torch
+    from explearn.predictors.pretrained import NamedClassifier
 
-    return NamedClassifier(name, class_names)
+    return NamedClassifier(name, class_names, completion and read_completion(completion))
 
 
 ClassifierToExplain = Annotated[Callable[..., Any], Group("Classifier", classifier_options)]
 LoadedClassifier = Annotated[Callable[..., Any], Group("Classifier", classifier_options, without=("llm",))]
-Completion = Annotated[
-    Path | None,
-    typer.Option(
-        help="A JSON or YAML file: the prompt and label words of a generative model (default: completion.json next to "
-        "the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
-        rich_help_panel="Classifier",
-    ),
-]
-
 
 # ---- methods and their options ---------------------------------------------------------------------------------------
 

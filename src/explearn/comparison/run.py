@@ -32,7 +32,6 @@ from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import get_metric
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.labelled import CLASSES, Problem
-from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.columns import leaderboard
@@ -176,7 +175,6 @@ class CompareOptions:
             marked if at least half of its words are.
         seed: seed of all draws.
         compute: where and how to compute.
-        completion: prompt and label words of a generative model (`explearn.load_classifier`).
         tell: called with a line for each finished method, with its main figures (default: silent).
 
     Example:
@@ -192,7 +190,6 @@ class CompareOptions:
     unit: Unit = "word"
     seed: int = 13
     compute: ComputeOptions | None = None
-    completion: Prompt | None = None
     tell: Tell = silent
 
 
@@ -368,7 +365,7 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
 
 def _load(classifier: Any, options: CompareOptions) -> Predictor:
     """Load the classifier."""
-    model = as_predictor(classifier, options.compute or ComputeOptions(), options.completion)
+    model = as_predictor(classifier, options.compute or ComputeOptions())
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     return model

@@ -325,26 +325,28 @@ PREDICTORS: dict[str, type[TransformerPredictor]] = {
 
 @dataclass(frozen=True, slots=True)
 class NamedClassifier:
-    """A classifier by its folder or hub name, with other names for some of its classes.
+    """A classifier by its folder or hub name, with what its loading needs besides where and how to compute.
 
     Attributes:
         path: folder or hub name.
         class_names: class -> its new name.
+        completion: prompt and label words of a generative model.
     """
 
     path: str
     class_names: Mapping[str, str] = field(default_factory=dict)
+    completion: Prompt | None = None
 
     def __fspath__(self) -> str:
         return self.path
 
-    def load(self, compute: ComputeOptions | None, completion: Prompt | None = None) -> Predictor:
+    def load(self, compute: ComputeOptions | None) -> Predictor:
         """Load it.
 
         Raises:
             ParamsError: it has no class of such a name.
         """
-        classifier = load_classifier(self.path, compute, completion=completion)
+        classifier = load_classifier(self.path, compute, completion=self.completion)
         for name in self.class_names:
             if name not in classifier.labels:
                 raise ParamsError(
@@ -354,7 +356,7 @@ class NamedClassifier:
         return classifier.renamed(self.class_names)
 
 
-def as_predictor(classifier: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Predictor:
+def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Predictor:
     """Return a predictor for a name, a folder or a loaded model.
 
     A loaded model stays on its device and in its precision, is put into evaluation mode, and its parameters are frozen
@@ -365,18 +367,15 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
             answers questions, a `CrossEncoder` of sentence-transformers, or a transformers model and its tokenizer as a
             pair.
         compute: compute options for a folder or hub name.
-        completion: prompt and label words, for a folder or hub name.
 
     Raises:
         ParamsError: anything else.
         ModelError: see `load_classifier`.
     """
     if isinstance(classifier, NamedClassifier):
-        return classifier.load(compute, completion)
+        return classifier.load(compute)
     if isinstance(classifier, str | os.PathLike):
-        return load_classifier(classifier, compute, completion=completion)
-    if completion is not None:
-        raise ParamsError("completion: got one with a loaded classifier; give it where the classifier is loaded")
+        return load_classifier(classifier, compute)
     if isinstance(classifier, Predictor):
         return classifier
     if isinstance(classifier, tuple) and len(classifier) == 2:
