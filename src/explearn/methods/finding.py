@@ -107,14 +107,13 @@ def find_explainers(sources: Any, seed: int) -> dict[str, Explainer]:
         listed = [name.strip() for name in sources.split(",")]
     elif not isinstance(sources, list | tuple):
         listed = [sources]
-    names = [str(getattr(source, "name", source)) for source in listed]
-    if not names:
+    if not listed:
         raise ParamsError(f"methods: got none; expected {', '.join(ROSTERS)}, names of methods or explainers")
-    if len(set(names)) < len(names):
-        raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
+    names = []
     chosen: dict[str, Mapping[str, Any]] = {}
     given = {}
     for source in listed:
+        name = source
         if isinstance(source, str) and source in ROSTERS:
             chosen.update((info.name, {}) for info in known_infos() if info.ready)
             chosen |= roster(source)
@@ -122,7 +121,11 @@ def find_explainers(sources: Any, seed: int) -> dict[str, Explainer]:
             chosen[source] = ROSTERS["light"].get(source, {})
         else:
             explainer = find_explainer(source, seed=seed)
-            given[explainer.name] = explainer
+            name = explainer.name
+            given[name] = explainer
+        names.append(name)
+    if len(set(names)) < len(names):
+        raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
     first = [default.method for default in defaults("compare")]
     order = sorted(chosen, key=lambda name: (get_info(name).costly, first.index(name) if name in first else len(first)))
     return {name: find_explainer(name, chosen[name], seed=seed) for name in order} | given

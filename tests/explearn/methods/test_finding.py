@@ -115,7 +115,8 @@ class TestSeveral:
         assert find_explainers(lime, 13) == {"lime": lime}
         assert find_explainers(["light", lime], 13)["lime"] is lime
 
-    @pytest.mark.parametrize("sources", ["lime,lime", ["gae", explearn.get_explainer("gae")]], ids=str)
-    def test_each_is_named_once(self, sources):
-        with pytest.raises(ParamsError, match="expected each once"):
-            find_explainers(sources, 13)
+    def test_each_is_named_once(self, folder, tmp_path):
+        bundle = explearn.export(tmp_path / "b", explainer=folder)
+        for sources in ("lime,lime", ["gae", explearn.get_explainer("gae")], [folder, bundle]):
+            with pytest.raises(ParamsError, match="expected each once"):
+                find_explainers(sources, 13)
