@@ -76,7 +76,7 @@ params.yaml:
 params: install ## compose params.yaml from conf/ (ARGS="profile=local" for another profile)
 	python scripts/compose_params.py $(ARGS)
 
-index: install ## write what the methods' classes declare: their index, the docs' table, roster complete
+index: install ## write what the methods' classes declare: their index and the docs' table
 	python scripts/make_index.py
 
 check: install ## lint, and run the quick tests of what differs from main: the loop while working

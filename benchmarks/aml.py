@@ -28,14 +28,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from explearn.bundle.loading import explainer_in
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask
-from explearn.methods.registry import accepted_options, get_explainer, get_info
+from explearn.methods.finding import find_explainer
+from explearn.methods.registry import get_info
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import f1_of_texts, rationale_counts, select_top_k
 from explearn.metrics.registry import CATALOGUE
@@ -91,13 +91,13 @@ def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
         if value:
             changed = {"metric": value} if info.base else {"beam": int(value)}
         if info.trained:
-            explainers[given], _ = explainer_in(workspace.explainer(task, name), {})
+            explainers[given] = find_explainer(workspace.explainer(task, name))
         elif info.base:
             refining = {**params.method(name).all_options, **changed}
-            explainers[given], _ = explainer_in(workspace.explainer(task, info.base), refining, name)
+            explainers[given] = find_explainer(workspace.explainer(task, info.base), refining, method=name)
         else:
-            seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
-            explainers[given] = get_explainer(name, **{**seeded, **params.method(name).options, **changed})
+            settings = {**params.method(name).options, **changed}
+            explainers[given] = find_explainer(name, settings, seed=params.seed)
     return explainers
 
 

@@ -40,7 +40,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import explearn
 from _shortcuts import RANDOM_LABELS, measure_shortcuts
-from explearn.api import default_explainer
 from explearn.auditing.claims import find_claims
 from explearn.auditing.findings import FEWEST_VALUES
 from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
@@ -49,6 +48,7 @@ from explearn.decision.change import BUDGET, smallest_change
 from explearn.decision.checking import observed_differences, signature_differences, text_of
 from explearn.decision.decision import Decision
 from explearn.decision.document import read_record
+from explearn.methods.finding import find_explainer
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import as_segments
 from explearn.text.scored import Vocabulary
@@ -82,7 +82,8 @@ def smallest(decision: Decision, words: int) -> int | None:
 
 def change(classifier: Predictor, texts: Sequence[str]) -> None:
     counts: Counter[str] = Counter()
-    for text, attribution in zip(texts, default_explainer(classifier).explain(classifier, texts), strict=True):
+    attributions = find_explainer(None, classifier=classifier).explain(classifier, texts)
+    for text, attribution in zip(texts, attributions, strict=True):
         segments, _ = as_segments(text, 1)
         decision = Decision(classifier, segments)
         found = smallest_change(decision, attribution.scores.astype(np.float64))
@@ -133,7 +134,7 @@ def altered(document: dict[str, Any], kind: str, number: int) -> dict[str, Any]:
 
 def verify(classifier: Predictor, folder: Path) -> None:
     public = (folder / "key.txt").read_text(encoding="utf-8")
-    explainer = default_explainer(classifier)
+    explainer = find_explainer(None, classifier=classifier)
     confirmed = 0
     refused: Counter[str] = Counter()
     paths = sorted(folder.glob("[0-9]*.json"))

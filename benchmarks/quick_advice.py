@@ -16,8 +16,8 @@ import random
 from pathlib import Path
 
 import explearn
-from explearn.comparison.plan import choose_methods
 from explearn.core.documents import read_jsonl
+from explearn.methods.finding import find_explainers
 
 METRIC = "aopc_comprehensiveness"
 
@@ -37,8 +37,8 @@ def main() -> None:
     arguments.add_argument("--most", type=float, default=5.0)
     arguments.add_argument("--kept", type=Path, default=Path("build/quick_advice"))
     given = arguments.parse_args()
-    quick = [name for name in choose_methods("quick") if name != "random"]
-    cheap = [name for name in choose_methods("complete") if not explearn.get_info(name).costly]
+    quick = [name for name in find_explainers("quick", 13) if name != "random"]
+    cheap = [name for name in find_explainers("complete", 13) if not explearn.get_info(name).costly]
     columns = explearn.TextColumns(text="text", label="label")
     print(f"{'classifier':<22} {'quick says':<14} {'AOPC':>6}  {'best affordable':<24} {'AOPC':>6}  {'behind':>6}")
     for seed in map(int, given.seeds.split(",")):

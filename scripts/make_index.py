@@ -3,10 +3,8 @@
     python scripts/make_index.py            # write what has changed
     python scripts/make_index.py --check    # write nothing; exit code 1 where a file is stale
 
-Four files follow from the classes under explearn.methods: src/explearn/methods/index.json, which the registry reads;
-the table in docs/explearn/methods.md, between two comments; and the names in conf/roster/complete.yaml, whose options
-and comments stay as they are. A new method comes last in its family; one that is commented out in the roster stays out.
-src/explearn/methods/rosters.json holds some rosters of conf/roster for what runs outside a project.
+Two files follow from the classes under explearn.methods: src/explearn/methods/index.json, which the registry reads, and
+the table in docs/explearn/methods.md, between two comments. A new method comes last in its family.
 """
 
 from __future__ import annotations
@@ -17,12 +15,9 @@ import inspect
 import json
 import os
 import pkgutil
-import re
 import sys
 from pathlib import Path
 from typing import Any, get_args
-
-import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -33,10 +28,6 @@ from explearn.methods.info import Family, MethodInfo, Variant
 
 INDEX = ROOT / "src" / "explearn" / "methods" / "index.json"
 TABLE = ROOT / "docs" / "explearn" / "methods.md"
-ROSTER = ROOT / "conf" / "roster" / "complete.yaml"
-ROSTERS = ROOT / "src" / "explearn" / "methods" / "rosters.json"
-PACKAGED = ("quick", "light", "complete")
-"""Rosters that the package carries, for what runs outside a project."""
 
 START = "<!-- The methods: written by `make index` from what their classes declare. -->"
 END = "<!-- End of the methods. -->"
@@ -109,37 +100,6 @@ def table(text: str, found: Found) -> str:
     return "\n".join([f"{head}{START}", "", *rows, "", f"{END}{tail}"])
 
 
-def roster(text: str, found: Found) -> str:
-    """The text of conf/roster/complete.yaml with every method that needs no training."""
-    pattern = re.compile(r"(?<=\nmethods:\n)((?:  .*\n)*)")
-    section = pattern.search(text)
-    if section is None:
-        raise SystemExit(f"{ROSTER}: expected the section methods")
-    # Comments stay above the method that they stand above.
-    written: dict[str, str] = {}
-    above = ""
-    for line in section[1].splitlines(keepends=True):
-        above += line
-        if entry := re.match(r" {2}(?:# )?([a-z][a-z0-9_]*):(?: |$)", line):
-            written[entry[1]] = above
-            above = ""
-    lines = "".join(written.get(name, f"  {name}: {{}}\n") for name, (info, _) in found.items() if not info.learned)
-    return pattern.sub(lambda _: f"{lines}{above}", text)
-
-
-def rosters(complete: str, found: Found) -> str:
-    """The text of rosters.json: roster -> method -> options, those of conf/roster/ behind what comes trained."""
-    packaged = {}
-    ready: dict[str, dict[str, Any]] = {name: {} for name, (info, _) in found.items() if info.ready}
-    for name in PACKAGED:
-        text = ROSTER.with_stem(name).read_text(encoding="utf-8")
-        if name == ROSTER.stem:
-            text = complete
-        methods = yaml.safe_load(text)["methods"]
-        packaged[name] = ready | {method: entry.get("options", {}) for method, entry in methods.items()}
-    return json.dumps(packaged, indent=2) + "\n"
-
-
 def write(path: Path, text: str) -> None:
     """Put a file in place by rename, so that a reader never sees half of it."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
@@ -152,12 +112,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a file would change")
     check = parser.parse_args().check
     found = in_order(find_methods())
-    complete = roster(ROSTER.read_text(encoding="utf-8"), found)
     made = {
         INDEX: index(found),
         TABLE: table(TABLE.read_text(encoding="utf-8"), found),
-        ROSTER: complete,
-        ROSTERS: rosters(complete, found),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if not check:

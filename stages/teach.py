@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from explearn.cli.common import Compute
-from explearn.methods.base.teachers import make_teacher
-from explearn.methods.registry import with_seed
+from explearn.core.errors import UnknownNameError
+from explearn.methods.finding import find_explainer
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.staging import RunOptions, TaskOption, stage
@@ -22,16 +22,17 @@ def run(task: TaskOption, teacher: TeacherOption, run: RunOptions, compute: Comp
 
     Writes data/teachers/TASK/TEACHER/, shard by shard: an interrupted run resumes.
     """
-    teachers = {name: entry.options for name, entry in run.params.teachers.items()}
-    (method,) = make_teacher(teacher, teachers, run.seed).values()
-    options = with_seed(teacher, teachers[teacher], run.seed)
+    teachers = run.params.teachers
+    if teacher not in teachers:
+        raise UnknownNameError("teacher", teacher, teachers)
+    method = find_explainer(teacher, teachers[teacher].options, seed=run.seed)
     workspace = Workspace()
     classifier = load_classifier(workspace.classifier(task), compute)
     splits = {}
     for split in ("train", "validation"):
         most = run.params.teach.max_texts.get(split)
         splits[split] = texts_to_explain(workspace.read_examples(task, split), (), most, run.seed)
-    teach(workspace.teacher(task, teacher), method, options, classifier, splits, description=f"{task}: {teacher}")
+    teach(workspace.teacher(task, teacher), method, classifier, splits, description=f"{task}: {teacher}")
 
 
 if __name__ == "__main__":

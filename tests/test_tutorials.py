@@ -50,10 +50,12 @@ def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
             if program != "explearn" or words[0] == "serve" or words[-1] == "reports/report.html":
                 continue
             if words[0] == "demo":
+                out = words[2]
                 table = "data/corpus/topics.csv"
                 rows = re.findall(r'"label": "(\w+)"', (corpus / "topics.jsonl").read_text(encoding="utf-8"))
                 (tmp_path / table).write_text("text,label\n" + "".join(f"a {row} text,{row}\n" for row in rows))
-                words = ["finetune", "--texts", table, "--labels", "label", "--encoder", "embedded", "--out", words[2]]
+                words = ["finetune", "--texts", table, "--label-column", "label"]
+                words += ["--encoder", "embedded", "--out", out]
             done = run(*words)
             assert done.exit_code == 0, (line, done.output)
     for name in WRITTEN[page.stem]:

@@ -1,14 +1,13 @@
 """The public names of `explearn` and where they come from. `__init__.py` imports each when it is first used."""
 
 from explearn.api import explain as explain
-from explearn.api import load as load
 from explearn.auditing.diff import Diff as Diff
 from explearn.auditing.diff import diff as diff
 from explearn.auditing.reading import AuditOptions as AuditOptions
 from explearn.auditing.run import Audit as Audit
 from explearn.auditing.run import audit as audit
 from explearn.bundle.export import export as export
-from explearn.bundle.loading import Bundle as Bundle
+from explearn.bundle.hub import push_to_hub as push_to_hub
 from explearn.comparison.run import CompareOptions as CompareOptions
 from explearn.comparison.run import Comparison as Comparison
 from explearn.comparison.run import compare as compare
@@ -38,6 +37,7 @@ from explearn.methods.base.explainer import BatchExplainer as BatchExplainer
 from explearn.methods.base.explainer import BatchScores as BatchScores
 from explearn.methods.base.explainer import Explainer as Explainer
 from explearn.methods.base.learned import LearnedExplainer as LearnedExplainer
+from explearn.methods.finding import load as load
 from explearn.methods.info import About as About
 from explearn.methods.info import MethodInfo as MethodInfo
 from explearn.methods.interactions import interactions as interactions

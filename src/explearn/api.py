@@ -1,24 +1,25 @@
-"""The first calls that a user learns: `explain` texts, and `load` an explainer."""
+"""The first call that a user learns: `explain` texts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explearn.bundle.loading import Bundle, explainer_in, fetched
 from explearn.core.arguments import is_pair, models_left_as_they_came
 from explearn.core.attribution import Attribution
+from explearn.core.bundles import is_classifier_bundle
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike
-from explearn.core.errors import ParamsError, UnsupportedError, kind_of
+from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
-from explearn.methods.registry import get_explainer
+from explearn.methods.finding import find_explainer
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.show.attributions import Attributions
@@ -27,36 +28,7 @@ from explearn.text.units import Unit
 if TYPE_CHECKING:
     from explearn.predictors.encoding import Text
 
-Method = str | Explainer | Bundle
-
-AT_ONCE: Sequence[tuple[str, dict[str, Any]]] = (
-    ("attn_lrp", {}),
-    ("integrated_gradients", {}),
-    ("occlusion", {}),
-    ("occlusion", {"removal": "delete"}),
-)
-"""Methods of the core that need no training, with options, each with less access to the model than the one before: its
-architecture, its word embeddings, its mask, only its predictions."""
-
-THRIFTY: Sequence[tuple[str, dict[str, Any]]] = (("hierarchical", {}),)
-"""The method that asks for the same number of predictions however long the text."""
-
-
-def default_explainer(classifier: Predictor) -> Explainer:
-    """Return the first method of AT_ONCE that can explain a classifier; THRIFTY for one whose answers cost money.
-
-    Raises:
-        UnsupportedError: none can.
-    """
-    for name, options in THRIFTY if classifier.costs_money else AT_ONCE:
-        explainer = get_explainer(name, **options)
-        try:
-            explainer.check_explains(classifier)
-        except UnsupportedError as error:
-            reason = error
-        else:
-            return explainer
-    raise reason
+Method = PathLike | Explainer
 
 
 @models_left_as_they_came
@@ -77,12 +49,13 @@ def explain(
 
     Args:
         classifier: a `Predictor`, a folder or hub name, a text-classification pipeline of transformers, or a pair
-            (model, tokenizer). For a model that classifies tokens: `load_classifier(name).at(token)`.
+            (model, tokenizer). For a model that classifies tokens: `load_classifier(name).at(token)`. For a bundle's
+            folder, the classifier in it, which the bundle's explainer explains unless `method` names another.
         texts: a text, or a list of texts. A tuple of two strings is one text of two segments. Of a table of pandas or
             datasets, the column `text` is read.
-        method: a method's name (`list_explainers`) or an explainer (`get_explainer`, `load`), or a list of them. None:
-            AttnLRP, or integrated gradients or occlusion for a model that AttnLRP cannot explain; `hierarchical` for an
-            `LLMClassifier`.
+        method: a method's name (`list_explainers`), the folder or hub name of what `load` takes, an explainer
+            (`get_explainer`, `load`), or a list of these. None: AttnLRP, or integrated gradients or occlusion for a
+            model that AttnLRP cannot explain; `hierarchical` for an `LLMClassifier`.
         targets: class to explain, by name or index. One text: a class, or a list of several. Several texts: a class for
             all of them, or a list with an entry for each text. None: the predicted class (of a multi-label classifier
             each label that applies).
@@ -98,6 +71,7 @@ def explain(
 
     Raises:
         DataError: a text cannot be used; the message gives its number.
+        ModelError: a classifier or a trained explainer cannot be loaded, or they do not belong together.
         ParamsError: an argument cannot be used.
         UnknownNameError: there is no such method or class.
         UnsupportedError: a method cannot explain this classifier.
@@ -112,6 +86,8 @@ def explain(
         >>> explearn.explain(classifier, ["a lazy fox", "no refund"], ["gae", "rollout"])
         Attributions(2 texts, methods=gae, rollout)
     """
+    if method is None and isinstance(classifier, str | os.PathLike) and is_classifier_bundle(Path(classifier)):
+        method = Path(classifier)
     several_methods = isinstance(method, list | tuple)
     methods: Any = method if several_methods else [method]
     if options and (several_methods or not isinstance(method, str)):
@@ -121,7 +97,7 @@ def explain(
     read: Any = list(texts) if isinstance(texts, Iterator) else texts
     attributions = Attributions()
     model = _loaded(classifier, device)
-    explainers = [explainer_of(named, model, **options) for named in methods]
+    explainers = [find_explainer(source, options, classifier=model) for source in methods]
     for explainer in explainers:
         attributions.extend(explainer.explain(model, read, targets, windows=windows, unit=unit))
     if single and one_target and not several_methods and len(attributions) == 1:
@@ -129,33 +105,9 @@ def explain(
     return Attributions(chain.from_iterable(attributions.texts))
 
 
-def explainer_of(method: Any, classifier: Predictor, **options: Any) -> Explainer:
-    """Return the explainer that a method's name, an explainer or a bundle stands for; None: the default one.
-
-    Args:
-        method: as in `explain`.
-        classifier: the classifier.
-        options: options of a method that is given by name.
-
-    Raises:
-        ParamsError: it is something else.
-        UnknownNameError: there is no such method.
-    """
-    if method is None:
-        return default_explainer(classifier)
-    if isinstance(method, str):
-        return get_explainer(method, **options)
-    if isinstance(method, Bundle):
-        method.check_classifier(classifier)
-        return method.explainer
-    if not isinstance(method, Explainer):
-        raise ParamsError(f"method: got {kind_of(method)}; expected a name or an explainer, or a list of them")
-    return method
-
-
 def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Predictor:
     """Return the classifier, loaded onto the device if it is a folder or hub name."""
-    compute = _compute(device)
+    compute = ComputeOptions(device=device) if isinstance(device, str) else device
     if compute is None or isinstance(classifier, str | os.PathLike):
         return as_predictor(classifier, compute)
     model = as_predictor(classifier)
@@ -163,45 +115,3 @@ def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Predictor:
     if wanted.type != model.device.type or wanted.index not in (None, model.device.index):
         raise ParamsError(f"device: got {str(wanted)!r} for a model on {str(model.device)!r}; move the model first")
     return model
-
-
-def _compute(device: str | ComputeOptions | None) -> ComputeOptions | None:
-    return ComputeOptions(device=device) if isinstance(device, str) else device
-
-
-def load(
-    path: PathLike,
-    method: str | None = None,
-    *,
-    device: str | ComputeOptions | None = None,
-    revision: str | None = None,
-    **options: Any,
-) -> Explainer | Bundle:
-    """Load a trained explainer, or a bundle with its classifier.
-
-    Args:
-        path: folder of a trained explainer or of a bundle, or a bundle's hub name (OWNER/NAME).
-        method: method that explains with what was trained, if there are several: `paml` or `faml`. None: the method
-            that was trained.
-        device: device for a bundle's classifier, such as `cuda`, or `ComputeOptions`.
-        revision: branch, tag or commit of a hub name. None: main.
-        options: options of a trained explainer that can be chosen after training, such as `aim` of `reader`.
-
-    Returns:
-        The explainer, or the bundle, which also explains.
-
-    Raises:
-        ModelError: there is no such explainer or bundle, a file is missing or has changed, or this version does not
-            have the method.
-        ParamsError: an option is fixed by training.
-
-    Example:
-        >>> import explearn
-        >>> explearn.load(explearn.export("my-bundle", method="gae")).explainer.name
-        'gae'
-    """
-    explainer, bundle = explainer_in(fetched(os.fspath(path), revision), options, method)
-    if bundle is None:
-        return explainer
-    bundle.load_classifier(_compute(device))
-    return bundle

@@ -15,8 +15,9 @@ from explearn.core.examples import Example
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
 from explearn.methods.base.learned import LearnedExplainer, check_explainer_place
+from explearn.methods.finding import seeded
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
+from explearn.methods.registry import get_explainer, get_info, known_infos
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.params import FinetuneParams
@@ -88,10 +89,10 @@ def train(
     info = _checked(info, user_texts, options)
     if out is not None:
         check_explainer_place(out)
-    explainer = make_explainer(info, with_seed(info.name, options, seed))
+    explainer = get_explainer(info.name, **seeded(info.name, options, seed))
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
-    model = (columns or TextColumns()).renamed(as_predictor(classifier, compute))
+    model = as_predictor(classifier, compute)
     user_texts = user_texts.of_classes(model.name, model.labels)
     explainer.check_problem(model)
     marks = marked_words(user_texts.rationales)
@@ -196,7 +197,7 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
         raise ParamsError(f"rationales: {info.name!r} does not learn from marked words; leave them out")
     if not texts.labels:
         raise ParamsError(
-            "rationales: got marks without labels (--labels COLUMN); marks are only used for texts whose label the "
+            "rationales: got marks without labels (--label-column); marks are only used for texts whose label the "
             "classifier predicts"
         )
     if info.name == "marker" and "protocol" not in options:

@@ -11,10 +11,13 @@ from typing import Annotated
 import typer
 
 from explearn.cli.common import Compute, command
-from explearn.cli.options import LabelNames, parse_label_names
+from explearn.cli.options import LoadedClassifier
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.extras import check_installed
+from explearn.methods.defaults import defaults
+
+SERVED = [default.method for default in defaults("serve")]
 
 
 @command
@@ -25,20 +28,11 @@ def serve(
             help="Bundles (`explearn export`), as folders or hub names; folders of trained explainers.",
         ),
     ] = None,
-    classifier: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder of a saved sequence classifier, or its hub name (default: the one in the bundle).",
-            envvar="EXPLEARN_CLASSIFIER",
-        ),
-    ] = None,
-    label_name: LabelNames = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
             help="Name of a method that needs no training; may be repeated.",
-            show_default="if no explainer is named either, those of attn_lrp, attcat, gae and occlusion that can "
-            "explain the classifier",
+            show_default=f"without any explainer those of {', '.join(SERVED)} that can explain the classifier",
         ),
     ] = None,
     comparison: Annotated[
@@ -70,6 +64,7 @@ def serve(
         typer.Option(help="Origin (https://example.org) whose pages may show this one in a frame; may be repeated."),
     ] = None,
     *,
+    classifier: LoadedClassifier,
     compute: Compute,
 ) -> None:
     """Serve explanations: a page in a browser, and a JSON API (/openapi.json). Ctrl+C stops it.
@@ -89,11 +84,12 @@ def serve(
     limits = Limits(seconds=timeout)
     # A port in use is reported before torch and transformers are loaded.
     with bind(host, port) as listening:
+        from explearn.methods.finding import find_explainer
         from explearn_apps.serve.app import make_app
         from explearn_apps.serve.loading import load, read_verdict
 
-        sources = [*(explainer or ()), *(method or ())]
-        loaded, explainers, left_out = load(sources, classifier, compute, parse_label_names(label_name))
+        explainers = [find_explainer(source) for source in (*(explainer or ()), *(method or ()))]
+        loaded, explainers, left_out = load(explainers, classifier(explainers), compute)
         hosts = hosts_of(listening)
         verdict = None
         if comparison is not None:

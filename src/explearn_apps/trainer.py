@@ -14,12 +14,12 @@ import numpy as np
 import torch
 import transformers
 
-from explearn.comparison.plan import Candidates
 from explearn.comparison.texts import given_texts
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.errors import UnsupportedError
 from explearn.evaluation import evaluate
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.finding import find_explainers
 from explearn.predictors.pretrained import as_predictor
 
 METRICS = ("aopc_comprehensiveness", "aopc_sufficiency")
@@ -51,7 +51,7 @@ class CompareCallback(transformers.TrainerCallback):
     ) -> None:
         self.trainer = trainer
         self.texts = given_texts(texts).examples
-        self.methods = Candidates.from_methods(methods, seed)
+        self.explainers = find_explainers(methods, seed)
 
     def on_evaluate(
         self,
@@ -79,8 +79,7 @@ class CompareCallback(transformers.TrainerCallback):
         classifier = as_predictor(model_and_tokenizer)
         labels = classifier.predict(self.texts)
         attributions = {}
-        for name in self.methods.options:
-            explainer, _ = self.methods.make(name)
+        for name, explainer in self.explainers.items():
             try:
                 attributions[name] = explainer.explain(classifier, self.texts, labels)
             except UnsupportedError as error:

@@ -19,11 +19,11 @@ import torch
 import transformers
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
+from explearn.core.errors import DataError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.finding import find_explainer
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.labelled import Problem
 from explearn.predictors.transformer import TransformerPredictor
@@ -52,7 +52,7 @@ class RationalePipeline(transformers.Pipeline):
 
     Args:
         explainer: name of a method (`explearn methods`), folder of a trained explainer, folder or hub name of a bundle,
-            or an `Explainer`.
+            or an `Explainer`. None: the default for the model, as for `explearn.explain`.
         target: class to explain, by name or index, or a list of several. None: the predicted one; for a multi-label
             classifier each label that applies.
         windows: as in `Explainer.explain`.
@@ -71,7 +71,7 @@ class RationalePipeline(transformers.Pipeline):
         model: transformers.PreTrainedModel,
         tokenizer: transformers.PreTrainedTokenizerBase,
         *,
-        explainer: Explainer | PathLike = "attn_lrp",
+        explainer: Explainer | PathLike | None = None,
         task: str = TASK,
         device: int | str | torch.device | None = None,
         batch_size: int | None = None,
@@ -94,13 +94,6 @@ class RationalePipeline(transformers.Pipeline):
             windows=windows,
             unit=unit,
         )
-        bundle = None
-        if isinstance(explainer, Explainer):
-            if options:
-                raise ParamsError(f"options: got {', '.join(options)}; the explainer fixes its options")
-            self.explainer = explainer
-        else:
-            self.explainer, bundle = find_explainer(explainer, **options)
         name = str(getattr(model.config, "name_or_path", "") or "the model")
         if (Path(name) / COMPLETION_FILE).exists():
             raise UnsupportedError(
@@ -111,8 +104,7 @@ class RationalePipeline(transformers.Pipeline):
         if where == "cuda":
             where = str(self.device)
         self.classifier = TransformerPredictor(model, tokenizer, ComputeOptions(device=where), name)
-        if bundle is not None:
-            bundle.check_classifier(self.classifier)
+        self.explainer = find_explainer(explainer, options, classifier=self.classifier)
         self.explainer.check_explains(self.classifier)
 
     def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:

@@ -32,8 +32,11 @@ SHOWING_STAGES = ("report",)
 METHOD_REPORTS = "explearn.methods.*.report"
 """Learned methods' parts of a page, which SHOWING_STAGES load by name."""
 
-REGISTRY = "explearn.methods.registry"
-"""The registry of methods. It imports the base classes when it makes a method, so these count with the method."""
+FINDERS = ("explearn.methods.registry", "explearn.methods.finding")
+"""Modules that return methods by name or folder."""
+
+FOUND = ("explearn.methods.base.", "explearn.methods.defaults", "explearn.predictors.")
+"""What they import to make a method counts with that method; no stage takes a default or a bundle of the hub."""
 
 
 def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str, str]) -> None:
@@ -101,9 +104,10 @@ def import_graph(shows: bool) -> grimp.ImportGraph:
         shows: whether modules for display count.
     """
     graph = grimp.build_graph("explearn", "explearn_study", exclude_type_checking_imports=True, cache_dir=None)
-    for module in graph.find_modules_directly_imported_by(REGISTRY):
-        if module.startswith("explearn.methods.base."):
-            graph.remove_import(importer=REGISTRY, imported=module)
+    for finder in FINDERS:
+        for module in graph.find_modules_directly_imported_by(finder):
+            if module.startswith(FOUND):
+                graph.remove_import(importer=finder, imported=module)
     for module in graph.modules:
         if not shows and f"{module}.".startswith(tuple(f"{package}." for package in SHOWS_ONLY)):
             graph.remove_module(module)
@@ -122,8 +126,8 @@ def files_of(modules: Iterable[str], shows: bool) -> set[Path]:
     for module in graph.modules & set(modules):
         reached |= {module, *graph.find_upstream_modules(module)}
     files = {file_of(module) for module in reached}
-    # Templates, prompts and weights count with the packages that hold them. The index of methods counts by method, and
-    # the rosters beside it are for what runs outside a project. A style sheet only shows things.
+    # Templates, prompts and weights count with the packages that hold them. The index of methods counts by method. A
+    # style sheet only shows things.
     for package in {file.parent for file in files} - {INDEX.parent}:
         files.update(file for file in data_files(package) if shows or file.suffix != ".css")
     return files

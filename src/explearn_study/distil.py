@@ -24,7 +24,8 @@ from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.base.teachers import combine_weights, make_teacher, members
+from explearn.methods.base.teachers import combine_weights, members
+from explearn.methods.finding import find_explainer
 from explearn.methods.l2e.explainer import L2E
 from explearn.metrics.arrays import levels, mean_where_defined
 from explearn.metrics.faithfulness import logit
@@ -122,7 +123,9 @@ def compare_with_students(
     if not examples:
         raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
 
-    teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
+    teacher = {}
+    for member in members(name):
+        teacher[member] = find_explainer(member, params.teachers[member].options, seed=seed)
     for method in teacher.values():
         method.explain(classifier, examples[:WARM_UP_TEXTS])
     classes = judged_targets(classifier, examples)

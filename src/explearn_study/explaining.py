@@ -14,7 +14,7 @@ from explearn.core.documents import file_digest, read_json, text_digest
 from explearn.core.writing import write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
-from explearn.methods.registry import make_explainer, with_seed
+from explearn.methods.finding import find_explainer, seeded
 from explearn.metrics.runs import kept_run, write_run
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
@@ -94,11 +94,15 @@ def make_method(
         ModelError: the method was not trained.
     """
     folder = trained_folder(method, params, workspace, task)
-    path = None if folder is None else str(folder)
     if folder is not None and method.info.base is None:
-        return make_explainer(method.info, {}, path), dict(method.options)
-    options = with_seed(method.of, method.options, seed)
-    return make_explainer(method.info, options, path), options
+        # Training has fixed its options.
+        explainer = find_explainer(folder, method=method.of)
+        options = dict(method.options)
+    else:
+        options = seeded(method.of, method.options, seed)
+        explainer = find_explainer(folder or method.of, options, method=method.of)
+    explainer.name = method.name
+    return explainer, options
 
 
 def trained_folder(method: RunMethod, params: Params, workspace: Workspace, task: str) -> Path | None:

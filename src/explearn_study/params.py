@@ -204,7 +204,7 @@ class Params(Section):
     explainer: str | None = None
     """The method under study, whose metrics are the headline (default: none)."""
     roster: str = "none"
-    """Name of the set of baselines, a file in conf/roster/; the methods themselves are in `methods`."""
+    """Name of the set of baselines, of `explearn.methods.defaults` or conf/roster/; the methods are in `methods`."""
     teachers: dict[str, RunMethod] = Field(default_factory=dict)
     """Methods that explain training texts for students."""
     teach: TeachParams = TeachParams()

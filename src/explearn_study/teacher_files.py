@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -27,7 +26,6 @@ from explearn.predictors.predictor import Predictor
 def teach(
     folder: Path,
     teacher: Explainer,
-    options: Mapping[str, Any],
     classifier: Predictor,
     splits: Mapping[str, Sequence[Example]],
     shard_texts: int = 128,
@@ -41,7 +39,6 @@ def teach(
     Args:
         folder: where to write; one for each teacher and task.
         teacher: any method that is ready to explain.
-        options: options of its constructor, for the record.
         classifier: the classifier to explain.
         splits: split -> its texts.
         shard_texts: texts in a shard; as many are lost if a run is interrupted.
@@ -56,6 +53,7 @@ def teach(
         raise DataError(f"{folder}: there is no text to explain; expected at least one")
     teacher.check_explains(classifier)
     fingerprint = classifier.fingerprint
+    options = teacher.settings()
     written: set[str] = set()
     with (
         atomic_folder(folder, resume=True) as unfinished,
@@ -67,7 +65,7 @@ def teach(
                 name = f"{split}-{number:05d}.parquet"
                 written.add(name)
                 words = [(example.id, example.words, example.pair) for example in texts]
-                source = text_digest(repr((teacher.name, dict(options), fingerprint, words)))
+                source = text_digest(repr((teacher.name, options, fingerprint, words)))
                 if not kept_run(unfinished / name, source):
                     attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
                     run = MethodRun(teacher.name, attributions, fingerprint, options, source=source)

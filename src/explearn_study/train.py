@@ -21,7 +21,8 @@ from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.base.teachers import Lessons, members
-from explearn.methods.registry import make_explainer
+from explearn.methods.finding import seeded
+from explearn.methods.registry import get_explainer
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn_study.feature_files import check_refusal, read_features, read_signals
@@ -121,7 +122,8 @@ def fit_explainer(
     """
     entry = params.methods[name]
     seed_everything(seed)
-    method = make_explainer(entry.info, {"seed": seed, **entry.options})
+    method = get_explainer(entry.of, **seeded(entry.of, entry.options, seed))
+    method.name = entry.name
     assert isinstance(method, LearnedExplainer)
     start = time.process_time()
     data = WorkspaceTask(workspace, params, task, compute)

@@ -104,7 +104,8 @@ def test_bad_input_is_one_sentence(model, trained, tmp_path):
     explearn.export(tmp_path / "b", method="rollout", classifier=model)
     explearn.export(tmp_path / "reader", explainer=trained["reader"])
     complaint(lambda: pipe(model, explainer="atcat"), "unknown method 'atcat'; did you mean")
-    complaint(lambda: pipe(model, stepz=3), "attn_lrp: stepz: no such parameter")
+    complaint(lambda: pipe(model, explainer="gae", stepz=3), "gae: stepz: no such parameter")
+    complaint(lambda: pipe(model, steps=3), "options: got steps; expected the name of their method, too")
     complaint(lambda: pipe(other, explainer=trained["reader"]), "other")
     for name in ("b", "reader"):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")

@@ -44,7 +44,7 @@ def python(classifier):
     """The same from Python, where the command line has nothing like it."""
     import transformers
 
-    attributions = explearn.load("bundle").explain([TEXT])
+    attributions = explearn.explain("bundle", [TEXT])
     explearn_apps.register_pipeline()
     pipeline = transformers.pipeline("text-classification-with-rationale", model=classifier, device="cpu")
     every = {}

@@ -10,7 +10,6 @@ import transformers
 
 import explearn
 from explearn import DataError, DeviceError, ModelError, ParamsError, load_classifier
-from explearn.api import AT_ONCE, default_explainer
 from explearn.comparison.texts import TextColumns, given_texts
 from explearn.metrics.params import EvaluateParams
 
@@ -27,10 +26,10 @@ def loaded(folder):
     return model, transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def test_without_a_method_the_most_faithful_that_works_at_once_explains():
-    assert default_explainer(tiny.classifier()).name == AT_ONCE[0][0] == "attn_lrp"
+def test_without_a_method_the_first_default_explains(folder):
+    assert explearn.explain(folder, TEXT, device="cpu").method == "attn_lrp"
     function = explearn.FunctionPredictor(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
-    assert default_explainer(function).name == explearn.explain(function, TEXT, device="cpu").method == "occlusion"
+    assert explearn.explain(function, TEXT, device="cpu").method == "occlusion"
 
 
 @pytest.mark.parametrize("given", ["folder", "pipeline", "pair", "classifier"])

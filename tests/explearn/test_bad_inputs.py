@@ -13,8 +13,8 @@ from saying import command_complaint, complaint
 
 import explearn
 from explearn import Attribution, TextColumns, TransformerPredictor, get_explainer, load_classifier
-from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
+from explearn.methods.finding import find_explainers
 
 RECORD = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
 GOOD = Attribution.from_dict(RECORD)
@@ -195,7 +195,7 @@ def test_classifiers_that_are_not_there(name):
 
 @pytest.mark.parametrize("methods", ["", ",", "lime,lime", 3], ids=ascii)
 def test_methods_to_compare(methods):
-    complaint(lambda: choose_methods(methods))
+    complaint(lambda: find_explainers(methods, 13))
 
 
 ARGUMENTS = [

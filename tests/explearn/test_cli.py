@@ -145,7 +145,7 @@ class TestBadInput:
             (["--target", "faire", "a"], "unknown class 'faire'; did you mean fair?"),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
             (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
-            (["--explainer", "nowhere", "a"], "nowhere: holds no trained explainer"),
+            (["--explainer", "nowhere", "a"], "nowhere: no such folder; expected that of a trained explainer"),
         ],
         ids=str,
     )
@@ -218,16 +218,16 @@ def test_every_command_shows_an_example_that_can_be_typed(typed, command):
 def test_an_option_has_one_spelling_everywhere():
     parameters = chain(*(one.params for one in commands(get_command(app)).values()))
     spellings = set(chain(*(parameter.opts for parameter in parameters)))
-    assert not spellings & {"--methods", "--output", "--output-file", "--random-state", "--label-names"}
+    assert not spellings & {"--methods", "--output", "--output-file", "--random-state", "--label-names", "--labels"}
 
 
 class TestNamesOfClasses:
     def test_label_0_gets_a_name(self, tiny_folder):
-        names = ("--label-name", "good=praise", "--label-name", "bad=blame")
+        names = ("--class-name", "good=praise", "--class-name", "bad=blame")
         (line,) = records(explain(tiny_folder, *names, "--target", "blame", "--json", "lazy dog"))
         assert line["target"] == "blame" and line["predicted"] in ("praise", "blame")
-        said = complaint(explain(tiny_folder, "--label-name", "LABEL_0=praise", "lazy dog"))
-        assert said == "unknown class 'LABEL_0'; known: bad, fair, good."
+        said = complaint(explain(tiny_folder, "--class-name", "LABEL_0=praise", "lazy dog"))
+        assert said.startswith("--class-name: got LABEL_0; expected one of the classes of")
 
     def test_the_fingerprint_stays_so_that_trained_explainers_fit(self, tiny_folder):
         classifier = load_classifier(tiny_folder, device="cpu")

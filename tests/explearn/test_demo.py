@@ -10,7 +10,7 @@ import explearn
 from explearn import ComputeOptions
 from explearn.cli.demo import classifier
 from explearn.cli.demo.classifier import demo_classifier, headlines
-from explearn.cli.demo.command import METHODS
+from explearn.methods.defaults import defaults
 
 OWN = "The <b>goalkeeper</b> saved two penalties."
 
@@ -57,7 +57,7 @@ def test_a_text_of_one_s_own_is_explained_by_all_methods(tmp_path, trained, monk
     assert result.exit_code == 0 and result.stdout.splitlines()[-1] == str(page)
     read = page.read_text(encoding="utf-8")
     assert "&lt;b&gt;goalkeeper&lt;/b&gt;" in read and "<b>goalkeeper" not in read
-    for name in METHODS:
+    for name in (default.method for default in defaults("demo")):
         assert name in result.stdout and name.replace("_", "_<wbr>") in read
     again = explearn.load_classifier(tmp_path / "saved", device="cpu")
     assert again.predict([OWN]) == trained.predict([OWN])

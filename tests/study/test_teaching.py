@@ -22,6 +22,7 @@ class Teacher(Explainer):
     signed = True
 
     def __init__(self):
+        super().__init__()
         self.name = "teacher"
         self.explained = []
 
@@ -35,7 +36,7 @@ def examples(count, split="train"):
 
 
 def run(folder, teacher, splits):
-    teach(folder, teacher, {}, tiny.classifier(), splits, shard_texts=4)
+    teach(folder, teacher, tiny.classifier(), splits, shard_texts=4)
 
 
 def lessons(tmp_path, name="teacher"):
@@ -131,6 +132,6 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path):
     with pytest.raises(DataError, match="run the stage teach"):
         reader.learn(task)
     for name in params.teachers:
-        teach(workspace.teacher(TASK, name), explearn.get_explainer(name), {}, classifier, splits)
+        teach(workspace.teacher(TASK, name), explearn.get_explainer(name), classifier, splits)
     reader.learn(task)
     assert reader.trained_on == {"train": 12, "validation": 4} and not reader.signed

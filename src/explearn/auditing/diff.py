@@ -91,7 +91,7 @@ def diff(
     if new.model.labels != old.model.labels:
         raise ParamsError(
             f"against: got the classes {', '.join(old.model.labels)}; expected those of the new classifier, "
-            f"{', '.join(new.model.labels)}, in this order (rename them with --label-name)"
+            f"{', '.join(new.model.labels)}, in this order (rename them: --against-class-name, `Predictor.renamed`)"
         )
     origin = replace(new.origin, request={**new.origin.request, "against": old.model.fingerprint})
     work = Work(options.work, origin.request)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from explearn.api import explainer_of
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array
@@ -30,6 +29,7 @@ from explearn.core.validation import Shape, check
 from explearn.core.word_tables import WORD_SCHEMA
 from explearn.core.writing import check_place, write_json
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.finding import find_explainer
 from explearn.predictors.batching import progress
 from explearn.predictors.labelled import CLASSES, check_problem
 from explearn.predictors.predictor import Predictor
@@ -165,16 +165,15 @@ def read_subject(
     if count < FEWEST:
         raise DataError(f"texts: got {count}; expected at least {FEWEST}, half to search and half to test")
     names = _groups(groups, count)
-    columns = options.columns or TextColumns()
     compute = options.compute or ComputeOptions()
-    model = columns.renamed(as_predictor(classifier, compute))
+    model = as_predictor(classifier, compute)
     check_problem(model, CLASSES)
     user_texts = user_texts.of_classes(model.name, model.labels)
     explainer = None
     scores: JobScores = {}
     files = [texts]
     if job is None:
-        explainer = explainer_of(method, model)
+        explainer = find_explainer(method, classifier=model)
         explainer.check_explains(model)
         name = explainer.name
         made = explainer.settings()

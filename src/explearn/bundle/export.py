@@ -15,8 +15,7 @@ from typing import Any
 import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
-from explearn.bundle.loading import method_of
-from explearn.bundle.manifest import (
+from explearn.core.bundles import (
     CARD,
     CLASSIFIER,
     EXPLAINER,
@@ -26,19 +25,20 @@ from explearn.bundle.manifest import (
     BundleManifest,
     ClassifierFacts,
     Place,
-    config_of,
     files_in,
     is_bundle,
+    read_config,
     read_manifest,
 )
-from explearn.core.documents import PathLike, is_folder, public_name, read_json
+from explearn.core.documents import PathLike, public_name, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Figures, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.finding import find_explainer
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_info, make_explainer
+from explearn.methods.registry import get_info
 from explearn.metrics.registry import CATALOGUE
 from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import load_classifier
@@ -82,20 +82,22 @@ def export(
         ['README.md', 'manifest.json']
     """
     out = Path(out)
-    folder = None
-    if explainer is not None:
-        folder = Path(explainer)
     _check_arguments(out, classifier, with_classifier, metrics, task)
-    info = _method(method, folder)
-    made = make_explainer(info, options or {}, str(folder) if folder else None)
+    if method is None and explainer is None:
+        raise ParamsError("got neither a method nor a trained explainer; expected one of them")
+    made = find_explainer(method if explainer is None else Path(explainer), options, method=method)
+    info = get_info(made.name)
+    folder = made.folder
+    if folder is not None and is_bundle(folder):
+        raise ModelError(f"{folder}: is already a bundle; expected the folder of a trained explainer")
     figures = None
     if metrics is not None:
         figures = _figures(Path(metrics), task, info.name)
     source = classifier
     place: Place | None = None
-    if folder is not None and (folder / CLASSIFIER).is_dir():
+    if made.classifier_folder is not None:
         place = "explainer/classifier"
-        source = classifier or folder / CLASSIFIER
+        source = classifier or made.classifier_folder
     elif with_classifier:
         place = "classifier"
     loaded = None
@@ -113,7 +115,7 @@ def export(
         trained = (partial / EXPLAINER).exists()
         record: Mapping[str, Any] = {}
         if trained:
-            record = config_of(partial / EXPLAINER)
+            record = read_config(partial / EXPLAINER)
         facts = _facts(loaded, os.fspath(classifier or ""), place, record)
         values = made.options.model_dump(mode="json")
         if figures is not None:
@@ -148,22 +150,6 @@ def _check_arguments(out: Path, classifier: Any, with_classifier: bool, metrics:
         raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
     if metrics is None and task is not None:
         raise ParamsError("task: got a task, but no metrics; expected a run's metrics.json")
-
-
-def _method(name: str | None, folder: Path | None) -> MethodInfo:
-    """Return the facts about the method that goes into the bundle."""
-    if folder is None:
-        if name is None:
-            raise ParamsError("got neither a method nor a trained explainer; expected one of them")
-        info = get_info(name)
-        if info.untrained:
-            raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained explainer (--explainer)")
-        return info
-    if not is_folder(folder):
-        raise ModelError(f"{folder}: no such folder; expected the folder of a trained explainer")
-    if is_bundle(folder):
-        raise ModelError(f"{folder}: is already a bundle; expected the folder of a trained explainer")
-    return get_info(name or method_of(folder))
 
 
 def _save_classifier(classifier: Any, folder: Path) -> None:

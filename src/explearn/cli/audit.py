@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from explearn.cli import options
 from explearn.cli.common import DEFAULT_SEED, Compute, Group, Seed, command, tell
-from explearn.cli.options import ClassifierToJudge, LabelledColumns, Table
-from explearn.core.errors import ParamsError
-
-if TYPE_CHECKING:
-    from explearn.methods.base.explainer import Explainer
+from explearn.cli.options import ClassifierToExplain, LabelledColumns, Table
 
 Method = Annotated[
     str | None,
-    typer.Option(help="Method of the explanations (`explearn methods`).", show_default="attn_lrp, if it can"),
+    typer.Option(help="Method of the explanations (`explearn methods`).", show_default="the classifier's default"),
 ]
 Patterns = Annotated[
     list[str] | None,
     typer.Option("--pattern", help="Regular expression whose matches are looked at, too; may be repeated."),
 ]
 WorkFolder = Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")]
-
-
-def method_of(method: str | None, explainer: Path | None) -> str | Explainer | None:
-    """Return the method that --method or --explainer names.
-
-    Raises:
-        ParamsError: both do.
-    """
-    if explainer is None:
-        return method
-    if method is not None:
-        raise ParamsError("--method: got one besides --explainer; expected one of them")
-    (trained,) = options.make(options.choose(None, [explainer]), {})
-    return trained
 
 
 @command
@@ -55,15 +37,16 @@ def audit(
     work: WorkFolder = None,
     seed: Seed = DEFAULT_SEED,
     *,
-    classifier: ClassifierToJudge,
+    classifier: ClassifierToExplain,
     columns: LabelledColumns,
     compute: Compute,
 ) -> None:
     """Find what a classifier leans on over many texts: claims from explanations, each tested by changing texts.
 
-    explearn audit --classifier my-model --texts my-texts.csv --labels label --out audit.html
+    explearn audit --classifier my-model --texts my-texts.csv --label-column label --out audit.html
     """
-    trained = method_of(method, explainer)
+    # Of a job's scores, --method only names those that are read.
+    chosen = options.named_explainer(None if scores else method, explainer)
     # Loads torch, which --help need not wait for.
     from explearn.auditing.reading import AuditOptions
     from explearn.auditing.run import audit as run
@@ -71,7 +54,7 @@ def audit(
     settings = AuditOptions(
         patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
     )
-    result = run(classifier, texts, None, group, trained, scores=scores, out=out, options=settings)
+    result = run(classifier([chosen]), texts, None, group, chosen or method, scores=scores, out=out, options=settings)
     result.print()
     tell(result.page)
 
@@ -80,22 +63,16 @@ def old_classifier(
     against: Annotated[
         str, typer.Option(help="Folder of the old classifier, or its hub name.", show_default=False)
     ] = "",
+    against_class_name: Annotated[
+        list[str] | None, typer.Option(help="Rename a class of the old classifier, CLASS=NAME; may be repeated.")
+    ] = None,
     against_llm: Annotated[
         Path | None, typer.Option(help="A YAML file, if the old classifier is a prompt; as for --llm.")
     ] = None,
 ) -> Any:
-    """Return the name of the old classifier, or the prompt that is one.
-
-    Raises:
-        ParamsError: both are given, or neither is.
-    """
-    if against_llm is not None:
-        return options.prompt_alone(against_llm, against)
-    if not against:
-        raise ParamsError(
-            "--against: got none; expected the folder of a saved classifier, a hub name, or --against-llm"
-        )
-    return against
+    """Return the old classifier; see `options.classifier_source`."""
+    names = options.parse_names("--against-class-name", against_class_name)
+    return options.classifier_source(against, names, against_llm, option="--against")
 
 
 @command
@@ -111,7 +88,7 @@ def diff(
     work: WorkFolder = None,
     seed: Seed = DEFAULT_SEED,
     *,
-    classifier: ClassifierToJudge,
+    classifier: ClassifierToExplain,
     old: Annotated[Any, Group("Old classifier", old_classifier)],
     columns: LabelledColumns,
     compute: Compute,
@@ -122,7 +99,7 @@ def diff(
 
     explearn diff --classifier new-model --against old-model --texts my-texts.csv --fail-above 0.05
     """
-    trained = method_of(method, explainer)
+    chosen = options.named_explainer(method, explainer)
     # Loads torch, which --help need not wait for.
     from explearn.auditing.diff import diff as run
     from explearn.auditing.reading import AuditOptions
@@ -130,7 +107,7 @@ def diff(
     settings = AuditOptions(
         patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
     )
-    result = run(classifier, old, texts, trained, out=out, options=settings)
+    result = run(classifier([chosen]), old, texts, chosen, out=out, options=settings)
     result.print()
     if result.page is not None:
         tell(result.page)

@@ -9,7 +9,7 @@ import typer
 
 from explearn.cli import options
 from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
-from explearn.cli.options import ClassifierToJudge, ColumnsOfTable, Table
+from explearn.cli.options import ClassifierToExplain, ColumnsOfTable, Table
 
 
 @command
@@ -37,13 +37,12 @@ def compare(
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to evaluate with the methods; may be repeated."),
     ] = None,
-    completion: options.Completion = None,
     unit: options.Units = "word",
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     work: Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")] = None,
     seed: Seed = DEFAULT_SEED,
     *,
-    classifier: ClassifierToJudge,
+    classifier: ClassifierToExplain,
     columns: ColumnsOfTable,
     compute: Compute,
 ) -> None:
@@ -51,7 +50,7 @@ def compare(
 
     explearn compare --classifier my-model --texts my-texts.csv --method quick --out report.html
     """
-    trained = options.make(options.choose(None, explainer), {}) if explainer else []
+    trained = options.named_explainers(None, explainer, None)
     # Loads torch, which --help need not wait for.
     from explearn.comparison.run import CompareOptions
     from explearn.comparison.run import compare as run
@@ -60,12 +59,11 @@ def compare(
         scores=scores or (),
         unit=unit,
         seed=seed,
-        completion=completion,
         compute=compute,
         tell=tell,
     )
     comparison = run(
-        classifier,
+        classifier(trained),
         texts,
         [*(method or ["light"]), *trained],
         columns=columns,

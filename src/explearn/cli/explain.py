@@ -23,8 +23,10 @@ from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable_json
 from explearn.core.validation import whole_number
 from explearn.core.writing import check_own, write_text
+from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
 from explearn.show.display import embed_or_write, methods_html, rows
+from explearn.text.encoding import TEXT
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
@@ -68,19 +70,13 @@ Pair = Annotated[
         rich_help_panel="What is explained",
     ),
 ]
-_FILE_PANEL = "Texts of a file"
 Table = Annotated[
     Path | None,
     typer.Option(
         "--texts",
         help="Explain the texts of this .csv, .jsonl or .parquet table, or .txt file with one text per line.",
-        rich_help_panel=_FILE_PANEL,
+        rich_help_panel="Texts of a file",
     ),
-]
-TextColumn = Annotated[str, typer.Option(help="Column with the text.", rich_help_panel=_FILE_PANEL)]
-PairColumn = Annotated[
-    str | None,
-    typer.Option(help="Column with the second segment.", rich_help_panel=_FILE_PANEL),
 ]
 Files = Annotated[
     list[Path] | None,
@@ -98,10 +94,6 @@ def explain(
         list[str] | None,
         typer.Argument(help="Texts to explain (default: standard input, one text per line)."),
     ] = None,
-    classifier: options.ClassifierOption = "",
-    label_name: options.LabelNames = None,
-    completion: options.Completion = None,
-    llm: options.LLM = None,
     method: options.Methods = None,
     explainer: options.Explainers = None,
     option: options.Options = None,
@@ -115,9 +107,9 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per text and method.")] = False,
     out: Files = None,
     table: Table = None,
-    text_column: TextColumn = "text",
-    pair_column: PairColumn = None,
     *,
+    columns: options.TextsAlone,
+    classifier: options.ClassifierToExplain,
     compute: Compute,
 ) -> None:
     """Explain texts: score each word; larger scores mean more evidence for the class.
@@ -127,33 +119,27 @@ def explain(
     files = out or []
     _check_files(files)
     _check_no_file_names(texts or ())
-    # Names and options are checked before torch is loaded for the classifier.
-    methods = options.choose(method, explainer or [])
-    source = options.classifier_or_prompt(classifier, llm, methods)
-    explainers = options.make(methods, options.parse_options(option))
-    names = options.parse_label_names(label_name)
+    explainers = options.named_explainers(method, explainer, option)
+    source = classifier(explainers)
     inputs: list[Any]
     if table is not None:
         if texts or pair is not None:
             raise ParamsError("--texts: got other texts, too; expected a file, or texts on the command line")
-        inputs = _rows(table, text_column, pair_column)
+        inputs = _rows(table, columns.text or TEXT, columns.pair)
     else:
         inputs = texts or _lines()
     if pair is not None:
         inputs = [(text, pair) for text in inputs]
     from explearn.predictors.pretrained import as_predictor  # brings torch
 
-    loaded = as_predictor(source, compute, completion).renamed(names)
-    for chosen in methods:
-        chosen.check_classifier(loaded)
-    whole = loaded
-    loaded = _view(loaded, token, versus)
-    unnamed = not (method or explainer or option)
+    whole = as_predictor(source, compute)
+    for used in explainers:
+        used.check_made_for(whole)
+        used.made_for = None  # a view has a fingerprint of its own
+    loaded = _view(whole, token, versus)
+    unnamed = not explainers
     if unnamed:
-        from explearn.api import default_explainer
-
-        explainers = [default_explainer(loaded)]
-
+        explainers = [find_explainer(None, classifier=loaded)]
     targets = None
     if target:
         targets = [target] * len(inputs)

@@ -2,50 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from explearn.bundle.manifest import is_bundle
 from explearn.cli.common import Group
 from explearn.comparison.texts import TextColumns
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.methods.info import MethodInfo
-from explearn.methods.registry import accepted_options, get_info, make_explainer
+from explearn.methods.finding import fetched, find_explainer, method_in
+from explearn.methods.registry import explainer_class, get_info
 
 if TYPE_CHECKING:
-    from explearn.bundle.loading import Bundle
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.predictor import Predictor
 
-DEFAULT = "attn_lrp"
-"""The method if none is named."""
+# ---- classifiers -----------------------------------------------------------------------------------------------------
 
-ClassifierOption = Annotated[
-    str,
+LLM = Annotated[
+    Path | None,
     typer.Option(
-        help="Folder of a saved sequence classifier, or its hub name; not needed if an explainer comes with one.",
-        envvar="EXPLEARN_CLASSIFIER",
-        rich_help_panel="Classifier",
+        help="A YAML file, instead of a classifier: the model behind an OpenAI-compatible server, its prompt, label "
+        "words and budget (docs/explearn/llm.md).",
     ),
 ]
-LabelNames = Annotated[
+Completion = Annotated[
+    Path | None,
+    typer.Option(
+        help="A JSON or YAML file: the prompt and label words of a generative model (default: completion.json next to "
+        "the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
+    ),
+]
+ClassNames = Annotated[
     list[str] | None,
-    typer.Option(
-        "--label-name",
-        help="Rename a class of the classifier, CLASS=NAME, such as LABEL_0=negative; may be repeated.",
-        rich_help_panel="Classifier",
-    ),
+    typer.Option(help="Rename a class of the classifier, CLASS=NAME, such as LABEL_0=negative; may be repeated."),
 ]
+
+
+def classifier_options(
+    classifier: Annotated[
+        str,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name; not needed if an explainer comes with one.",
+            envvar="EXPLEARN_CLASSIFIER",
+            show_default=False,
+        ),
+    ] = "",
+    class_name: ClassNames = None,
+    completion: Completion = None,
+    llm: LLM = None,
+) -> Callable[..., Any]:
+    """Return a function from the explainers, of which one may come with its classifier, to `classifier_source`."""
+    names = parse_names("--class-name", class_name)
+    return partial(classifier_source, classifier, names, llm, completion)
+
+
+def classifier_source(
+    name: str,
+    class_names: Mapping[str, str],
+    llm: Path | None = None,
+    completion: Path | None = None,
+    explainers: Sequence[Explainer | None] = (),
+    option: str = "--classifier",
+) -> Any:
+    """Return what `as_predictor` takes: a named classifier or, without a name, the first that an explainer came with.
+
+    Args:
+        name: folder or hub name; empty if none is named.
+        class_names: class -> its new name.
+        llm: file of a prompt that is the classifier.
+        completion: file of the prompt of a generative model.
+        explainers: the explainers.
+        option: the option that names a classifier.
+
+    Raises:
+        ParamsError: both a classifier and a prompt are named, or there is none.
+    """
+    if llm is not None:
+        if name or completion:
+            raise ParamsError(f"got the classifier {name or completion} and the prompt {llm}; expected one of them")
+        from explearn.predictors.llm.classifier import LLMClassifier  # brings torch
+
+        return LLMClassifier(llm).renamed(class_names)
+    for explainer in explainers:
+        if not name and explainer is not None and explainer.classifier_folder is not None:
+            name = str(explainer.classifier_folder)
+    if not name:
+        raise ParamsError(f"{option}: got none; expected the folder of a saved classifier, or a hub name")
+    from explearn.predictors.heads.completion import read_completion  # brings torch
+    from explearn.predictors.pretrained import NamedClassifier
+
+    return NamedClassifier(name, class_names, completion and read_completion(completion))
+
+
+ClassifierToExplain = Annotated[Callable[..., Any], Group("Classifier", classifier_options)]
+LoadedClassifier = Annotated[Callable[..., Any], Group("Classifier", classifier_options, without=("llm",))]
+
+# ---- methods and their options ---------------------------------------------------------------------------------------
+
 Methods = Annotated[
     list[str] | None,
     typer.Option(
         help="Name of a method; `explearn methods` lists them. Repeat it to compare several.",
-        show_default="the method of the trained explainer or bundle, else attn_lrp",
+        show_default="the method of --explainer, else the default for the classifier",
         rich_help_panel="Methods",
     ),
 ]
@@ -94,212 +155,87 @@ Windows = Annotated[
         rich_help_panel="What is explained",
     ),
 ]
-Completion = Annotated[
-    Path | None,
-    typer.Option(
-        help="A JSON or YAML file: the prompt and label words of a generative model (default: completion.json next to "
-        "the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
-        rich_help_panel="Classifier",
-    ),
-]
-LLM = Annotated[
-    Path | None,
-    typer.Option(
-        help="A YAML file, instead of a classifier: the model behind an OpenAI-compatible server, its prompt, label "
-        "words and budget (docs/explearn/llm.md).",
-        rich_help_panel="Classifier",
-    ),
-]
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenMethod:
-    """A method, with the folder of the trained explainer if it is learned.
+def named_explainers(
+    methods: Sequence[str] | None, folders: Sequence[Path] | None, pairs: Sequence[str] | None
+) -> list[Explainer]:
+    """Return the explainers that --method, --explainer and --option name; none if nothing is named.
 
-    Attributes:
-        info: the method.
-        folder: folder of the trained explainer. None: the method needs no training.
-        options: the bundle's options.
-        bundle: the bundle that the method comes from, if any.
-    """
-
-    info: MethodInfo
-    folder: Path | None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    bundle: Bundle | None = None
-
-    @property
-    def accepted(self) -> Collection[str]:
-        """Names of the options that can still be set: few for a trained explainer, all for a method that refines
-        one."""
-        if self.bundle is None and (self.folder is None or self.info.base is not None):
-            return accepted_options(self.info.name)
-        return self.info.later
-
-    @property
-    def own_classifier(self) -> Path | None:
-        """The folder of the classifier that came with the explainer."""
-        if self.bundle is not None:
-            return self.bundle.classifier_folder
-        if self.folder is not None and (self.folder / "classifier").is_dir():
-            return self.folder / "classifier"
-        return None
-
-    def check_classifier(self, classifier: Predictor) -> None:
-        """Check that the bundle, if there is one, was made for a classifier.
-
-        Raises:
-            ModelError: it was made for another one.
-        """
-        if self.bundle is not None:
-            self.bundle.check_classifier(classifier)
-
-
-def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[ChosenMethod]:
-    """Return the methods by name, each with the folder or bundle that holds it or, for a refining method, its base.
-
-    After them come the methods of the other folders.
+    A learned method takes the folder of its own training, or of the method that it starts from; other folders follow.
+    One explainer gets all options. Of several, NAME goes to all that have it and METHOD.NAME to one.
 
     Args:
-        methods: names. Without any, and without folders: DEFAULT.
+        methods: names.
         folders: folders of trained explainers, and bundles.
+        pairs: NAME=VALUE, see `parse_options`.
 
     Raises:
-        UnknownNameError: there is no such method.
-        ParamsError: a method is repeated, or a learned method has no folder.
+        UnknownNameError: there is no such method, or none with such an option.
+        ParamsError: a method is repeated or needs a folder, or an option cannot be set.
         ModelError: a folder or bundle cannot be used.
     """
-    held = [_held(folder) for folder in folders]
-    if not methods and not held:
-        methods = [DEFAULT]
-    chosen = []
-    for name in methods or ():
-        info = get_info(name)
-        fitting = [one for one in held if _root(one.info.name) == _root(info.base or name)]
-        if fitting:
-            # The folder of the method itself, or else of a variant of it.
-            one = min(fitting, key=lambda one: one.info.name != name)
-            held.remove(one)
-            chosen.append(replace(one, info=info))
-        elif info.untrained:
-            raise ParamsError(f"--explainer: got no folder of a trained {name!r}; expected one")
-        else:
-            chosen.append(ChosenMethod(info, None))
-    chosen += held
-    names = [one.info.name for one in chosen]
-    for name in names:
-        if names.count(name) > 1:
-            raise ParamsError(f"methods: got {name!r} twice; expected each once")
-    return chosen
+    options = parse_options(pairs)
+    sources: dict[str, Path | None] = dict.fromkeys(methods or ())
+    names = list(methods or ())
+    for folder in map(fetched, folders or ()):
+        held = method_in(folder)
+        fitting = [name for name, source in sources.items() if source is None and _root(name) == _root(held)]
+        # The method of the folder itself, or else one that can explain with what it holds.
+        name = min(fitting, key=lambda name: name != held, default=held)
+        if name not in fitting:
+            names.append(name)
+        sources[name] = folder
+    if len(sources) < len(names):
+        raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
+    if options and not sources:
+        raise ParamsError(f"--option: got {', '.join(options)}; expected the method, too (--method or --explainer)")
+    chosen = _options_of_each(sources, options)
+    return [find_explainer(folder or name, chosen[name], method=name) for name, folder in sources.items()]
 
 
-def _held(folder: Path) -> ChosenMethod:
-    """Return the method that a folder or bundle holds."""
-    from explearn.bundle.loading import method_of, open_bundle  # brings torch
+def named_explainer(method: str | None, folder: Path | None, pairs: Sequence[str] | None = None) -> Explainer | None:
+    """Return the one explainer that the options name, as `named_explainers` does; None if nothing is named.
 
-    if not is_bundle(folder):
-        return ChosenMethod(get_info(method_of(folder)), folder)
-    bundle = open_bundle(folder)
-    _ = bundle.explainer  # raises where this version has no such method
-    return ChosenMethod(get_info(bundle.manifest.method), bundle.explainer_folder, bundle.manifest.options, bundle)
+    Raises:
+        ParamsError: --method and --explainer name two.
+    """
+    explainers = named_explainers([method] if method else None, [folder] if folder else None, pairs)
+    if len(explainers) > 1:
+        raise ParamsError(f"got {' and '.join(one.name for one in explainers)}; expected one method")
+    return next(iter(explainers), None)
 
 
 def _root(method: str) -> str:
-    """Return the method of which another may be a variant."""
-    return get_info(method).of or method
+    """Return the method whose training another explains with: its base, or the one that it is a variant of."""
+    trained = get_info(method).base or method
+    return get_info(trained).of or trained
 
 
-def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
-    """Return the named classifier, or else the first that comes with a method.
-
-    Raises:
-        ParamsError: there is none.
-    """
-    if classifier:
-        return classifier
-    for method in methods:
-        if method.own_classifier is not None:
-            return str(method.own_classifier)
-    raise ParamsError("--classifier: got none; expected the folder of a saved classifier, a hub name, or --llm")
-
-
-def classifier_or_prompt(classifier: str, llm: Path | None, methods: Sequence[ChosenMethod] = ()) -> str | Predictor:
-    """Return the prompt that is a classifier, or the name that `classifier_for` returns.
-
-    Raises:
-        ParamsError: both are given, or neither is.
-    """
-    if llm is None:
-        return classifier_for(methods, classifier)
-    return prompt_alone(llm, classifier)
-
-
-def prompt_alone(llm: Path, classifier: str) -> Predictor:
-    """Return the prompt that is a classifier.
-
-    Raises:
-        ParamsError: a classifier is named, too, or the prompt cannot be used.
-    """
-    if classifier:
-        raise ParamsError(f"got the classifier {classifier!r} and the prompt {llm}; expected one of them")
-    from explearn.predictors.llm.classifier import LLMClassifier  # brings torch
-
-    return LLMClassifier(llm)
-
-
-def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Explainer]:
-    """Make the methods with their options (`parse_options`).
-
-    With one method, it gets all options. With several, NAME applies to all that have it and METHOD.NAME to one.
-    Errors of `make_explainer` pass through.
-
-    Raises:
-        UnknownNameError: no method has the option.
-        ParamsError: a bundle fixes the option.
-    """
-    own: dict[str, dict[str, Any]] = {method.info.name: {} for method in methods}
+def _options_of_each(sources: Mapping[str, Path | None], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return method -> its options."""
+    if len(sources) == 1:
+        return {name: dict(options) for name in sources}
+    accepted: dict[str, Collection[str]] = {}
+    for name, folder in sources.items():
+        info = get_info(name)
+        accepted[name] = explainer_class(name).Options.model_fields
+        if folder is not None and info.base is None:
+            accepted[name] = info.later
+    chosen: dict[str, dict[str, Any]] = {name: {} for name in sources}
     for option, value in options.items():
-        method, dot, name = option.partition(".")
-        if len(methods) == 1:
-            own[methods[0].info.name][option] = value
-        elif dot:
-            if method not in own:
-                raise UnknownNameError("method of --option", method, own)
-            own[method][name] = value
-        else:
-            takers = [chosen.info.name for chosen in methods if option in chosen.accepted]
-            for taker in takers:
-                own[taker][option] = value
-            if not takers:
-                accepted = set().union(*(chosen.accepted for chosen in methods))
-                raise UnknownNameError(f"option of {', '.join(own)}", option, accepted or ["(none)"])
-    explainers = []
-    for chosen in methods:
-        values = own[chosen.info.name]
-        fixed = set(values) - chosen.info.later
-        if chosen.bundle is not None and fixed:
-            names = ", ".join(sorted(fixed))
-            raise ParamsError(f"--option: got {names}; the bundle {chosen.bundle.folder} fixes these options")
-        path = None
-        if chosen.folder is not None:
-            path = str(chosen.folder)
-        explainers.append(make_explainer(chosen.info, {**chosen.options, **values}, path))
-    return explainers
-
-
-def parse_label_names(pairs: Sequence[str] | None) -> dict[str, str]:
-    """Return OLD=NEW pairs as a dict.
-
-    Raises:
-        ParamsError: a pair has another form, or an OLD is repeated.
-    """
-    names: dict[str, str] = {}
-    for pair in pairs or ():
-        old, _, new = pair.partition("=")
-        if not old or not new or old in names:
-            raise ParamsError(f"--label-name: got {', '.join(pairs or ())}; expected OLD=NEW, each OLD once")
-        names[old] = new
-    return names
+        method, dot, name = option.rpartition(".")
+        takers = [taker for taker, names in accepted.items() if option in names]
+        if dot:
+            takers = [method]
+        if dot and method not in chosen:
+            raise UnknownNameError("method of --option", method, chosen)
+        if not takers:
+            known = set().union(*accepted.values())
+            raise UnknownNameError(f"option of {', '.join(sources)}", option, known or ["(none)"])
+        for taker in takers:
+            chosen[taker][name] = value
+    return chosen
 
 
 def parse_options(pairs: Sequence[str] | None) -> dict[str, Any]:
@@ -322,34 +258,37 @@ def parse_options(pairs: Sequence[str] | None) -> dict[str, Any]:
     return options
 
 
+def parse_names(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
+    """Return OLD=NEW pairs as a dict.
+
+    Args:
+        option: the option, for errors.
+        pairs: the pairs.
+
+    Raises:
+        ParamsError: a pair has another form, or an OLD is repeated.
+    """
+    names: dict[str, str] = {}
+    for pair in pairs or ():
+        old, _, new = pair.partition("=")
+        if not old or not new or old in names:
+            raise ParamsError(f"{option}: got {', '.join(pairs or ())}; expected OLD=NEW, each OLD once")
+        names[old] = new
+    return names
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
 Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with one text per line.")]
-
-
-def classifier_to_judge(
-    classifier: Annotated[
-        str,
-        typer.Option(
-            help="Folder of a saved sequence classifier, or its hub name.",
-            envvar="EXPLEARN_CLASSIFIER",
-            show_default=False,
-        ),
-    ] = "",
-    llm: LLM = None,
-) -> Any:
-    """Return the name of the classifier, or the prompt that is one; see `classifier_or_prompt` for errors."""
-    return classifier_or_prompt(classifier, llm)
 
 
 def text_columns(
     text_column: Annotated[str | None, typer.Option(help="Column with the text.", show_default="text")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column with the second segment, for pairs.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column with the true label.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column with the true label.")] = None,
     label_name: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Map a value in the column of labels to a class, 1=good, or rename a class of the classifier, "
-            "LABEL_1=good; may be repeated."
-        ),
+        typer.Option(help="Map a value in the label column to a class, VALUE=CLASS, such as 1=good; may be repeated."),
     ] = None,
     rationales: Annotated[
         str | None,
@@ -368,12 +307,12 @@ def text_columns(
     Raises:
         ParamsError: a --label-name is malformed.
     """
-    names = parse_label_names(label_name)
-    return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column, marks_by)
+    names = parse_names("--label-name", label_name)
+    return TextColumns(text_column, pair_column, label_column, None, rationales, names, token_column, marks_by)
 
 
-ClassifierToJudge = Annotated[Any, Group("Classifier", classifier_to_judge)]
 _TITLE = "Columns of the table"
 _OF_MARKS = ("rationales", "marks_by", "token_column")
+TextsAlone = Annotated[TextColumns, Group(_TITLE, text_columns, without=("label_column", "label_name", *_OF_MARKS))]
 ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
 LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=_OF_MARKS)]

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from explearn.cli import options
 from explearn.cli.common import Compute, command
 from explearn.core.documents import read_yaml
-from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.show.blocks import plain
-
-if TYPE_CHECKING:
-    from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.predictor import Predictor
 
 MASKED = "masked"
 
@@ -43,8 +38,6 @@ Method = Annotated[
 @command
 def record(
     text: Annotated[str, typer.Argument(help="The text.")],
-    classifier: options.ClassifierOption = "",
-    llm: options.LLM = None,
     method: Method = None,
     explainer: options.TrainedExplainer = None,
     option: options.Options = None,
@@ -70,13 +63,15 @@ def record(
         bool, typer.Option("--schema", callback=_print_schema, is_eager=True, help="Print the JSON Schema of records.")
     ] = False,
     *,
+    classifier: options.ClassifierToExplain,
     compute: Compute,
 ) -> None:
     """Record one decision: the answer, the words behind it, and the smallest change found that turns it.
 
     explearn record "A lazy, dull sequel." --classifier my-model --comparison report.json --out record.html
     """
-    chosen, source = chosen_explainer(method, explainer, option, classifier, llm)
+    chosen = options.named_explainer(method, explainer, option)
+    source = classifier([chosen])
     from explearn.decision.page import sentences
     from explearn.decision.record import record as make
 
@@ -97,23 +92,3 @@ def record(
     for sentence in sentences(made):
         print(printable(plain(sentence)))
     print(printable(str(out)))
-
-
-def chosen_explainer(
-    method: str | None, folder: Path | None, option: list[str] | None, classifier: str, llm: Path | None
-) -> tuple[Explainer | None, str | Predictor]:
-    """Return the explainer, None if none was named, and the classifier, which may come with it or be a prompt.
-
-    Raises:
-        ParamsError: options without a method, two methods, or no classifier.
-    """
-    values = options.parse_options(option)
-    if method is None and folder is None:
-        if values:
-            raise ParamsError("--option: got options without a method; expected --method or --explainer, too")
-        return None, options.classifier_or_prompt(classifier, llm)
-    methods = options.choose(None if method is None else [method], [] if folder is None else [folder])
-    if len(methods) > 1:
-        raise ParamsError(f"got {' and '.join(one.info.name for one in methods)}; expected one method")
-    (explainer,) = options.make(methods, values)
-    return explainer, options.classifier_or_prompt(classifier, llm, methods)

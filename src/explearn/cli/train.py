@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
-from explearn.cli.options import ClassifierToJudge, ColumnsOfTable, LabelledColumns, Options, Table, parse_options
+from explearn.cli.options import ClassifierToExplain, ColumnsOfTable, LabelledColumns, Options, Table, parse_options
 from explearn.core.errors import ParamsError, shown
 
 
@@ -29,7 +29,7 @@ def train(
     option: Options = None,
     seed: Seed = DEFAULT_SEED,
     *,
-    classifier: ClassifierToJudge,
+    classifier: ClassifierToExplain,
     columns: ColumnsOfTable,
     compute: Compute,
 ) -> None:
@@ -45,7 +45,7 @@ def train(
     start = time.perf_counter()
     run(
         method,
-        classifier,
+        classifier(),
         texts,
         columns=columns,
         out=out,
@@ -78,7 +78,7 @@ def finetune(
 ) -> None:
     """Fine-tune a classifier on your labelled texts; a fifth of them is used to choose the best epoch.
 
-    explearn finetune --texts my-texts.csv --labels label --encoder distilbert-base-uncased --out my-classifier
+    explearn finetune --texts my-texts.csv --label-column label --encoder distilbert-base-uncased --out my-classifier
     """
     from explearn.training import finetune as run
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from explearn.cli import options
 from explearn.cli.common import Compute, command
-from explearn.cli.record import chosen_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
@@ -25,8 +25,6 @@ def verify(
         Path,
         typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its JSON (a manifest or record), or a bundle's folder."),
     ],
-    classifier: options.ClassifierOption = "",
-    llm: options.LLM = None,
     explainer: options.TrainedExplainer = None,
     text: Annotated[
         str | None,
@@ -41,6 +39,7 @@ def verify(
         ),
     ] = None,
     *,
+    classifier: options.ClassifierToExplain,
     compute: Compute,
 ) -> None:
     """Check a page and its inputs (texts, models, results, code, versions) against the manifest next to it, a bundle's
@@ -50,7 +49,7 @@ def verify(
 
     explearn verify report.html
     """
-    from explearn.bundle.manifest import differences, read_manifest
+    from explearn.core.bundles import differences, read_manifest
     from explearn.decision.document import holds_record
     from explearn.report.manifest import check_manifest, manifests_in
 
@@ -68,7 +67,7 @@ def verify(
         segments = None
         if text is not None:
             segments = text if pair is None else (text, pair)
-        same = _verify_record(document, classifier, llm, explainer, segments, key, compute)
+        same = _verify_record(document, classifier, explainer, segments, key, compute)
     else:
         same = True
         manifests = list(manifests_in(path)) if path.is_dir() else [document]
@@ -85,8 +84,7 @@ def verify(
 
 def _verify_record(
     path: Path,
-    classifier: str,
-    llm: Path | None,
+    classifier: Callable[..., Any],
     folder: Path | None,
     text: str | tuple[str, str] | None,
     key: Path | None,
@@ -96,23 +94,19 @@ def _verify_record(
     from explearn.decision.checking import observed_differences, page_differences, signature_differences, text_of
     from explearn.decision.document import read_record
     from explearn.decision.signature import read_public_key
-    from explearn.methods.registry import get_explainer, get_info
+    from explearn.methods.finding import find_explainer
     from explearn.predictors.pretrained import as_predictor
 
     record, document = read_record(path)
     public_key = None
     if key is not None:
         public_key = read_public_key(key)
-    explainer, source = chosen_explainer(None, folder, None, classifier, llm)
     segments = text_of(record, text)
-    name = record.method.name
-    if explainer is None:
-        if get_info(name).untrained:
-            raise ParamsError(f"--explainer: got none; expected the folder of the {name} that made the record")
-        explainer = get_explainer(name, **record.method.options)
+    made_by = record.method
+    explainer = find_explainer(folder) if folder else find_explainer(made_by.name, made_by.options)
     differing = list(signature_differences(record, document, public_key))
     differing += page_differences(record, path.with_suffix(".html"))
-    differing += observed_differences(record, as_predictor(source, compute), explainer, segments)
+    differing += observed_differences(record, as_predictor(classifier([explainer]), compute), explainer, segments)
     unsigned = "Date, command, versions and the comparison's findings are not computed again"
     if record.signature is None:
         print(f"{unsigned}, and the record is not signed: whoever had it can have changed them.")

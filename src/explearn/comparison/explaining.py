@@ -5,11 +5,11 @@ When a method has finished, its main figures are shown at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from explearn.comparison.plan import Candidates, Plan, Tell
+from explearn.comparison.plan import Plan, Tell
 from explearn.comparison.score_files import Records, match_scores
 from explearn.comparison.texts import UserTexts
 from explearn.core.attribution import Attribution
@@ -151,7 +151,7 @@ class MethodsRun:
         passed: names of the methods that were passed as explainers.
     """
 
-    def __init__(self, texts: ComparedTexts, plan: Plan, tell: Tell) -> None:
+    def __init__(self, texts: ComparedTexts, plan: Plan, tell: Tell, passed: Collection[str] = ()) -> None:
         self.texts = texts
         self.plan = plan
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
@@ -159,7 +159,7 @@ class MethodsRun:
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
         self.used: dict[str, Explainer] = {}
-        self.passed: set[str] = set()
+        self.passed = passed
         self._tell = tell
         tell(
             f"{several(len(plan.methods), 'method')} on {plan.texts} of "
@@ -169,18 +169,18 @@ class MethodsRun:
         if unread := texts.unread():
             tell(unread)
 
-    def explain(self, candidates: Candidates, folder: Path | None) -> None:
+    def explain(self, explainers: Mapping[str, Explainer], folder: Path | None) -> None:
         """Explain the texts with every planned method that an earlier call has not finished.
 
         Args:
-            candidates: the methods.
+            explainers: the methods, by name.
             folder: folder that keeps the runs; None: nothing is kept.
         """
         texts = self.texts
-        self.passed = set(candidates.explainers)
         clock: ForwardClock | None = None
         for name in self.plan.methods:
-            explainer, options = candidates.make(name)
+            explainer = explainers[name]
+            options = explainer.settings()
             self.used[name] = explainer
             path = folder and folder / f"{name}.parquet"
             source = text_digest(repr((texts.fingerprint, texts.explained, options)))

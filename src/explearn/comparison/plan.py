@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,21 +17,14 @@ from explearn.core.errors import ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.validation import MOST, Shape, check
 from explearn.core.writing import write_json
-from explearn.methods import __file__ as METHODS
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.registry import get_explainer, get_info, with_seed
+from explearn.methods.defaults import FLOOR, defaults
+from explearn.methods.registry import get_info
 from explearn.metrics.params import SanityParams
 from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.predictors.predictor import Predictor
-from explearn.report.verdict import LEADING
 from explearn.show.blocks import several
 from explearn.text.units import Unit
-
-ROSTERS = Path(METHODS).with_name("rosters.json")
-"""Roster -> method -> options; `make index` writes it from conf/roster/."""
-
-FLOOR = "random"
-"""The method that a budget never drops."""
 
 JUDGING_PASSES = 8
 """Estimated passes, in whole texts, to evaluate one method on one text: some 16 shortened or masked inputs are
@@ -55,98 +45,6 @@ PLAN = "plan.json"
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 Tell = Callable[[str], None]
-
-
-# ---- the methods -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The methods that a comparison may use.
-
-    Attributes:
-        options: method -> its options.
-        explainers: methods that were passed as objects, by name.
-        seed: seed of methods that draw at random.
-    """
-
-    options: Mapping[str, Mapping[str, Any]]
-    explainers: Mapping[str, Explainer]
-    seed: int
-
-    @classmethod
-    def from_methods(cls, methods: str | Explainer | Sequence[str | Explainer], seed: int) -> Candidates:
-        """Return the methods of rosters, names and explainers.
-
-        Raises:
-            UnknownNameError: there is no such method.
-            ParamsError: a method needs training or is named twice, or there is none.
-        """
-        if isinstance(methods, Explainer):
-            methods = [methods]
-        names: Any = methods
-        given: list[Explainer] = []
-        if isinstance(methods, list | tuple):
-            names = [method for method in methods if not isinstance(method, Explainer)]
-            given = [method for method in methods if isinstance(method, Explainer)]
-        explainers = {explainer.name: explainer for explainer in given}
-        if len(explainers) < len(given):
-            raise ParamsError(f"methods: got {', '.join(explainer.name for explainer in given)}; expected each once")
-        options: dict[str, Mapping[str, Any]] = dict(choose_methods(names))
-        for name, explainer in explainers.items():
-            options[name] = explainer.settings()
-        if not options:
-            raise ParamsError("methods: got none; expected at least one roster, name or explainer")
-        return cls(options, explainers, seed)
-
-    def make(self, name: str) -> tuple[Explainer, dict[str, Any]]:
-        """Return a method and its options: a copy of one of the explainers, since checks change it, or a new one."""
-        if name in self.explainers:
-            return copy.copy(self.explainers[name]), dict(self.options[name])
-        options = with_seed(name, self.options[name], self.seed)
-        return get_explainer(name, **options), options
-
-
-def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the options of rosters' and named methods: FLOOR, then quick methods, LEADING ones first in each group.
-
-    A named method gets its options in the roster light, else its defaults.
-
-    Args:
-        wanted: names, as a list or separated by commas.
-
-    Returns:
-        Method -> options.
-
-    Raises:
-        UnknownNameError: there is no such method.
-        ParamsError: a method needs training or is named twice, or got anything but names.
-    """
-    rosters: dict[str, dict[str, Any]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
-    names: Sequence[str] = wanted
-    if isinstance(wanted, str):
-        names = wanted.split(",")
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) and name.strip() for name in names):
-        raise ParamsError(f"methods: got {shown(wanted)}; expected {', '.join(rosters)}, or names of methods")
-    names = [name.strip() for name in names]
-    if len(set(names)) != len(names):
-        raise ParamsError(f"methods: {shown(wanted)} repeats a name; expected each once")
-    chosen: dict[str, dict[str, Any]] = {}
-    for name in names:
-        if name in rosters:
-            chosen |= rosters[name]
-        else:
-            if get_info(name).untrained:
-                raise ParamsError(
-                    f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer "
-                    "FOLDER, or the explainer itself in the list), or leave it out"
-                )
-            chosen[name] = rosters["light"].get(name, {})
-    return {name: chosen[name] for name in sorted(chosen, key=_rank)}
-
-
-def _rank(name: str) -> tuple[bool, bool, bool]:
-    return name != FLOOR, get_info(name).costly, name not in LEADING
 
 
 # ---- the budget ------------------------------------------------------------------------------------------------------
@@ -187,7 +85,7 @@ class Plan(Shape):
 def make_plan(
     classifier: Predictor,
     texts: UserTexts,
-    candidates: Candidates,
+    explainers: Mapping[str, Explainer],
     most: int,
     budget: float | None,
     end: float,
@@ -199,7 +97,7 @@ def make_plan(
     Args:
         classifier: the classifier to explain.
         texts: the user's texts.
-        candidates: the methods.
+        explainers: the methods, by name.
         most: most texts.
         budget: the budget in seconds; None: without one.
         end: its end, by `time.perf_counter`.
@@ -211,8 +109,7 @@ def make_plan(
     """
     left_out: dict[str, str] = {}
     usable: dict[str, Explainer] = {}
-    for name in candidates.options:
-        explainer, _ = candidates.make(name)
+    for name, explainer in explainers.items():
         try:
             explainer.check_explains(classifier)
         except UnsupportedError as error:
@@ -267,7 +164,7 @@ def _seconds(run: Callable[[Sequence[Example]], object], sample: Sequence[Exampl
 def within_budget(seconds: Mapping[str, float], texts: int, budget: float) -> Plan:
     """Plan as many texts as a budget allows; rather than going below FEWEST_TEXTS, drop the slowest methods.
 
-    At least two methods stay, FLOOR among them if it is there; quick methods in LEADING are dropped last.
+    At least two methods stay, FLOOR among them if it is there; quick defaults of `compare` are dropped last.
 
     Args:
         seconds: method -> time to explain one text and to judge it.
@@ -278,7 +175,8 @@ def within_budget(seconds: Mapping[str, float], texts: int, budget: float) -> Pl
     left_out: dict[str, str] = {}
     # Without FLOOR, or with FLOOR alone, figures say nothing.
     slow = [name for name in order if name != FLOOR]
-    slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
+    first = [default.method for default in defaults("compare")]
+    slow.sort(key=lambda name: name not in first or get_info(name).costly)
     fewest = min(FEWEST_TEXTS, texts)
     while len(slow) > 1 and len(order) > 2 and fewest * sum(map(seconds.__getitem__, order)) > budget:
         slowest = slow.pop()

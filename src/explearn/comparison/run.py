@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Candidates, Tell, kept_plan, make_plan, parse_budget
+from explearn.comparison.plan import PLAN, Tell, kept_plan, make_plan, parse_budget
 from explearn.comparison.score_files import read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import models_left_as_they_came, options_of
@@ -27,11 +27,11 @@ from explearn.core.writing import check_place, check_replaceable, locked, write_
 from explearn.evaluation import MAIN, Evaluation, best_method, figures_frame, table_html
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
+from explearn.methods.finding import find_explainers
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import get_metric
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.labelled import CLASSES, check_problem
-from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.columns import leaderboard
@@ -175,7 +175,6 @@ class CompareOptions:
             marked if at least half of its words are.
         seed: seed of all draws.
         compute: where and how to compute.
-        completion: prompt and label words of a generative model (`explearn.load_classifier`).
         tell: called with a line for each finished method, with its main figures (default: silent).
 
     Example:
@@ -191,7 +190,6 @@ class CompareOptions:
     unit: Unit = "word"
     seed: int = 13
     compute: ComputeOptions | None = None
-    completion: Prompt | None = None
     tell: Tell = silent
 
 
@@ -226,8 +224,8 @@ def compare(
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
         methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
-            a list, which may also hold explainers, including trained ones; or one explainer. Texts that a trained
-            explainer has learned from are left out.
+            a list, which may also hold folders of trained explainers, bundles and explainers; or one explainer. Texts
+            that a trained explainer has learned from are left out.
         labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.
@@ -274,22 +272,22 @@ def compare(
             "scores": options.scores,
         },
     )
-    candidates = Candidates.from_methods(methods, checked.seed)
+    explainers = find_explainers(methods, checked.seed)
     # Before the work, which takes minutes.
     if checked.out is not None:
         check_page(checked.out)
     if checked.work is not None:
         check_replaceable(checked.work, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(checked.work / PLAN)
-    user_texts = _unseen(given_texts(texts, labels, columns), candidates.explainers.values(), options.tell)
+    user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
-    model = _load(classifier, options, columns or TextColumns())
+    model = _load(classifier, options)
     user_texts = user_texts.of_classes(model.name, model.labels)
     request = {
         "classifier": model.fingerprint,
         "texts": text_digest(repr((user_texts.examples, user_texts.rationales))),
-        "methods": candidates.options,
+        "methods": {name: explainer.settings() for name, explainer in explainers.items()},
         "budget": limit,
         "max_texts": checked.max_texts,
         "seed": checked.seed,
@@ -302,13 +300,15 @@ def compare(
             stack.enter_context(locked(folder / "compare", what=f"comparison {folder}"))
         stack.enter_context(unread_words_known())
         most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
-        make = partial(make_plan, model, user_texts, candidates, most, limit, end, options.unit, options.tell)
+        make = partial(make_plan, model, user_texts, explainers, most, limit, end, options.unit, options.tell)
         plan = kept_plan(folder, request, make)
         compared = ComparedTexts(model, user_texts, plan.texts, checked.seed, options.unit)
-        run = MethodsRun(compared, plan, options.tell)
+        given = methods if isinstance(methods, list | tuple) else [methods]
+        passed = [name for name, explainer in explainers.items() if explainer.folder or explainer in given]
+        run = MethodsRun(compared, plan, options.tell, passed)
         # Before the work, so that a record that fits no text is reported at once.
         matched = compared.match(records)
-        run.explain(candidates, folder)
+        run.explain(explainers, folder)
         for name, attributions in matched.items():
             run.add(MethodRun(name, attributions), "from a file")
         if not run.runs:
@@ -363,8 +363,8 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def _load(classifier: Any, options: CompareOptions, columns: TextColumns) -> Predictor:
+def _load(classifier: Any, options: CompareOptions) -> Predictor:
     """Load the classifier."""
-    model = columns.renamed(as_predictor(classifier, options.compute or ComputeOptions(), options.completion))
+    model = as_predictor(classifier, options.compute or ComputeOptions())
     check_problem(model, CLASSES)
     return model

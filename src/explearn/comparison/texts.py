@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError, located
@@ -19,9 +19,6 @@ from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
 from explearn.text.params import Columns
 from explearn.text.rows import RawRow, read_file
-
-if TYPE_CHECKING:
-    from explearn.predictors.predictor import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ class TextColumns:
         label: column with the true label.
         id: column with a unique id.
         rationales: column with the marked words, as FORMAT:COLUMN, with a format of RATIONALES.
-        label_names: value in the label column -> class of the classifier; or class -> new name for it.
+        label_names: value in the label column -> class of the classifier. `Predictor.renamed` renames a class.
         token: column with the classified word, for models that classify tokens: its number from 0, or the word itself.
         marks_by: who marked the words: `people`, `model` (a language model), or a name. None: not known.
 
@@ -61,29 +58,6 @@ class TextColumns:
     token: str | None = None
     marks_by: str | None = None
 
-    def renamed(self, classifier: Predictor) -> Predictor:
-        """Return the classifier with classes renamed by `label_names`.
-
-        Args:
-            classifier: the classifier.
-
-        Raises:
-            ParamsError: a key is not a class, and there is no label column whose value it may be.
-        """
-        names = {}
-        for old, name in self.label_names.items():
-            if old in classifier.labels and name not in classifier.labels:
-                names[old] = name
-        others = ", ".join(self.label_names.keys() - names)
-        if self.label is None and others:
-            raise ParamsError(
-                f"label names: got {others}; expected classes, of {', '.join(classifier.labels)}, or a column of "
-                "labels that has such values (--labels)"
-            )
-        if names:
-            classifier = classifier.renamed(names)
-        return classifier
-
     def section(self, text: str) -> Columns:
         """Return the columns as parameters of a source.
 
@@ -91,8 +65,14 @@ class TextColumns:
             text: the column with the text.
 
         Raises:
-            ParamsError: `rationales` is malformed.
+            ParamsError: `rationales` is malformed, or there are label names without a label column.
         """
+        if self.label_names and self.label is None:
+            raise ParamsError(
+                f"label names: got {', '.join(self.label_names)}, but no label column that has such values "
+                "(--label-column, TextColumns(label=...)); a class of the classifier is renamed by --class-name, or "
+                "Predictor.renamed"
+            )
         columns = {"text": text, "pair": self.pair, "id": self.id}
         if self.label is not None:
             columns["label"] = self.label
@@ -157,7 +137,8 @@ class UserTexts:
             hint = f"{hint} {note}".strip()
         examples = [replace(example, label=names.get(example.label, example.label)) for example in self.examples]
         texts = replace(self, examples=examples, labels=_labels(examples), hint=hint)
-        check_labels(name, classes, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
+        remedy = "map the labels with --label-name VALUE=CLASS, or rename the classes with --class-name CLASS=NAME"
+        check_labels(name, classes, texts.labels, remedy)
         return texts
 
 
@@ -256,7 +237,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns, grou
             groups.append(str(row.value(group)[1]))
     hint = ""
     if columns.label is None and "label" in rows[0].values:
-        hint = "The texts have a column 'label' that was not used; --labels label uses it."
+        hint = "The texts have a column 'label' that was not used; --label-column label uses it."
     listed = list(examples.values())
     return UserTexts(name, listed, rationales, _labels(listed), hint, groups=groups)
 

@@ -11,13 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.api import explainer_of
-from explearn.bundle.loading import Bundle
 from explearn.comparison.findings import read_findings
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.attribution_fields import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, public_name, text_digest
+from explearn.core.documents import PathLike, file_digest, public_name, text_digest
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.validation import check
 from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
@@ -40,7 +38,8 @@ from explearn.decision.page import page_of
 from explearn.decision.replacements import from_list, from_masked_words
 from explearn.decision.signature import read_private_key, sign
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.registry import get_explainer, get_info, with_seed
+from explearn.methods.finding import find_explainer
+from explearn.methods.registry import get_info
 from explearn.predictors.labelled import CLASSES, check_problem, check_use
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
@@ -59,7 +58,7 @@ Exchange = Literal["masked"] | Mapping[str, Sequence[str]]
 def record(
     classifier: Any,
     text: Text,
-    method: str | Explainer | Bundle | None = None,
+    method: PathLike | Explainer | None = None,
     *,
     comparison: str | Path | None = None,
     exchange: Exchange | None = None,
@@ -142,12 +141,12 @@ def check_files(out: Path) -> None:
 
 
 def _method(
-    model: Predictor, method: str | Explainer | Bundle | None, comparison: str | Path | None
+    model: Predictor, method: PathLike | Explainer | None, comparison: str | Path | None
 ) -> tuple[Explainer, Chosen, Population | None]:
     """Return the explainer, why this one, and what the comparison says about it."""
     chosen: Chosen = "default" if method is None else "named"
     if comparison is None:
-        return explainer_of(method, model), chosen, None
+        return find_explainer(method, classifier=model), chosen, None
     findings = read_findings(Path(comparison))
     if findings.classifier != model.fingerprint:
         raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
@@ -156,9 +155,11 @@ def _method(
         best = findings.best
         if best is None or get_info(best).untrained:
             raise ParamsError(f"{comparison}: its best method is {best}, which cannot be made anew; name a method")
-        explainer = get_explainer(best, **with_seed(best, findings.methods[best].options, findings.seed))
+        options = dict(findings.methods[best].options)
+        options.pop("weights", None)  # of weights that come with the package; `about` compares them
+        explainer = find_explainer(best, options)
     else:
-        explainer = explainer_of(method, model)
+        explainer = find_explainer(method)
     found = findings.about(explainer)
     digest = file_digest(Path(comparison))
     return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)

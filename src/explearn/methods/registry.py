@@ -11,7 +11,7 @@ import importlib.metadata
 import json
 import pkgutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -164,16 +164,6 @@ def explainer_class(name: str) -> type[Explainer]:
     raise UnknownNameError("method", name, list_explainers())
 
 
-def accepted_options(name: str) -> list[str]:
-    """Return the names of a method's options."""
-    return list(explainer_class(name).Options.model_fields)
-
-
-def with_seed(name: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return a method's options, with `seed` added if the method draws at random and they have none."""
-    return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **options}
-
-
 def get_explainer(name: str, **options: Any) -> Explainer:
     """Make an explainer by the name of its method.
 
@@ -193,22 +183,7 @@ def get_explainer(name: str, **options: Any) -> Explainer:
         >>> explearn.get_explainer("lime", samples=100)
         lime(samples=100)
     """
-    return make_explainer(get_info(name), options)
-
-
-def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | None = None) -> Explainer:
-    """Make a method, or a variant of one; otherwise as `get_explainer`."""
-    cls: Any = explainer_class(info.of or info.name)
-    chosen = {**info.defaults, **options}
-    if path is None:
-        explainer: Explainer = cls(**chosen)
-    elif info.trained:
-        if fixed := [name for name in options if name not in info.later]:
-            raise ParamsError(f"options: got {', '.join(fixed)}; the trained explainer in {path} fixes these options")
-        explainer = cls.from_pretrained(path, **options)
-    elif info.base is not None:
-        explainer = cls.from_pretrained(path, **chosen)
-    else:
-        raise ParamsError(f"method {info.name!r} needs no training; it has nothing to load from {path!r}")
+    info = get_info(name)
+    explainer = explainer_class(name)(**{**info.defaults, **options})
     explainer.name = info.name
     return explainer

@@ -6,11 +6,12 @@ import copy
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from explearn.core.bundles import checked_manifest, is_classifier_bundle
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
@@ -58,9 +59,21 @@ _HEADS_OF_TASKS = {
 """Name of a task in peft -> head, for adapters, whose base model may have no head."""
 
 
-def newest_checkpoint(name: str) -> str:
-    """Return the newest checkpoint, and log it, if `name` is a Trainer's `output_dir` without a model; else `name`."""
+def place_of_model(name: str) -> str:
+    """Return where in a folder its model is.
+
+    Of a bundle, whose files are checked, it is its classifier; of a Trainer's `output_dir` without a model the newest
+    checkpoint, which is logged.
+
+    Raises:
+        ModelError: a bundle without a classifier, or with a file that differs from its manifest.
+    """
     folder = Path(name)
+    if is_classifier_bundle(folder):
+        facts = checked_manifest(folder).classifier
+        if facts is None or facts.folder is None:
+            raise ModelError(f"{folder}: is a bundle without its classifier; expected the classifier's own folder")
+        return str(folder / facts.folder)
     if not is_folder(name) or any((folder / config).exists() for config in ("config.json", ADAPTER_CONFIG)):
         return name
     checkpoints = [path for path in folder.iterdir() if re.fullmatch(r"checkpoint-\d+", path.name)]
@@ -114,7 +127,7 @@ def load_classifier(
     """Load a trained classifier from a folder or from the hub.
 
     A question-answering model gives a `QuestionPredictor`, a token classification model a `TokenPredictor`. In a
-    Trainer's output folder, the newest checkpoint is used.
+    Trainer's output folder, the newest checkpoint is used; in a bundle's folder, the classifier in it.
 
     Args:
         path: local folder or hub name.
@@ -149,7 +162,7 @@ def load_classifier(
     compute = replace(compute or ComputeOptions(), **options)
     if compute.device_map is None:
         compute.resolve_device()
-    name = newest_checkpoint(os.fspath(path))
+    name = place_of_model(os.fspath(path))
     check_place(name)
     prompted = is_folder(name) and (Path(name) / COMPLETION_FILE).exists()
     if prompt is None and prompted:
@@ -318,7 +331,40 @@ def kind_for(labels: Sequence[str]) -> type[TransformerPredictor]:
     return TransformerPredictor
 
 
-def as_predictor(classifier: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Predictor:
+@dataclass(frozen=True, slots=True)
+class NamedClassifier:
+    """A classifier by its folder or hub name, with what its loading needs besides where and how to compute.
+
+    Attributes:
+        path: folder or hub name.
+        class_names: class -> its new name.
+        completion: prompt and label words of a generative model.
+    """
+
+    path: str
+    class_names: Mapping[str, str] = field(default_factory=dict)
+    completion: Prompt | None = None
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def load(self, compute: ComputeOptions | None) -> Predictor:
+        """Load it.
+
+        Raises:
+            ParamsError: it has no class of such a name.
+        """
+        classifier = load_classifier(self.path, compute, completion=self.completion)
+        for name in self.class_names:
+            if name not in classifier.labels:
+                raise ParamsError(
+                    f"--class-name: got {name}; expected one of the classes of {classifier.name}, "
+                    f"{', '.join(classifier.labels)} (values of a label column are mapped by --label-name)"
+                )
+        return classifier.renamed(self.class_names)
+
+
+def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Predictor:
     """Return a predictor for a name, a folder or a loaded model.
 
     A loaded model stays on its device and in its precision, is put into evaluation mode, and its parameters are frozen
@@ -329,16 +375,15 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None, complet
             answers questions, a `CrossEncoder` of sentence-transformers, or a transformers model and its tokenizer as a
             pair.
         compute: compute options for a folder or hub name.
-        completion: prompt and label words, for a folder or hub name.
 
     Raises:
         ParamsError: anything else.
         ModelError: see `load_classifier`.
     """
+    if isinstance(classifier, NamedClassifier):
+        return classifier.load(compute)
     if isinstance(classifier, str | os.PathLike):
-        return load_classifier(classifier, compute, completion=completion)
-    if completion is not None:
-        raise ParamsError("completion: got one with a loaded classifier; give it where the classifier is loaded")
+        return load_classifier(classifier, compute)
     if isinstance(classifier, Predictor):
         return classifier
     if isinstance(classifier, tuple) and len(classifier) == 2:

@@ -42,9 +42,6 @@ _FIGURES = {MARKS: "F1 ", MODEL: "without them its probability falls by "}
 ANNOTATORS = {"human": "people", "llm": "a language model"}
 """Kinds of annotators -> what the report calls them."""
 
-LEADING = ("marker", "consensus", "reader", "attn_lrp", "lime")
-"""Methods that the first plot names, and that a comparison tries first and drops last."""
-
 MARGIN = 2
 """Factor around the level of significance within which a p-value decides nothing: another processor's last digits may
 move it to the other side."""

@@ -9,22 +9,20 @@ import typer
 
 from explearn.cli.common import Compute, command, tell
 from explearn.cli.options import (
-    ClassifierOption,
     Explainers,
-    LabelNames,
+    LoadedClassifier,
     Methods,
     Options,
     Targets,
+    TextsAlone,
     Units,
     Windows,
-    choose,
-    classifier_for,
-    parse_label_names,
-    parse_options,
+    named_explainers,
 )
 from explearn.core.errors import ParamsError
 from explearn.core.validation import MOST, whole_number
 from explearn.show.blocks import several
+from explearn.text.encoding import TEXT
 from explearn.text.rows import check_readable
 
 SHARD_TEXTS = 10_000
@@ -34,16 +32,12 @@ SHARD_TEXTS = 10_000
 def job(
     texts: Annotated[Path, typer.Option(help="A .parquet, .csv, .jsonl or .txt file of any length.")],
     out: Annotated[Path, typer.Option(help="Folder for the parts; a stopped job resumes there.")],
-    classifier: ClassifierOption = "",
-    label_name: LabelNames = None,
     method: Methods = None,
     explainer: Explainers = None,
     option: Options = None,
     target: Targets = None,
     windows: Windows = None,
     unit: Units = "word",
-    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
-    pair_column: Annotated[str | None, typer.Option(help="Column with the second segment, for pairs.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with an identifier, kept in the results.")] = None,
     shard_texts: Annotated[int, typer.Option(help="Number of texts per part.", min=1, max=MOST)] = SHARD_TEXTS,
     ray: Annotated[
@@ -56,6 +50,8 @@ def job(
         ),
     ] = None,
     *,
+    columns: TextsAlone,
+    classifier: LoadedClassifier,
     compute: Compute,
 ) -> None:
     """Explain the texts of a large file in parts, each a Parquet file with one row per word.
@@ -67,15 +63,13 @@ def job(
     from explearn_apps.jobs.run import LocalExecutor, run
 
     check_readable(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
-    choices = choose(method, explainer or [])
+    explainers = named_explainers(method, explainer, option)
     whole = Job(
-        input=Input(texts, text_column, pair_column, id_column),
+        input=Input(texts, columns.text or TEXT, columns.pair, id_column),
         folder=out,
         part_texts=shard_texts,
-        classifier=classifier_for(choices, classifier),
-        label_names=parse_label_names(label_name),
-        choices=choices,
-        options=parse_options(option),
+        classifier=classifier(explainers),
+        explainers=explainers,
         targets=target or [],
         windows=windows,
         unit=unit,

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import pyarrow as pa
 from pydantic import Field
 
-from explearn.cli.options import ChosenMethod, make
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, read_json, text_digest
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import parquet_writer
@@ -32,6 +31,7 @@ from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
+    from explearn.predictors.pretrained import NamedClassifier
 
 
 class JobText(NamedTuple):
@@ -139,10 +139,8 @@ class Job:
         input: the texts.
         folder: where the parts go.
         part_texts: texts per part.
-        classifier: folder or hub name.
-        label_names: class -> new name.
-        choices: the methods.
-        options: their options, as for `explearn.cli.options.make`.
+        classifier: the classifier, to be loaded.
+        explainers: the methods. Empty: the default one for the classifier.
         targets: classes to explain for every text. Empty: the predicted one.
         windows: see `Explainer.explain`.
         unit: see `Explainer.explain`.
@@ -152,10 +150,8 @@ class Job:
     input: Input
     folder: Path
     part_texts: int
-    classifier: str
-    label_names: Mapping[str, str]
-    choices: Sequence[ChosenMethod]
-    options: dict[str, Any]
+    classifier: NamedClassifier
+    explainers: Sequence[Explainer]
     targets: Sequence[str]
     windows: int | None
     unit: str
@@ -177,20 +173,19 @@ class Worker:
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
         from explearn.methods.base.targets import check_request
+        from explearn.methods.finding import find_explainer
         from explearn.predictors.labelled import check_use
 
         self.job = job
-        self._explainers: list[Explainer] = make(job.choices, job.options)
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)
-        from explearn.predictors.pretrained import load_classifier
-
-        self._classifier = load_classifier(job.classifier, compute).renamed(job.label_names)
+        self._classifier = job.classifier.load(compute)
         # Before anything is written.
         check_use(self._classifier, "jobs")
-        for choice in job.choices:
-            choice.check_classifier(self._classifier)
+        self._explainers = job.explainers or [find_explainer(None, classifier=self._classifier)]
+        for explainer in self._explainers:
+            explainer.check_explains(self._classifier)
         check_request(self._classifier, job.targets, job.windows)
         self._stamp = stamp
         import torch
@@ -202,6 +197,9 @@ class Worker:
         self.settings = {
             "classifier": self._classifier.fingerprint,
             "labels": self._classifier.labels,
+            "methods": [{"name": made.name} for made in self._explainers],
+            "options": {made.name: made.options.model_dump(exclude_defaults=True) for made in self._explainers},
+            "weights": {made.name: made.settings().get("weights") for made in self._explainers},
             "device": f"{device.type} {name}",
             "max_tokens": self._classifier.max_tokens,
         }
@@ -356,11 +354,3 @@ def read_manifest(folder: Path) -> JobManifest | None:
 def part_name(number: int, parts: int) -> str:
     """Return the file of a part, given the number of parts; names sort like the parts."""
     return f"part-{number:0{max(5, len(str(parts - 1)))}d}.parquet"
-
-
-def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 over the names and contents of a folder's files."""
-    lines = []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        lines.append(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n")
-    return text_digest("".join(lines))

@@ -108,14 +108,9 @@ def _with_whole_paths(job: Job) -> Job:
     """Return the job with absolute paths, since a worker has another working directory."""
     classifier = job.classifier
     if Path(classifier).exists():
-        classifier = str(Path(classifier).resolve())
-    choices = []
-    for choice in job.choices:
-        if choice.folder is not None:
-            choice = replace(choice, folder=choice.folder.resolve())
-        choices.append(choice)
+        classifier = replace(classifier, path=str(Path(classifier).resolve()))
     source = replace(job.input, path=job.input.path.resolve())
-    return replace(job, input=source, folder=job.folder.resolve(), classifier=classifier, choices=choices)
+    return replace(job, input=source, folder=job.folder.resolve(), classifier=classifier)
 
 
 class Actor:

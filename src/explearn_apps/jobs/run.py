@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 import time
@@ -25,7 +24,6 @@ from explearn_apps.jobs.explaining import (
     JobManifest,
     Part,
     Worker,
-    folder_digest,
     part_name,
     read_manifest,
 )
@@ -110,17 +108,9 @@ def run(job: Job, executor: LocalExecutor) -> JobManifest:
 
 def _settings(job: Job) -> dict[str, Any]:
     """Return the settings that affect the results and need no classifier."""
-    methods = []
-    for choice in job.choices:
-        digest = None
-        if choice.folder is not None:
-            digest = folder_digest(choice.folder)
-        methods.append({"name": choice.info.name, "explainer": digest, "options": _as_json(choice.options)})
     return {
         "input": file_digest(job.input.path),
         "columns": {"text": job.input.text, "pair": job.input.pair, "id": job.input.id},
-        "methods": methods,
-        "options": _as_json(job.options),
         "targets": list(job.targets),
         "windows": job.windows,
         "unit": job.unit,
@@ -132,11 +122,6 @@ def _settings(job: Job) -> dict[str, Any]:
             **{name: version(name) for name in _LIBRARIES if find_spec(name)},
         },
     }
-
-
-def _as_json(options: Mapping[str, Any]) -> Any:
-    """Return options as they are read back from a manifest: JSON has only string keys."""
-    return json.loads(json.dumps(dict(options), default=str))
 
 
 def _finish(job: Job, manifest: JobManifest, executor: LocalExecutor) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.bundle.loading import find_explainer
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, public_name
@@ -24,6 +23,7 @@ from explearn.core.errors import ModelError, ParamsError, UnsupportedError, firs
 from explearn.core.extras import check_installed
 from explearn.core.writing import atomic_path, check_own
 from explearn.methods.base.explainer import Explainer, unread_words_known
+from explearn.methods.finding import find_explainer
 from explearn.predictors.labelled import check_use
 from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import as_predictor
@@ -107,11 +107,8 @@ def export_onnx(
 
 def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredictor]:
     """Return the explainer, and the classifier that it explains, on the CPU in float32."""
-    bundle = None
-    if not isinstance(explainer, Explainer):
-        explainer, bundle = find_explainer(explainer)
-        if classifier is None and bundle is not None:
-            classifier = bundle.classifier_folder
+    explainer = find_explainer(explainer)
+    classifier = classifier or explainer.classifier_folder
     if classifier is None:
         raise ParamsError(
             "got no classifier; expected its folder or hub name (--classifier), or a bundle that contains it"
@@ -123,8 +120,6 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredic
     dtypes = {transformer.dtype, *(parameter.dtype for parameter in transformer.model.parameters())}
     if classifier.device.type != "cpu" or dtypes != {torch.float32}:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")
-    if bundle is not None:
-        bundle.check_classifier(classifier)
     explainer.check_explains(classifier)
     return explainer, transformer
 

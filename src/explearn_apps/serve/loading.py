@@ -2,82 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from explearn.bundle.loading import Bundle, find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.predictors.predictor import Predictor
-from explearn.predictors.pretrained import load_classifier
-
-QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
-"""Default methods, if they can explain the classifier. Each takes a few model passes, or, for occlusion, which needs
-only predictions, one per word."""
+from explearn.methods.defaults import defaults
+from explearn.methods.finding import find_explainer
+from explearn.predictors.predictor import Predictor, named
+from explearn.predictors.pretrained import NamedClassifier
 
 
 def load(
-    sources: Sequence[str],
-    classifier: str | None,
-    compute: ComputeOptions,
-    label_names: Mapping[str, str],
+    explainers: Sequence[Explainer], classifier: NamedClassifier, compute: ComputeOptions
 ) -> tuple[Predictor, list[Explainer], dict[str, str]]:
-    """Load a classifier and its methods.
+    """Load a classifier, and choose its methods if none is named.
 
     Args:
-        sources: bundles (folders or hub names), folders of trained explainers, or names of methods.
-        classifier: folder or hub name. None: the classifier of the first bundle that has one.
+        explainers: the named methods, which may be none.
+        classifier: the classifier.
         compute: device and precision.
-        label_names: class -> new name.
 
     Returns:
-        The classifier, its methods, and by name why methods of QUICK cannot explain it.
+        The classifier, its methods, and by name why defaults cannot explain it.
 
     Raises:
-        ParamsError: there is no classifier.
-        ModelError: a source cannot be read, or was made for another classifier.
+        ModelError: the classifier cannot be loaded, or a bundle was made for another one.
+        UnsupportedError: a named method cannot explain it.
     """
-    explainers = []
-    bundles = []
-    for source in sources:
-        explainer, bundle = find_explainer(source)
-        explainers.append(explainer)
-        if bundle is not None:
-            bundles.append(bundle)
-    loaded = _load_classifier(classifier, bundles, compute).renamed(label_names)
-    for bundle in bundles:
-        bundle.check_classifier(loaded)
+    loaded = classifier.load(compute)
+    for explainer in explainers:
+        explainer.check_explains(loaded)
+        if explainer.made_for is not None and Path(classifier.path) == explainer.classifier_folder:
+            # In every bundle the classifier's folder is called `classifier`.
+            loaded = named(loaded, explainer.made_for.name or loaded.name)
     left_out: dict[str, str] = {}
-    if sources:
-        return loaded, explainers, left_out
-    for name in QUICK:
-        explainer, _ = find_explainer(name)
+    if explainers:
+        return loaded, list(explainers), left_out
+    chosen = []
+    for default in defaults("serve"):
+        explainer = find_explainer(default.method, default.options)
         try:
             explainer.check_explains(loaded)
         except UnsupportedError as error:
-            left_out[name] = str(error)
+            left_out[default.method] = str(error)
         else:
-            explainers.append(explainer)
-    return loaded, explainers, left_out
-
-
-def _load_classifier(name: str | None, bundles: Sequence[Bundle], compute: ComputeOptions) -> Predictor:
-    if name is not None:
-        return load_classifier(name, compute)
-    for bundle in bundles:
-        if bundle.classifier_folder is not None:
-            loaded = load_classifier(bundle.classifier_folder, compute)
-            facts = bundle.manifest.classifier
-            if facts is not None and facts.name:
-                # In every bundle the classifier's folder is called `classifier`.
-                loaded.name = facts.name
-            return loaded
-    raise ParamsError(
-        "--classifier: got none, and no bundle with a classifier; expected the folder of a saved classifier, or a hub "
-        "name"
-    )
+            chosen.append(explainer)
+    return loaded, chosen, left_out
 
 
 def read_verdict(path: Path, classifier: Predictor) -> str:

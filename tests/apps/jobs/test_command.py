@@ -236,7 +236,7 @@ class TestBadInput:
         for name, steps in (("few", 2), ("many", 9)):
             explearn.export(tmp_path / name, method="integrated_gradients", options={"steps": steps})
         explain(*job, tmp_path / "few")
-        refused("methods differ", *job, tmp_path / "many")
+        refused("options differ", *job, tmp_path / "many")
 
     def test_a_folder_with_other_things_is_refused(self, tiny_folder, tmp_path):
         (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import tiny
 from bundle_cases import TEXTS
+from cli_cases import records, run
 from saying import command_complaint, complaint
 
 import explearn
@@ -26,8 +27,8 @@ def bundle(made, tmp_path):
 
 
 def refused(bundle, *words):
-    """By the library and on the command line, in the same words."""
-    said = complaint(lambda: explearn.load(bundle, device="cpu"), *words)
+    """By the library, also where its classifier is loaded, and on the command line, in the same words."""
+    said = complaint(lambda: explearn.load(bundle), *words)
     assert command_complaint("explain", "--device", "cpu", "--explainer", str(bundle), "lazy dog") == f"error: {said}"
 
 
@@ -61,7 +62,7 @@ def test_a_link_that_nobody_exported_is_named(bundle, tmp_path):
 def test_nothing_is_exported_into_a_bundle(bundle):
     out = str(bundle / "explainer/new")
     command_complaint("export", "--method", "rollout", "--out", out, words=(out, "lies in the bundle"))
-    assert explearn.load(bundle, device="cpu").classifier is not None
+    assert explearn.load(bundle).classifier_folder == bundle / "classifier"
 
 
 def test_a_folder_beside_some_other_manifest_is_no_place_in_a_bundle(tmp_path):
@@ -91,7 +92,27 @@ def test_a_manifest_that_says_what_it_may_not(bundle, changes, words):
 def test_weights_of_another_classifier_under_the_same_hashes(bundle):
     facts = json.loads((bundle / "manifest.json").read_text())["classifier"]
     rewrite(bundle, classifier={**facts, "fingerprint": "0" * 64})
-    refused(bundle, "made for the classifier with fingerprint 000000000000 (my-classifier)")
+    words = "made for the classifier with fingerprint 000000000000 (my-classifier)"
+    complaint(lambda: explearn.explain(bundle, "lazy dog", device="cpu"), words)
+    command_complaint("explain", "--device", "cpu", "--explainer", str(bundle), "lazy dog", words=(words,))
+
+
+def test_a_changed_classifier_is_not_loaded_from_its_bundle(bundle):
+    (bundle / "classifier/vocab.txt").unlink(missing_ok=True)
+    (bundle / "classifier/config.json").write_text("{}")
+    complaint(lambda: explearn.load_classifier(bundle, device="cpu"), "is not the file that was exported")
+
+
+def test_a_bundle_without_a_classifier_is_none(tmp_path):
+    explearn.export(tmp_path / "b", method="rollout")
+    complaint(lambda: explearn.load_classifier(tmp_path / "b"), str(tmp_path / "b"), "without its classifier")
+    command_complaint("explain", "--explainer", str(tmp_path / "b"), "lazy dog", words=("--classifier: got none",))
+
+
+def test_a_saved_model_beside_some_other_manifest_is_a_classifier(model, tmp_path):
+    folder = Path(shutil.copytree(model, tmp_path / "m"))
+    (folder / "manifest.json").write_text('{"name": "a web page"}')
+    assert explearn.explain(folder, "lazy dog", device="cpu").method == "attn_lrp"
 
 
 @pytest.mark.parametrize("name", ["rollout", "reader"])
@@ -99,8 +120,22 @@ def test_another_classifier_than_it_was_made_for(model, trained, tmp_path, name)
     other = tiny.save(tmp_path / "other", seed=5)
     explearn.export(tmp_path / "b", method=name, explainer=trained.get(name), classifier=model)
     of = explearn.load_classifier(other, device="cpu")
-    bundle = explearn.load(tmp_path / "b")
-    complaint(lambda: bundle.explain(of, TEXTS), "made for the classifier with fingerprint")
+    explainer = explearn.load(tmp_path / "b")
+    words = "made for the classifier with fingerprint"
+    complaint(lambda: explainer.explain(of, TEXTS), words)
+    command_complaint("explain", "--explainer", str(tmp_path / "b"), "--classifier", str(other), "a", words=(words,))
+    # Sanity checks explain changed models.
+    assert len(explainer.explain(of, TEXTS, other_models=True)) == len(TEXTS)
+
+
+def test_its_classifier_with_other_names_or_outputs_is_explained(model, trained, tmp_path):
+    explearn.export(tmp_path / "reader", explainer=trained["reader"], classifier=model)
+    of = explearn.load_classifier(model, device="cpu").renamed({"no": "bad"})
+    assert explearn.load(tmp_path / "reader").explain(of, TEXTS)[0].target in ("bad", "yes")
+    explearn.export(tmp_path / "b", method="occlusion", classifier=model, with_classifier=True)
+    renamed = ("--explainer", str(tmp_path / "b"), "--class-name", "no=bad", "--versus", "bad")
+    (line,) = records(run("explain", "--device", "cpu", "--json", *renamed, "lazy dog"))
+    assert line["target"] == "yes versus bad"
 
 
 def test_what_is_no_bundle(tmp_path, model, monkeypatch):
@@ -115,7 +150,7 @@ def test_what_is_no_bundle(tmp_path, model, monkeypatch):
     [
         (
             lambda m, t: ("--method", "reader"),
-            "'reader' is trained; expected the folder of a trained explainer (--explainer)",
+            "'reader' needs training (`explearn train`); expected the folder of a trained reader (--explainer FOLDER",
         ),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
         (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
@@ -123,7 +158,7 @@ def test_what_is_no_bundle(tmp_path, model, monkeypatch):
             lambda m, t: ("--method", "rollout", "--metrics", str(m / "config.json")),
             "field 'tasks': got none; expected a value; expected a run's reports/metrics.json",
         ),
-        (lambda m, t: ("--explainer", "none"), "none: no such folder; expected the folder of a trained explainer"),
+        (lambda m, t: ("--explainer", "none"), "none: no such folder; expected that of a trained explainer"),
         (lambda m, t: ("--explainer", str(t["reader"]), "--method", "paml"), "not a trained paml (holds a Reader)"),
         (
             lambda m, t: ("--explainer", str(t["reader"]), "--classifier", "other"),
@@ -171,17 +206,14 @@ def test_a_link_in_a_trained_explainer_is_not_followed(trained, tmp_path, kind):
 
 def test_a_bundle_holds_no_other_method_and_takes_no_options(bundle, trained, tmp_path):
     explearn.export(tmp_path / "reader", explainer=trained["reader"])
-    explain = ("explain", "--device", "cpu", "--explainer")
-    command_complaint(
-        *explain,
-        str(tmp_path / "reader"),
-        "--method",
-        "paml",
-        "a",
-        words=("got no folder of a trained 'paml'",),
-    )
+    explain = ("explain", "--device", "cpu", "--classifier", "m", "--explainer")
+    command_complaint(*explain, str(tmp_path / "reader"), "--method", "paml", "a", words=("folder of a trained paml",))
+    complaint(lambda: explearn.load(tmp_path / "reader", "paml"), "got method; the bundle")
     command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("got seed; the bundle",))
     explearn.export(tmp_path / "r", method="random")
-    command_complaint(
-        *explain, str(tmp_path / "r"), "-o", "seed=3", "--classifier", "m", "a", words=("fixes these options",)
-    )
+    command_complaint(*explain, str(tmp_path / "r"), "-o", "seed=3", "a", words=("fixes these options",))
+
+
+def test_options_for_use_are_those_of_a_trained_explainer_too(trained, tmp_path):
+    explearn.export(tmp_path / "reader", explainer=trained["reader"])
+    assert explearn.load(tmp_path / "reader", budget=40).options.budget == 40

@@ -10,7 +10,6 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 import explearn
-from explearn import ParamsError
 from explearn.core.file_facts import FileFacts
 
 
@@ -23,33 +22,36 @@ def manifest(bundle):
 def test_a_trained_explainer_comes_back(model, trained, tmp_path, name):
     of = explearn.load_classifier(trained[name] / "classifier" if name == "ivra" else model, device="cpu")
     explearn.export(tmp_path / "b", explainer=trained[name])
-    bundle = explearn.load(tmp_path / "b", device="cpu")
-    assert bundle.manifest.method == name
-    assert bundle.manifest.classifier is not None and bundle.manifest.classifier.fingerprint == of.fingerprint
+    explainer = explearn.load(tmp_path / "b")
+    assert explainer.name == manifest(tmp_path / "b")["method"] == name and explainer.folder == tmp_path / "b"
+    assert explainer.made_for.fingerprint == of.fingerprint
     expected = explearn.load(trained[name]).explain(of, TEXTS)
-    # IvRA comes with the classifier that was trained with it.
-    actual = bundle.explain(TEXTS) if name == "ivra" else bundle.explain(of, TEXTS)
-    same(actual, expected)
+    if name == "ivra":
+        # It comes with the classifier that was trained with it.
+        assert explearn.load(trained[name]).classifier_folder == trained[name] / "classifier"
+        of = explearn.load_classifier(explainer.classifier_folder, device="cpu")
+        same([explearn.explain(tmp_path / "b", text, device="cpu") for text in TEXTS], expected)
+    same(explainer.explain(of, TEXTS), expected)
 
 
 @pytest.mark.parametrize("name", tiny.UNTRAINED)
 def test_every_method_that_is_not_trained_comes_back_with_its_options(model, tmp_path, name):
     options = {"steps": 7} if name == "integrated_gradients" else {}
     explearn.export(tmp_path / "b", method=name, options=options)
-    bundle = explearn.load(tmp_path / "b")
+    explainer = explearn.load(tmp_path / "b")
     of = explearn.load_classifier(model, device="cpu")
-    assert (bundle.manifest.method, bundle.manifest.classifier, bundle.classifier) == (name, None, None)
+    assert (explainer.name, explainer.made_for, explainer.classifier_folder) == (name, None, None)
     again = explearn.get_explainer(name, **options)
-    assert bundle.manifest.trained or bundle.manifest.options == again.options.model_dump(mode="json")
-    same(bundle.explain(of, TEXTS[:1]), again.explain(of, TEXTS[:1]))
+    facts = manifest(tmp_path / "b")
+    assert facts["trained"] or facts["options"] == again.options.model_dump(mode="json")
+    same(explainer.explain(of, TEXTS[:1]), again.explain(of, TEXTS[:1]))
 
 
 def test_a_method_that_comes_with_weights_takes_them_along(model, tmp_path):
     explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
     assert manifest(tmp_path / "b")["trained"]
-    bundle = explearn.load(tmp_path / "b", device="cpu")
     expected = explearn.get_explainer("consensus").explain(tiny.classifier(), TEXTS)
-    same(bundle.explain(TEXTS), expected)
+    same(explearn.explain(tmp_path / "b", TEXTS, device="cpu"), expected)
 
 
 def test_a_method_that_goes_on_from_a_trained_one(model, trained, tmp_path):
@@ -63,12 +65,14 @@ def test_a_method_that_goes_on_from_a_trained_one(model, trained, tmp_path):
 def test_the_classifier_may_come_along(tmp_path, kind):
     of = explearn.load_classifier(tiny.save(tmp_path / "m", kind), device="cpu")
     explearn.export(tmp_path / "b", method="occlusion", classifier=tmp_path / "m", with_classifier=True)
-    bundle = explearn.load(tmp_path / "b", device="cpu")
-    assert bundle.classifier is not None and bundle.classifier.fingerprint == of.fingerprint
-    assert bundle.classifier.encode(TEXTS) == of.encode(TEXTS)
-    same(bundle.explain(TEXTS), explearn.get_explainer("occlusion").explain(of, TEXTS))
-    (target,) = bundle.explain(TEXTS[:1], targets=["no"])
-    assert target.target == "no"
+    classifier = explearn.load_classifier(tmp_path / "b", device="cpu")
+    assert classifier.fingerprint == of.fingerprint and classifier.encode(TEXTS) == of.encode(TEXTS)
+    explained = explearn.explain(tmp_path / "b", TEXTS, device="cpu")
+    same(explained, explearn.get_explainer("occlusion").explain(of, TEXTS))
+    assert {attribution.method for attribution in explained} == {"occlusion"}
+    # Another method may be named, and the explainer alone.
+    assert explearn.explain(tmp_path / "b", TEXTS[0], "rollout", device="cpu").method == "rollout"
+    same([explearn.explain(of, TEXTS[0], str(tmp_path / "b"))], explained[:1])
 
 
 def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(model, tmp_path):
@@ -96,10 +100,10 @@ def test_the_card_tells_what_it_is_and_renders(model, trained, metrics, tmp_path
     ):
         assert part in body, part
     assert "| Sufficiency | 0.500 |  | lower |" in body and "AUROC" not in body and "on 60 texts" in body
-    assert "| labels | no, yes |" in body and "## Limits" in body and "bundle.explain(classifier, texts)" in body
+    assert "| labels | no, yes |" in body and "## Limits" in body and "explainer.explain(classifier, [" in body
     page = MarkdownIt("commonmark").enable("table").render(body)
     assert page.count("<table>") == 3 and "<th>Metric</th>" in page
-    actual = explearn.load(tmp_path / "b").metrics
+    actual = json.loads((tmp_path / "b/metrics.json").read_text())
     assert actual == {"task": "reviews", "method": "reader", "figures": FIGURES}
 
 
@@ -132,13 +136,3 @@ def test_the_code_of_the_card_runs(model, tmp_path, monkeypatch, capsys):
         code = code.replace("PATH OR HUB NAME OF THIS BUNDLE", str(folder)).replace("FOLDER OR HUB NAME", str(model))
         exec(code, {})
         assert "A text to explain." in capsys.readouterr().out
-
-
-def test_explain_without_a_classifier_says_how(tmp_path):
-    explearn.export(tmp_path / "b", method="rollout")
-    bundle = explearn.load(tmp_path / "b")
-    with pytest.raises(ParamsError, match=r"holds no classifier; expected explain\(classifier, texts\)"):
-        bundle.explain(TEXTS)
-    with pytest.raises(ParamsError, match="got str as the classifier; expected a predictor"):
-        bundle.explain("one", TEXTS)
-    assert repr(bundle) == f"Bundle(method='rollout', classifier=None, folder={str(tmp_path / 'b')!r})"

@@ -36,7 +36,7 @@ def there(folder, monkeypatch):
 
 
 def test_the_commands(folder):
-    assert [command.split()[1] for command in COMMANDS] == ["export"] * 3 + ["explain"]
+    assert [command.split()[1] for command in COMMANDS] == ["export"] * 3 + ["explain"] * 2
     for command in COMMANDS:
         done = run(*shlex.split(command)[1:])
         assert done.exit_code == 0, (command, done.output)
@@ -56,8 +56,9 @@ def test_the_examples_in_python(capsys):
 
 def test_the_hub(monkeypatch):
     """What is called there is what there is; tests/bundle/test_hub.py has what it does."""
-    monkeypatch.setattr(explearn.Bundle, "push_to_hub", lambda self, repo_id: repo_id)
-    monkeypatch.setattr("explearn.api.fetched", lambda name, revision: Path("whole-bundle"))
-    names = {"explearn": explearn, "bundle": explearn.load("whole-bundle")}
+    monkeypatch.setattr("explearn.bundle.hub.push_to_hub", lambda folder, repo_id: repo_id)
+    monkeypatch.setattr("explearn.methods.finding.fetched", lambda name, revision: Path("whole-bundle"))
+    names = {"explearn": explearn}
     exec(HUB, names)
-    assert names["bundle"].manifest.method == "reader"
+    assert names["explainer"].name == "reader"
+    assert names["classifier"].fingerprint == names["explainer"].made_for.fingerprint

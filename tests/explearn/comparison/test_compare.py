@@ -179,20 +179,34 @@ class TestTheCommand:
         assert said.splitlines()[-1] == str(out)
         assert "<h1" in page_of(out)
 
-    def test_a_name_of_a_class_is_no_value_of_a_label(self, model):
-        classifier = explearn.load_classifier(model, device="cpu")
-        columns = explearn.TextColumns(label="stars", label_names={"no": "bad", "5": "yes"})
-        assert columns.renamed(classifier).labels == ["bad", "yes"]
+    def test_classes_are_renamed_and_values_of_labels_mapped_each_by_its_own_option(self, model, table, tmp_path):
+        out = tmp_path / "page.html"
+        stars = table(label=["1", "5"] * (len(TEXTS) // 2) + ["5"] * (len(TEXTS) % 2))
+        names = ("--class-name", "yes=praise", "--label-name", "5=praise", "--label-name", "1=no")
+        given = ("--classifier", model, "--texts", stars, "--label-column", "label", "--method", "random")
+        code, said = run(*given, *names, "--out", out)
+        assert code == 0, said
+        assert "classes no, praise" in said and "accuracy 0." in page_of(out)
+        assert cli_cases.run("verify", out).exit_code == 0
+        manifest = json.loads(out.with_suffix(".json").read_text())
+        assert [of["name"] for of in manifest["classifiers"].values()] == [str(model)]
+        code, said = run(*given, *names[:4], "--out", out)
+        assert code == 2 and "--label-name VALUE=CLASS, or rename the classes with --class-name" in said
 
     @pytest.mark.parametrize(
         ("columns", "arguments", "sentence"),
         [
             ({}, ["--text-column", "review"], "field 'review': missing; expected a column 'review', got text"),
-            ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
+            (
+                {"label": [f"{'long ' * 9}{n}" for n in range(6)]},
+                ["--label-column", "label"],
+                "long ...; expected every",
+            ),
             ({}, ["--method", "ivra"], "'ivra' needs training"),
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
             ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
-            ({}, ["--label-name", "5=yes"], "label names: got 5; expected classes, of no, yes, or"),
+            ({}, ["--label-name", "5=yes"], "label names: got 5, but no label column that has such values"),
+            ({}, ["--class-name", "5=yes"], "--class-name: got 5; expected one of the classes of"),
         ],
     )
     def test_bad_input_is_one_sentence_and_exit_code_2(

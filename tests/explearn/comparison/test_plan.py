@@ -1,30 +1,16 @@
-"""What a budget of time leaves of texts and methods, and which methods a name stands for."""
+"""What a budget of time leaves of texts and methods."""
 
 import json
 
 import pytest
-import yaml
 
 from explearn import DataError, ParamsError
 from explearn.comparison.plan import (
     Plan,
-    choose_methods,
     kept_plan,
     parse_budget,
     within_budget,
 )
-
-
-@pytest.mark.parametrize("roster", ["quick", "light", "complete"])
-def test_rosters_are_those_of_the_project(roster, repository):
-    text = (repository / "conf/roster" / f"{roster}.yaml").read_text(encoding="utf-8")
-    methods = yaml.safe_load(text)["methods"]
-    chosen = {name: entry.get("options", {}) for name, entry in methods.items()}
-    assert choose_methods(roster) == {"consensus": {}, **chosen}  # what comes trained belongs to each
-
-
-def test_a_method_by_name_takes_the_options_of_the_light_roster():
-    assert choose_methods("lime,rollout") == {"rollout": {}, "lime": {"samples": 128}}
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), (30, 30), (None, None)])

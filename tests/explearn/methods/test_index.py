@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-NAMES = ("INDEX", "TABLE", "ROSTER", "ROSTERS")
+NAMES = ("INDEX", "TABLE")
 
 
 @pytest.fixture
@@ -18,8 +18,6 @@ def make(repository, tmp_path, monkeypatch):
     copies = {name: tmp_path / getattr(script, name).name for name in NAMES}
     for name, path in copies.items():
         shutil.copy(getattr(script, name), path)
-    for name in script.PACKAGED:
-        shutil.copy(script.ROSTER.with_stem(name), tmp_path)
     for name, path in copies.items():
         monkeypatch.setattr(script, name, path)
     monkeypatch.setattr(script, "ROOT", tmp_path)
@@ -46,14 +44,12 @@ def test_what_is_committed_is_fresh(make):
     [
         ("INDEX", "one forward pass"),
         ("TABLE", "| decompx ±"),
-        ("ROSTER", "  decompx: {}"),
-        ("ROSTERS", '"decompx": {}'),
     ],
 )
 def test_what_is_stale_is_named_and_mended(make, name, changed):
     path = make("--check")[name]
     before = path.read_text(encoding="utf-8")
-    path.write_text(before.replace(changed, {"ROSTER": "  lost: {}"}.get(name, f"{changed} ")), encoding="utf-8")
+    path.write_text(before.replace(changed, f"{changed} "), encoding="utf-8")
     with pytest.raises(SystemExit) as raised:
         make("--check")
     assert f"{path.name}: not what the classes of the methods declare; run `make index`" in str(raised.value)
@@ -71,13 +67,3 @@ def test_a_new_method_comes_last_in_its_family(make):
     assert sorted(actual) == sorted(before)
     assert actual[actual.index("sequential_ig") + 1] == "gradient"
     assert [name for name in actual if name != "gradient"] == [name for name in before if name != "gradient"]
-
-
-def test_the_roster_keeps_options_comments_and_what_is_left_out(make):
-    path = make("--check")["ROSTER"]
-    text = path.read_text(encoding="utf-8")
-    changed = text.replace("    lime: {samples: 500}\n", "    # As in the paper.\n    lime: {samples: 7}\n", 1)
-    changed = changed.replace("    solvex: {}\n", "    # solvex: {}\n")
-    path.write_text(changed.replace("    gae: {}\n", ""), encoding="utf-8")
-    make()
-    assert path.read_text(encoding="utf-8") == changed

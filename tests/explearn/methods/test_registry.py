@@ -12,7 +12,7 @@ from explearn import ParamsError, UnknownNameError
 from explearn.core.validation import Section
 from explearn.methods import registry
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.registry import explainer_class, known_infos, make_explainer
+from explearn.methods.registry import explainer_class, known_infos
 from explearn_study.params import variant_of
 
 
@@ -65,12 +65,6 @@ class TestOwnMethods:
         with pytest.raises(ParamsError, match=r"layers: no such parameter; did you mean layer\?"):
             explearn.get_explainer("raw_attention", layers=1)
 
-    def test_only_a_learned_method_is_loaded_from_a_folder_and_with_its_options(self):
-        with pytest.raises(ParamsError, match="method 'rollout' needs no training; it has nothing to load"):
-            make_explainer(explearn.get_info("rollout"), {}, "folder")
-        with pytest.raises(ParamsError, match="options: got hidden; the trained explainer"):
-            make_explainer(explearn.get_info("marker"), {"hidden": 3}, "folder")
-
 
 class TestRegister:
     def test_a_registered_method_is_like_any_other(self):
@@ -114,16 +108,7 @@ class TestVariants:
         base = explearn.get_info("raw_attention")
         assert info.summary == f"{base.summary} Here with layer 0."
         assert (info.target, info.family, info.needs, info.cost) == (base.target, base.family, base.needs, base.cost)
-        (attribution,) = make_explainer(info, {}).explain(tiny.classifier(), ["lazy dog"])
-        same = explearn.explain(tiny.classifier(), "lazy dog", "raw_attention", layer=0)
-        assert attribution.method == "first"
-        assert attribution.scores.tolist() == same.scores.tolist()
         assert "first" not in explearn.list_explainers()
-
-    def test_options_stand_above_those_of_the_variant(self):
-        info = variant_of("lime_1000", "lime", {"samples": 1000, "seed": 1})
-        made = make_explainer(info, {"samples": 20})
-        assert (made.options.samples, made.options.seed, made.name) == (20, 1, "lime_1000")
 
     @pytest.mark.parametrize(
         ("name", "of", "error", "words"),
@@ -180,7 +165,7 @@ class TestPlugIns:
         assert explearn.get_info("shout").target == "shouting:Shout"
         attribution = explearn.explain(tiny.classifier(), "lazy dog", "shout")
         assert (attribution.method, attribution.scores.tolist()) == ("shout", [1, 1])
-        assert make_explainer(variant_of("shout_again", "shout", {}), {}).name == "shout_again"
+        assert variant_of("shout_again", "shout", {}).target == "shouting:Shout"
 
     @pytest.mark.parametrize(
         ("value", "source", "words"),

@@ -112,7 +112,8 @@ def test_saved_and_loaded_it_is_the_same_classifier(nli, tmp_path):
     engine = Engine(again, [explearn.get_explainer("gradient")], Limits())
     assert engine.classifier.transformer.name == "c"  # not where the folder is
     explearn.export(tmp_path / "bundle", method="lime", classifier=tmp_path / "c", with_classifier=True)
-    assert explearn.load(tmp_path / "bundle").classifier.labels == LABELS
+    assert load_classifier(tmp_path / "bundle").labels == LABELS
+    assert explearn.load(tmp_path / "bundle").made_for.fingerprint == again.fingerprint
 
 
 def test_a_generative_model_takes_labels_in_the_same_way(tmp_path):
@@ -189,6 +190,6 @@ def test_the_command_line_takes_candidate_labels(nli, tmp_path):
     texts = tmp_path / "texts.csv"
     page = tmp_path / "page.html"
     texts.write_text("text,label\n" + "".join(f'"{text}",dog\n' for text in SHORT), encoding="utf-8")
-    files = ["--texts", str(texts), "--labels", "label", "--out", str(page)]
+    files = ["--texts", str(texts), "--label-column", "label", "--out", str(page)]
     done = run("compare", *common, *files, "--method", "gradient", "--method", "occlusion")
     assert done.exit_code == 0 and page.exists(), done.output

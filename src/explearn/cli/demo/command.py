@@ -14,14 +14,12 @@ from explearn.cli.common import DEFAULT_SEED, command, tell
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.writing import atomic_folder, check_own, is_page
+from explearn.methods.defaults import defaults
 from explearn.methods.registry import get_info
 from explearn.show.display import embed_or_write, methods_html, rows
 
 if TYPE_CHECKING:
     from explearn.show.attributions import Attributions
-
-METHODS = ("consensus", "attn_lrp", "occlusion")
-"""Explearn's own method that needs no training, a cheap faithful one, and the simplest one."""
 
 SHOWN = 2
 """Number of held-out headlines that are explained if no text is given."""
@@ -73,8 +71,9 @@ def demo(
         with atomic_folder(save) as partial:
             classifier.model.save_pretrained(partial)
             classifier.tokenizer.save_pretrained(partial)
-    attributions = cast("Attributions", explain(classifier, chosen, METHODS))
+    methods = [default.method for default in defaults("demo")]
+    attributions = cast("Attributions", explain(classifier, chosen, methods))
     console.print(attributions)
-    summaries = {method: get_info(method).summary for method in METHODS}
+    summaries = {method: get_info(method).summary for method in methods}
     body = "".join(map(rows, attributions.texts)) + methods_html(summaries)
     tell(embed_or_write(body, out))

@@ -17,12 +17,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import ExplearnError, MethodError, UnsupportedError, first_line, located
+from explearn.core.errors import ExplearnError, MethodError, ModelError, UnsupportedError, first_line, located
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -39,6 +40,9 @@ from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem, check_problem
 from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.units import Unit, unit_name
+
+if TYPE_CHECKING:
+    from explearn.core.bundles import ClassifierFacts
 
 __all__ = [
     "About",
@@ -116,6 +120,12 @@ class Explainer(ABC):
     signed: bool = False
     name: str = ""
     """Name of the method or variant."""
+    folder: Path | None = None
+    """Folder of the trained explainer or bundle that it was loaded from."""
+    made_for: ClassifierFacts | None = None
+    """The only classifier that its bundle is for. None: any that the method supports."""
+    classifier_folder: Path | None = None
+    """Folder of the classifier that came with it, for `explearn.load_classifier`."""
     threshold: float | None = None
     """Score from which a word is chosen, for methods whose own rule is a threshold."""
     needs_model: bool = True
@@ -182,6 +192,25 @@ class Explainer(ABC):
             classifier: the classifier.
         """
 
+    def check_made_for(self, classifier: Predictor) -> None:
+        """Check that it explains any classifier, or comes from a bundle for this one.
+
+        Args:
+            classifier: the classifier; views of it, such as `versus`, have fingerprints of their own.
+
+        Raises:
+            ModelError: it comes from a bundle for another classifier.
+        """
+        if self.made_for is None:
+            return
+        check_classifier(classifier)
+        if classifier.fingerprint != self.made_for.fingerprint:
+            raise ModelError(
+                f"{self.folder}: made for the classifier with fingerprint {self.made_for.fingerprint[:12]} "
+                f"({self.made_for.name or 'without a name'}), but {classifier.name or 'this one'} has "
+                f"{classifier.fingerprint[:12]}; expected the same weights and labels"
+            )
+
     def settings(self) -> dict[str, Any]:
         """Return all that its scores depend on but the classifier, as JSON values."""
         return self.options.model_dump(mode="json")  # type: ignore[no-any-return]
@@ -219,7 +248,12 @@ class Explainer(ABC):
         Args:
             classifier: the classifier.
             other_models: accept also models that the method was not trained for.
+
+        Raises:
+            ModelError: it comes from a bundle for another classifier.
         """
+        if not other_models:
+            self.check_made_for(classifier)
         seen = self.check_problem(classifier)
         try:
             self.check(seen)

@@ -19,11 +19,12 @@ from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save, save_file
 
+from explearn.core.bundles import CONFIG, TrainedConfig
 from explearn.core.compute import check_weights
 from explearn.core.documents import PathLike, check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.examples import Example
-from explearn.core.validation import Count, Number, Shape, check, check_shape
+from explearn.core.validation import Count, Number, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
@@ -37,18 +38,10 @@ Calibration = Annotated[list[Number], Field(min_length=2, max_length=2)]
 """Slope a and offset b of the probability sigmoid(a logit + b)."""
 LayerList = Annotated[list[Count], Field(min_length=1)]
 
-CONFIG = "config.json"
 TRAINED_TEXTS = "trained_texts"
 """Key in config.json of `LearnedExplainer.trained_texts`."""
 DIVERGED = "try a lower learning rate; the folder is unchanged"
 """Advice for weights that are not finite after training."""
-
-
-class TrainedConfig(Shape):
-    """The fields that every trained explainer's config.json has."""
-
-    explainer: str
-    options: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

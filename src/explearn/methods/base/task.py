@@ -14,7 +14,8 @@ from explearn.core.examples import Example, Rationale, Split
 from explearn.core.words import words_of
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.targets import check_classifier
-from explearn.methods.base.teachers import Lessons, lessons_of, make_teacher, members
+from explearn.methods.base.teachers import Lessons, lessons_of, members
+from explearn.methods.finding import find_explainer
 from explearn.predictors.labelled import check_segments, check_use
 from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.encoding import Text, as_segments
@@ -174,7 +175,7 @@ class ListedTask:
         return None
 
     def lessons(self, teacher: str) -> Lessons:
-        methods = make_teacher(teacher, {name: {} for name in members(teacher)}, self.seed)
+        methods = {name: find_explainer(name, seed=self.seed) for name in members(teacher)}
         return lessons_of(methods, self.classifier, self._splits)
 
     def _examples(

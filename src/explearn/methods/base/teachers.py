@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.examples import Example
-from explearn.methods.registry import get_explainer, with_seed
 from explearn.metrics.arrays import ranks
 
 if TYPE_CHECKING:
@@ -71,32 +70,13 @@ def members(teacher: str) -> list[str]:
     return names
 
 
-def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Explainer]:
-    """Make the members of a teacher, by name.
-
-    Args:
-        teacher: name of a method, or `ensemble:NAME,NAME,...`.
-        teachers: method -> its options.
-        seed: seed of methods that draw at random.
-
-    Raises:
-        UnknownNameError: a member is not in `teachers`.
-    """
-    methods = {}
-    for name in members(teacher):
-        if name not in teachers:
-            raise UnknownNameError("teacher", name, teachers)
-        methods[name] = get_explainer(name, **with_seed(name, teachers[name], seed))
-    return methods
-
-
 def lessons_of(
     methods: Mapping[str, Explainer], classifier: Predictor, splits: Mapping[str, Sequence[Example]]
 ) -> Lessons:
     """Explain the predicted class of some texts with the members of a teacher and combine their scores.
 
     Args:
-        methods: name -> method; see `make_teacher`.
+        methods: name -> method, for each of `members`.
         classifier: the classifier to explain.
         splits: name of a split -> its texts.
     """

@@ -1,4 +1,4 @@
-"""The manifest of a bundle, and the check of every file against it.
+"""The files of explainers: config.json of a trained one, and a bundle's manifest, by which every file is checked.
 
     BUNDLE/manifest.json   the manifest
            README.md       the model card
@@ -33,6 +33,9 @@ CARD = "README.md"
 FIGURES = "metrics.json"
 EXPLAINER = "explainer"
 CLASSIFIER = "classifier"
+
+CONFIG = "config.json"
+"""File of a trained explainer with its class and options."""
 
 _FILE = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*\.(?:json|safetensors|md)")
 """Allowed names of files in a bundle: below the bundle, not hidden, of a kind that runs no code when read."""
@@ -100,9 +103,35 @@ class BundleManifest(Shape):
         return files
 
 
+class TrainedConfig(Shape):
+    """The fields that every trained explainer's config.json has."""
+
+    explainer: str
+    options: dict[str, Any]
+
+
+def read_config(folder: Path) -> Mapping[str, Any]:
+    """Return config.json of a trained explainer.
+
+    Raises:
+        ModelError: there is none, or it is another file.
+    """
+    path = folder / CONFIG
+    try:
+        config: Mapping[str, Any] = check_shape(read_json(path), TrainedConfig, path, "train it again")
+    except DataError as error:
+        raise ModelError(f"{folder}: holds no trained explainer ({error})") from error
+    return config
+
+
 def is_bundle(folder: Path) -> bool:
     """Return whether a folder is a bundle, complete or not, rather than a trained explainer."""
     return is_folder(folder) and (folder / MANIFEST).is_file()
+
+
+def is_classifier_bundle(folder: Path) -> bool:
+    """Return whether a folder that is named as a classifier is a bundle, rather than a model beside a manifest.json."""
+    return is_bundle(folder) and not (folder / CONFIG).exists()
 
 
 def read_manifest(folder: Path) -> BundleManifest:
@@ -118,6 +147,18 @@ def read_manifest(folder: Path) -> BundleManifest:
         raise ModelError(f"{folder}: holds no {MANIFEST}; expected a bundle that explearn export wrote")
     path = folder / MANIFEST
     manifest: BundleManifest = check(BundleManifest, read_json(path), ModelError, f"{path}, ")
+    return manifest
+
+
+def checked_manifest(folder: Path) -> BundleManifest:
+    """Return the manifest of a bundle whose files all match it.
+
+    Raises:
+        ModelError: the manifest cannot be used, or a file differs from it.
+    """
+    manifest = read_manifest(folder)
+    for difference in differences(folder, manifest):
+        raise ModelError(difference)
     return manifest
 
 
@@ -144,19 +185,3 @@ def files_in(folder: Path) -> Iterator[Path]:
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if not hidden and (path.is_symlink() or not path.is_dir()):
             yield path
-
-
-def config_of(folder: Path) -> Mapping[str, Any]:
-    """Return config.json of a trained explainer.
-
-    Raises:
-        ModelError: there is none, or it is another file.
-    """
-    from explearn.methods.base.learned import CONFIG, TrainedConfig  # brings torch
-
-    path = folder / CONFIG
-    try:
-        config: Mapping[str, Any] = check_shape(read_json(path), TrainedConfig, path, "train it again")
-    except DataError as error:
-        raise ModelError(f"{folder}: holds no trained explainer ({error})") from error
-    return config
