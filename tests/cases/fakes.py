@@ -48,10 +48,10 @@ class FakeClassifier(Predictor):
     def encode(self, texts):
         return [encode_text(text) for text in texts]
 
-    def predict_proba(self, texts, description=None):
-        encodings = self.read(texts)
+    def predict_logits(self, encodings, description=None):
         self.calls.append(encodings)
-        return np.array([self.probability(e) for e in encodings], dtype=np.float64)
+        rows = np.array([self.probability(encoding) for encoding in encodings], dtype=np.float64)
+        return np.log(np.maximum(rows, np.finfo(np.float64).tiny)).reshape(-1, len(self.labels))
 
 
 def random_probability(encoding):

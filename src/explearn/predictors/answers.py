@@ -36,8 +36,8 @@ class Answers:
     Example:
         >>> from explearn.testing import make_classifier
         >>> answers = Answers(make_classifier())
-        >>> answers.ask(["a warm sequel", "a sequel", "a sequel"]).shape, len(answers)
-        ((3, 2), 2)
+        >>> answers.ask(["a warm sequel", "a sequel", "a sequel"]).shape, answers.logits.shape
+        ((3, 2), (2, 2))
     """
 
     logits: Array
@@ -46,10 +46,6 @@ class Answers:
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
         self._clear()
-
-    def __len__(self) -> int:
-        """Return the number of inputs that were asked."""
-        return len(self.logits)
 
     def _clear(self) -> None:
         self.logits = np.zeros((0, len(self.predictor.labels)))

@@ -67,7 +67,7 @@ def check_metric(
         model = classifier or tiny.classifier()
         explained = list(attributions or _explained(model))
         marks = rationales or _marks(explained)
-        case = _Case(metric, model, explained, marks)
+        case = _TriedMetric(metric, model, explained, marks)
         _check_values(case)
         _check_evaluation(case)
         _check_undefined(case)
@@ -78,7 +78,7 @@ def check_metric(
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _TriedMetric:
     """A metric with what it measures.
 
     Attributes:
@@ -154,7 +154,7 @@ def _check_range(metric: Metric, values: Any, what: str) -> None:
         raise AssertionError(f"{what} {known[~within][0]}; expected finite numbers {bounds} (None: no bound)")
 
 
-def _check_values(case: _Case) -> None:
+def _check_values(case: _TriedMetric) -> None:
     """Each text has a value in the range, or NaN, and the same each time."""
     for method, attributions in case.methods.items():
         values = case.values(attributions)
@@ -166,7 +166,7 @@ def _check_values(case: _Case) -> None:
         expect(bool(same), f"method {method!r}: gives {again.tolist()} the second time; expected {values.tolist()}")
 
 
-def _check_evaluation(case: _Case) -> None:
+def _check_evaluation(case: _TriedMetric) -> None:
     """`evaluate` gives the figure, an interval around it, the values by text, a line of the table and the best."""
     metric = case.metric
     evaluation = case.evaluation()
@@ -196,7 +196,7 @@ def _check_evaluation(case: _Case) -> None:
         expect(metric.title in str(evaluation), f"the printed table has no row {metric.title!r}")
 
 
-def _check_undefined(case: _Case) -> None:
+def _check_undefined(case: _TriedMetric) -> None:
     """Where it cannot be measured it is undefined: None or NaN, but no error."""
     metric = case.metric
     (first, *_) = case.methods.values()
@@ -218,7 +218,7 @@ def _check_undefined(case: _Case) -> None:
                 _check_range(metric, [figure], f"{what}, the figure is")
 
 
-def _every_class(case: _Case, attributions: Sequence[Attribution]) -> list[Attribution]:
+def _every_class(case: _TriedMetric, attributions: Sequence[Attribution]) -> list[Attribution]:
     """Return random attributions of the same texts for each class."""
     texts = [plain_text(segments_of(one.words, one.gaps, one.pair_start)) for one in attributions]
     return get_explainer("random").explain(case.classifier, texts, [case.classifier.labels] * len(texts))

@@ -62,7 +62,7 @@ def check_predictor(
         texts = [text for text in tiny.TEXTS if len(text.split()) > 1]
     if pairs is None:
         pairs = tiny.PAIRS
-    case = _Case(predictor, tolerance, [*texts, *pairs])
+    case = _TriedPredictor(predictor, tolerance, [*texts, *pairs])
     checks = [
         _check_declaration,
         _check_errors,
@@ -84,7 +84,7 @@ def check_predictor(
 
 
 @dataclass
-class _Case:
+class _TriedPredictor:
     """A predictor with texts.
 
     Attributes:
@@ -147,7 +147,7 @@ def _free_words(encoding: Encoding) -> list[int]:
     return sorted(set(encoding.word_ids) - {NO_WORD} - tied)
 
 
-def _check_declaration(case: _Case) -> None:
+def _check_declaration(case: _TriedPredictor) -> None:
     """The predictor says what it is called, its classes and their kind, and which version it is."""
     predictor = case.predictor
     expect(isinstance(predictor.name, str) and bool(predictor.name), f"name is {predictor.name!r}; expected a text")
@@ -174,7 +174,7 @@ def _check_declaration(case: _Case) -> None:
     expect(predictor.labels == labels, "renamed, it changes the labels of the original")
 
 
-def _check_errors(case: _Case) -> None:
+def _check_errors(case: _TriedPredictor) -> None:
     """What cannot be used is refused by an error of Explearn that names it."""
     predictor = case.predictor
     text = case.texts[0]
@@ -197,7 +197,7 @@ def _expect_refused(call: Any, kind: type[ExplearnError], named: str, what: str)
         raise AssertionError(f"{what} is taken; expected {kind.__name__}")
 
 
-def _check_encodings(case: _Case) -> None:
+def _check_encodings(case: _TriedPredictor) -> None:
     """Encodings have the texts' words, all of which are read, and one entry for each position."""
     predictor = case.predictor
     expect(predictor.read(case.encodings) == case.encodings, "read changes encodings; expected them as they are")
@@ -242,7 +242,7 @@ def _expect_aligned(encoding: Encoding, limit: int, where: str) -> None:
     expect(cut or not unread, f"{where}no sub-token covers {unread}; expected one of each word")
 
 
-def _check_logits(case: _Case) -> None:
+def _check_logits(case: _TriedPredictor) -> None:
     """There is a finite logit for each class, the same in any company."""
     predictor = case.predictor
     for text, encoding in zip(case.texts, case.encodings, strict=True):
@@ -265,7 +265,7 @@ def _check_logits(case: _Case) -> None:
     expect(none.shape == (0, len(predictor.labels)), f"of no text, logits of shape {none.shape}; expected (0, C)")
 
 
-def _check_probabilities(case: _Case) -> None:
+def _check_probabilities(case: _TriedPredictor) -> None:
     """Probabilities are in [0, 1], and those of one class of several add up to 1; a value has none."""
     predictor = case.predictor
     if predictor.problem is Problem.REGRESSION:
@@ -282,7 +282,7 @@ def _check_probabilities(case: _Case) -> None:
     expect(got == predicted, f"predict gives {got}; expected the most probable classes, {predicted}")
 
 
-def _check_words_left_out(case: _Case) -> None:
+def _check_words_left_out(case: _TriedPredictor) -> None:
     """A deleted word takes its own sub-tokens with it; all others stay, in their order."""
     for text, encoding in zip(case.texts, case.encodings, strict=True):
         where = f"text {text!r}, "
@@ -306,7 +306,7 @@ def _check_words_left_out(case: _Case) -> None:
     expect(bool(np.isfinite(logits).all()), "with words deleted: a logit is not finite")
 
 
-def _check_masks(case: _Case) -> None:
+def _check_masks(case: _TriedPredictor) -> None:
     """A masked word keeps its place; a predictor without a mask says so."""
     try:
         mask = case.predictor.mask_token_id
@@ -326,7 +326,7 @@ def _check_masks(case: _Case) -> None:
     expect(bool(np.isfinite(logits).all()), "with a word masked: a logit is not finite")
 
 
-def _check_keys(case: _Case) -> None:
+def _check_keys(case: _TriedPredictor) -> None:
     """Encodings with one key have one prediction, whatever their id and their units."""
     encodings = [*case.encodings, *case.without_words()]
     others = [replace(encoding, example_id="another") for encoding in encodings]
@@ -350,7 +350,7 @@ def _first_word(text: str) -> list[Span]:
     return [segments_in(text)[0].spans[0]]
 
 
-def _check_explanations(case: _Case) -> None:
+def _check_explanations(case: _TriedPredictor) -> None:
     """Leaving out words, sub-tokens or spans explains it; of words, the scores are the falls of the output."""
     predictor = case.predictor
     units: list[Unit] = ["word"]
@@ -378,7 +378,7 @@ def _check_explanations(case: _Case) -> None:
 
 
 def _expect_falls(
-    case: _Case, attribution: Attribution, encoding: Encoding, output: float, target: int, where: str
+    case: _TriedPredictor, attribution: Attribution, encoding: Encoding, output: float, target: int, where: str
 ) -> None:
     """Fail unless a word's score is how much the output falls without it."""
     free = _free_words(encoding)

@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("trained")
     of = tiny.classifier()
     (label,) = of.predict(["lazy dog"])
-    task = ListedTask(of, [("lazy dog", label)], gold={"train-1": (True, False)})
+    task = ListedTask(of, ["lazy dog"], labels=[label], gold={"train-1": (True, False)})
     Marker(epochs=1, protocol="in_domain").learn(task).save_pretrained(place / "marker")
     return place / "marker"
 

@@ -42,7 +42,7 @@ class TestPredictor:
             expected += [text.encoding.mask(words, of.mask_token_id) for words in gone]
         with torch.inference_mode():
             logits = [of.logits(of.batch([encoding]))[0].numpy() for encoding in expected]
-        np.testing.assert_allclose(Answers(of).ask(requests), logits, atol=2e-5)
+        np.testing.assert_allclose(Answers(of).ask(requests, "logit"), logits, atol=2e-5)
 
 
 OUTPUTS = {"probability": np.array, "log_probability": np.log}
