@@ -42,7 +42,7 @@ import explearn
 from _shortcuts import RANDOM_LABELS, measure_shortcuts
 from explearn.auditing.claims import find_claims
 from explearn.auditing.findings import FEWEST_VALUES
-from explearn.auditing.reading import AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.reading import audited_texts, explain_texts, halves
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, Tested
 from explearn.decision.change import BUDGET, smallest_change
 from explearn.decision.checking import observed_differences, signature_differences, text_of
@@ -50,11 +50,10 @@ from explearn.decision.decision import Decision
 from explearn.decision.document import read_record
 from explearn.methods.finding import find_explainer
 from explearn.predictors.predictor import Predictor
+from explearn.subject.subject import Subject
 from explearn.text.encoding import as_segments
 from explearn.text.scored import Vocabulary
 from explearn_study.sources.planted import PLANTS
-
-NOT_KEPT = Work(None, {})
 
 
 def read_texts(path: Path, longest: int) -> list[str]:
@@ -158,17 +157,16 @@ def verify(classifier: Predictor, folder: Path) -> None:
 
 
 def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
-    options = AuditOptions()
-    subject = read_subject(classifier, texts[:count], None, None, None, options)
-    searched, held_out = halves(subject.user_texts.examples, options.seed)
-    read = explain_texts(subject, searched, NOT_KEPT, False)
+    subject = Subject.of("again", classifier, audited_texts(texts[:count], None, None, None), [None])
+    searched, held_out = halves(subject.texts.examples, subject.seed)
+    read = explain_texts(subject, searched, None, False)
     vocabulary = Vocabulary.from_texts(read)
     claims = find_claims([read[i] for i in searched], vocabulary, ())
-    first = Tested(subject, read, vocabulary, searched, held_out, claims).run(NOT_KEPT, False)
+    first = Tested(subject, read, vocabulary, searched, held_out, claims).run(False)
     confirmed = [claim for claim, verdict in zip(claims, first, strict=True) if verdict.confirmed]
-    others = read_subject(classifier, texts[count : 2 * count], None, None, None, options)
-    read = explain_texts(others, [], NOT_KEPT, False)
-    second = Tested(others, read, vocabulary, [], range(len(read)), confirmed).run(NOT_KEPT, False)
+    others = Subject.of("again", classifier, audited_texts(texts[count : 2 * count], None, None, None), [None])
+    read = explain_texts(others, [], None, False)
+    second = Tested(others, read, vocabulary, [], range(len(read)), confirmed).run(False)
     tested = [verdict for verdict in second if verdict.changed >= FEWEST_VALUES]
     holds = 0
     for verdict in tested:

@@ -11,7 +11,6 @@ from explearn.bundle.hub import push_to_hub as push_to_hub
 from explearn.comparison.run import CompareOptions as CompareOptions
 from explearn.comparison.run import Comparison as Comparison
 from explearn.comparison.run import compare as compare
-from explearn.comparison.texts import TextColumns as TextColumns
 from explearn.core.attribution import Attribution as Attribution
 from explearn.core.attribution import Interaction as Interaction
 from explearn.core.attribution_fields import Certificate as Certificate
@@ -61,6 +60,7 @@ from explearn.predictors.transformer import TransformerPredictor as TransformerP
 from explearn.predictors.views import explaining as explaining
 from explearn.predictors.views import versus as versus
 from explearn.show.attributions import Attributions as Attributions
+from explearn.subject.texts import TextColumns as TextColumns
 from explearn.text.encoding import Encoding as Encoding
 from explearn.training import finetune as finetune
 from explearn.training import train as train

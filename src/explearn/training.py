@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
@@ -22,6 +21,7 @@ from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.pretrained import as_predictor
+from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.rationales import marked_words
 
 MOST_VALIDATION = 400

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 import transformers
 
-from explearn.comparison.texts import given_texts
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.errors import UnsupportedError
 from explearn.evaluation import evaluate
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.finding import find_explainers
 from explearn.predictors.pretrained import as_predictor
+from explearn.subject.texts import given_texts
 
 METRICS = ("aopc_comprehensiveness", "aopc_sufficiency")
 """Figures that are logged for each method."""

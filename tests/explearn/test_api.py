@@ -10,8 +10,8 @@ import transformers
 
 import explearn
 from explearn import DataError, DeviceError, ModelError, ParamsError, load_classifier
-from explearn.comparison.texts import TextColumns, given_texts
 from explearn.metrics.params import EvaluateParams
+from explearn.subject.texts import TextColumns, given_texts
 
 TEXT = "the quick brown fox"
 

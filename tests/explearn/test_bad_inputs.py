@@ -13,8 +13,8 @@ from saying import command_complaint, complaint
 
 import explearn
 from explearn import Attribution, TextColumns, TransformerPredictor, get_explainer, load_classifier
-from explearn.comparison.texts import given_texts
 from explearn.methods.finding import find_explainers
+from explearn.subject.texts import given_texts
 
 RECORD = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
 GOOD = Attribution.from_dict(RECORD)

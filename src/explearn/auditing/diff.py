@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from explearn.auditing.claims import Claim, find_claims
 from explearn.auditing.findings import Finding
-from explearn.auditing.reading import AuditOptions, AuditText, Work, explain_texts, halves, read_subject
+from explearn.auditing.reading import AuditOptions, AuditText, audited_texts, explain_texts, halves
 from explearn.auditing.result import Result
 from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
@@ -23,9 +24,10 @@ from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
-from explearn.report.manifest import check_page
 from explearn.show.blocks import Block, Bullets, Heading, Paragraph, bold, several
-from explearn.text.elements import Element
+from explearn.subject.manifest import check_page
+from explearn.subject.subject import Subject
+from explearn.text.elements import Element, Pattern
 from explearn.text.scored import Vocabulary, bare
 
 MOST_SHOWN = 50
@@ -86,39 +88,49 @@ def diff(
     options = options_of(AuditOptions, options)
     if out is not None:
         check_page(Path(out))
-    new = read_subject(classifier, texts, None, None, method, options, "explearn.diff")
-    old = read_subject(against, texts, None, None, new.explainer, options, "explearn.diff")
-    if new.model.labels != old.model.labels:
+    patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
+    subject_of = partial(
+        Subject.of,
+        "explearn.diff",
+        seed=options.seed,
+        compute=options.compute,
+        work=options.work,
+        files=[texts],
+        settings={"patterns": list(options.patterns)},
+    )
+    user_texts = audited_texts(texts, None, None, options.columns)
+    new = subject_of(classifier, user_texts, [method])
+    old = subject_of(against, user_texts, list(new.explainers.values()))
+    labels = new.classifier.labels
+    if labels != old.classifier.labels:
         raise ParamsError(
-            f"against: got the classes {', '.join(old.model.labels)}; expected those of the new classifier, "
-            f"{', '.join(new.model.labels)}, in this order (rename them: --against-class-name, `Predictor.renamed`)"
+            f"against: got the classes {', '.join(old.classifier.labels)}; expected those of the new classifier, "
+            f"{', '.join(labels)}, in this order (rename them: --against-class-name, `Predictor.renamed`)"
         )
-    origin = replace(new.origin, request={**new.origin.request, "against": old.model.fingerprint})
-    work = Work(options.work, origin.request)
-    searched, held_out = halves(new.user_texts.examples, options.seed)
-    every = range(len(new.user_texts.examples))
+    searched, held_out = halves(new.texts.examples, options.seed)
+    every = range(len(new.texts.examples))
     with unread_words_known():
-        read = explain_texts(new, every, work, options.show_progress)
-        before = explain_texts(old, every, work, options.show_progress)
+        read = explain_texts(new, every, None, options.show_progress)
+        before = explain_texts(old, every, None, options.show_progress)
     vocabulary = Vocabulary.from_texts([*read, *before])
     claims: dict[tuple[Element, int], Claim] = {}
     for answered in (read, before):
         chosen = [answered[i] for i in searched]
-        for claim in find_claims(chosen, vocabulary, new.patterns):
+        for claim in find_claims(chosen, vocabulary, patterns):
             claims.setdefault((claim.element, claim.target), claim)
     effects = []
     findings = []
     for subject, answered in ((new, read), (old, before)):
         tested = Tested(subject, answered, vocabulary, searched, held_out, list(claims.values()))
-        findings.append(tested.run(work, options.show_progress))
+        findings.append(tested.run(options.show_progress))
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
-        findings=_changes(list(claims), findings, effects, new.model.labels),
-        answers=_changed_answers(read, before, new.model.labels),
-        reasons=_changed_reasons(read, before, new.model.labels),
+        findings=_changes(list(claims), findings, effects, labels),
+        answers=_changed_answers(read, before, labels),
+        reasons=_changed_reasons(read, before, labels),
         texts=len(read),
-        method=new.method,
-        origin=origin,
+        method=next(iter(new.explainers)),
+        origin=replace(new.origin, request={**new.origin.request, "against": old.classifier.fingerprint}),
     )
     if out is None:
         return result

@@ -1,11 +1,10 @@
-"""The texts and the classifier of an audit: read, checked, and explained, here or by a job; and its working folder."""
+"""The texts of an audit: read, checked, and explained, here or by a job."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
@@ -15,11 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, read_json, text_digest
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.examples import Example
 from explearn.core.file_facts import FileFacts
@@ -27,15 +25,11 @@ from explearn.core.parquet import open_parquet, read_group
 from explearn.core.seeds import hash_order
 from explearn.core.validation import Shape, check
 from explearn.core.word_tables import WORD_SCHEMA
-from explearn.core.writing import check_place, write_json
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.finding import find_explainer
 from explearn.predictors.batching import progress
-from explearn.predictors.labelled import CLASSES, check_problem
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.pretrained import as_predictor
-from explearn.report.manifest import Origin
-from explearn.text.elements import Pattern
+from explearn.subject.subject import Subject
+from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.scored import ScoredText
 
 FEWEST = 40
@@ -82,11 +76,13 @@ class AuditText(ScoredText):
 
     Attributes:
         probabilities: of the classes, (C,).
+        right: whether the answer is the text's label; None without labels.
         unread: number of words of an explained text that the classifier did not read.
         group: its group; empty if there are none.
     """
 
     probabilities: Array
+    right: bool | None
     unread: int
     group: str
 
@@ -96,104 +92,31 @@ class AuditText(ScoredText):
         return int(self.probabilities.argmax())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Subject:
-    """A classifier and its texts, before anything is computed.
-
-    Attributes:
-        model: the classifier.
-        method: name of the method.
-        explainer: the method; None if a job's scores are read.
-        scores: the job's scores.
-        user_texts: the texts with their labels.
-        groups: group of each text; empty without groups.
-        patterns: the user's patterns.
-        origin: where it comes from.
-    """
-
-    model: Predictor
-    method: str
-    explainer: Explainer | None
-    scores: JobScores
-    user_texts: UserTexts
-    groups: Sequence[str]
-    patterns: Sequence[Pattern]
-    origin: Origin
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether the true labels are known."""
-        return bool(self.user_texts.labels)
-
-    def is_right(self, text: AuditText) -> bool | None:
-        """Return whether the answer to a text is its label; None without labels."""
-        if not self.has_labels:
-            return None
-        return text.example.label == self.model.labels[text.predicted]
-
-    def accuracy(self, texts: Sequence[AuditText]) -> float | None:
-        """Return the share of right answers; None without labels."""
-        if not self.has_labels:
-            return None
-        return float(np.mean([self.is_right(text) for text in texts]))
-
-    def rates(self, texts: Sequence[AuditText]) -> dict[str, float]:
-        """Return class -> share of the texts with this answer."""
-        counts = Counter(text.predicted for text in texts)
-        return {label: counts[i] / len(texts) for i, label in enumerate(self.model.labels)}
+def accuracy(texts: Sequence[AuditText]) -> float | None:
+    """Return the share of right answers; None without labels."""
+    if any(text.right is None for text in texts):
+        return None
+    return float(np.mean([text.right for text in texts]))
 
 
-def read_subject(
-    classifier: Any,
-    texts: Any,
-    labels: Sequence[str | int] | None,
-    groups: str | Sequence[str] | None,
-    method: str | Explainer | None,
-    options: AuditOptions,
-    call: str = "explearn.audit",
-    job: str | Path | None = None,
-) -> Subject:
-    """Read the texts and load the classifier; see `audit` for arguments and errors."""
-    patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
-    column = None
-    if isinstance(groups, str):
-        column = groups
-    user_texts = given_texts(texts, labels, options.columns, column)
-    if column:
-        groups = user_texts.groups
+def rates(texts: Sequence[AuditText], labels: Sequence[str]) -> dict[str, float]:
+    """Return class -> share of the texts with this answer."""
+    counts = Counter(text.predicted for text in texts)
+    return {label: counts[i] / len(texts) for i, label in enumerate(labels)}
+
+
+def audited_texts(
+    texts: Any, labels: Sequence[str | int] | None, groups: str | Sequence[str] | None, columns: TextColumns | None
+) -> UserTexts:
+    """Read the texts of an audit; see `explearn.audit` for arguments and errors."""
+    column = groups if isinstance(groups, str) else None
+    user_texts = given_texts(texts, labels, columns, column)
     count = len(user_texts.examples)
     if count < FEWEST:
         raise DataError(f"texts: got {count}; expected at least {FEWEST}, half to search and half to test")
-    names = _groups(groups, count)
-    compute = options.compute or ComputeOptions()
-    model = as_predictor(classifier, compute)
-    check_problem(model, CLASSES)
-    user_texts = user_texts.of_classes(model.name, model.labels)
-    explainer = None
-    scores: JobScores = {}
-    files = [texts]
-    if job is None:
-        explainer = find_explainer(method, classifier=model)
-        explainer.check_explains(model)
-        name = explainer.name
-        made = explainer.settings()
-    else:
-        if isinstance(method, Explainer):
-            raise ParamsError("method: got an explainer besides a job's scores; expected a name, or none")
-        name, scores, job_files = read_job(Path(job), model, method, user_texts.examples)
-        files += job_files
-        made = {"job": file_digest(job_files[0])}
-    request = {
-        "call": call,
-        "classifier": model.fingerprint,
-        "texts": text_digest(repr((user_texts.examples, names))),
-        "method": name,
-        "settings": made,
-        "patterns": list(options.patterns),
-        "seed": options.seed,
-    }
-    origin = Origin(call, classifier, model, compute, files, request)
-    return Subject(model, name, explainer, scores, user_texts, names, patterns, origin)
+    if column is not None:
+        groups = user_texts.groups
+    return replace(user_texts, groups=_groups(groups, count))
 
 
 def _groups(groups: Sequence[str] | None, count: int) -> list[str]:
@@ -213,57 +136,69 @@ def _groups(groups: Sequence[str] | None, count: int) -> list[str]:
     return names
 
 
-def explain_texts(subject: Subject, explained: Collection[int], work: Work, show_progress: bool) -> list[AuditText]:
-    """Return the texts with answers, and scores of those that are wanted (of a job: and that it has for this answer).
+def explain_texts(
+    subject: Subject, explained: Collection[int], scores: JobScores | None, show_progress: bool
+) -> list[AuditText]:
+    """Return the texts with answers, and scores of those that are wanted.
+
+    Args:
+        subject: the texts, the classifier, and its method.
+        explained: numbers of the texts whose scores are wanted.
+        scores: a job's scores, in place of the method's; there may be none of an answer.
+        show_progress: show a bar.
 
     Raises:
         DataError: the classifier answers all texts alike.
     """
-    examples = subject.user_texts.examples
+    examples = subject.texts.examples
+    labels = subject.classifier.labels
     wanted = set(explained)
     read: list[AuditText] = []
     with progress("explain" if show_progress else None, len(examples)) as bar:
         for start in range(0, len(examples), CHUNK_TEXTS):
             numbers = range(start, min(start + CHUNK_TEXTS, len(examples)))
-            part = partial(_answers_and_scores, subject, numbers, wanted)
-            answers, scores = work.part(f"{subject.model.fingerprint[:12]}-scores-{start}", part)
-            for i, word_scores in zip(numbers, scores, strict=True):
+            name = f"{subject.classifier.fingerprint[:12]}-scores-{start}"
+            part = partial(_answers_and_scores, subject, numbers, wanted, scores)
+            answers, word_scores = subject.work.part(name, subject.origin.request, part)
+            for i, row, of_words in zip(numbers, answers, word_scores, strict=True):
                 shares = None
-                if word_scores is not None:
-                    shares = np.nan_to_num(np.array(word_scores, dtype=np.float64))  # None becomes NaN, NaN 0
+                if of_words is not None:
+                    shares = np.nan_to_num(np.array(of_words, dtype=np.float64))  # None becomes NaN, NaN 0
                     shares /= np.abs(shares).sum() or 1.0
                 text = AuditText(
                     example=examples[i],
                     shares=shares,
-                    probabilities=np.array(answers[i - start]),
-                    unread=(word_scores or []).count(None),
-                    group=subject.groups[i] if subject.groups else "",
+                    probabilities=np.array(row),
+                    right=None,
+                    unread=(of_words or []).count(None),
+                    group=subject.texts.groups[i] if subject.texts.groups else "",
                 )
+                if subject.texts.labels:
+                    text.right = text.example.label == labels[text.predicted]
                 read.append(text)
             bar.update(len(numbers))
     if len({text.predicted for text in read}) == 1:
-        only = subject.model.labels[read[0].predicted]
         raise DataError(
-            f"{subject.model.name}: answers {only!r} for all {len(read)} texts; expected texts with at least two "
-            "answers"
+            f"{subject.classifier.name}: answers {labels[read[0].predicted]!r} for all {len(read)} texts; expected "
+            "texts with at least two answers"
         )
     return read
 
 
 def _answers_and_scores(
-    subject: Subject, numbers: Sequence[int], explained: Collection[int]
+    subject: Subject, numbers: Sequence[int], explained: Collection[int], job: JobScores | None
 ) -> tuple[list[list[float]], list[list[float | None] | None]]:
     """Return the probabilities of some texts; and their words' scores, None for texts that are not explained."""
-    examples = subject.user_texts.examples
-    answers = subject.model.predict_proba([examples[i] for i in numbers])
+    examples = subject.texts.examples
+    answers = subject.classifier.predict_proba([examples[i] for i in numbers])
     chosen = [i for i in numbers if i in explained]
-    targets = [subject.model.labels[answers[i - numbers[0]].argmax()] for i in chosen]
+    targets = [subject.classifier.labels[answers[i - numbers[0]].argmax()] for i in chosen]
     scores = {}
-    if subject.explainer is None:
+    if job is not None:
         for i, target in zip(chosen, targets, strict=True):
-            scores[i] = subject.scores.get((i, target))
-    else:
-        attributions = subject.explainer.explain(subject.model, [examples[i] for i in chosen], targets)
+            scores[i] = job.get((i, target))
+    for explainer in subject.explainers.values():
+        attributions = explainer.explain(subject.classifier, [examples[i] for i in chosen], targets)
         for i, attribution in zip(chosen, attributions, strict=True):
             scores[i] = attribution.to_dict()["scores"]
     return answers.tolist(), [scores.get(i) for i in numbers]
@@ -306,51 +241,66 @@ class _Settings(Shape):
     methods: list[_Method]
 
 
-class _Job(Shape):
+class _Manifest(Shape):
     """The fields of a job's manifest that an audit reads."""
 
     settings: _Settings
     parts: dict[str, _Part]
 
 
-def read_job(
-    folder: Path, classifier: Predictor, method: str | None, texts: Sequence[Example]
-) -> tuple[str, JobScores, list[Path]]:
-    """Read the scores of a finished job.
+class FinishedJob:
+    """A finished job, whose scores an audit reads.
 
     Args:
         folder: the job's folder.
-        classifier: the classifier.
         method: the method. None: the job's only one.
-        texts: the texts, in the job's order.
 
-    Returns:
-        The method, its scores, and the files that were read, of which the first is the manifest.
+    Attributes:
+        method: the method.
+        files: its files, the manifest first.
 
     Raises:
-        DataError: there is no finished job, a part has changed, or classifier or texts are others.
+        DataError: there is no finished job, or a part has changed.
         ParamsError: the method is not one of the job's, or it has several and none is named.
     """
-    manifest = folder / "_manifest.json"
-    if not (folder / "_SUCCESS").is_file():
-        raise DataError(f"{folder}: holds no finished job; expected the folder of one that explearn job has ended")
-    job: _Job = check(_Job, read_json(manifest), before=f"{manifest}, ")
-    if job.settings.classifier != classifier.fingerprint or job.settings.labels != list(classifier.labels):
-        raise DataError(f"{folder}: is a job of another classifier, or of classes with other names")
-    names = [made.name for made in job.settings.methods]
-    if method is None and len(names) == 1:
-        method = names[0]
-    if method not in names:
-        raise ParamsError(f"method: got {method}; expected one of those in {folder}: {', '.join(names)}")
-    scores: JobScores = {}
-    files = [manifest]
-    for part in job.parts.values():
-        path = folder / part.file
-        if not part.match(path):
-            raise DataError(f"{path}: has changed since the job wrote it; run the job again")
-        files.append(path)
-        _read_part(path, method, texts, scores)
-    return method, scores, files
+
+    def __init__(self, folder: Path, method: str | Explainer | None) -> None:
+        if isinstance(method, Explainer):
+            raise ParamsError("method: got an explainer besides a job's scores; expected a name, or none")
+        manifest = folder / "_manifest.json"
+        if not (folder / "_SUCCESS").is_file():
+            raise DataError(f"{folder}: holds no finished job; expected the folder of one that explearn job has ended")
+        job: _Manifest = check(_Manifest, read_json(manifest), before=f"{manifest}, ")
+        names = [made.name for made in job.settings.methods]
+        if method is None and len(names) == 1:
+            method = names[0]
+        if method not in names:
+            raise ParamsError(f"method: got {method}; expected one of those in {folder}: {', '.join(names)}")
+        for part in job.parts.values():
+            if not part.match(folder / part.file):
+                raise DataError(f"{folder / part.file}: has changed since the job wrote it; run the job again")
+        self.method = method
+        self.files = [manifest, *(folder / part.file for part in job.parts.values())]
+        self._settings = job.settings
+
+    def scores(self, classifier: Predictor, texts: Sequence[Example]) -> JobScores:
+        """Return its scores.
+
+        Args:
+            classifier: the classifier.
+            texts: the texts, in the job's order.
+
+        Raises:
+            DataError: classifier or texts are others.
+        """
+        manifest, *parts = self.files
+        same = self._settings.classifier == classifier.fingerprint and self._settings.labels == list(classifier.labels)
+        if not same:
+            raise DataError(f"{manifest.parent}: is a job of another classifier, or of classes with other names")
+        scores: JobScores = {}
+        for part in parts:
+            _read_part(part, self.method, texts, scores)
+        return scores
 
 
 def _read_part(path: Path, method: str, texts: Sequence[Example], scores: JobScores) -> None:
@@ -368,37 +318,3 @@ def _read_part(path: Path, method: str, texts: Sequence[Example], scores: JobSco
                         f"{path}: text {number + 1} has other words than here; expected a job on these texts"
                     )
                 scores[number, target] = list(word_scores)
-
-
-# ---- the working folder ----------------------------------------------------------------------------------------------
-
-
-class Work:
-    """Finished parts, each a JSON file.
-
-    Args:
-        folder: the folder. None: nothing is kept.
-        request: everything that the parts depend on; each request has a folder of its own within `folder`.
-
-    Raises:
-        DataError: the folder cannot be written.
-    """
-
-    def __init__(self, folder: str | Path | None, request: Mapping[str, Any]) -> None:
-        self._folder = None
-        if folder is not None:
-            digest = text_digest(json.dumps(request, sort_keys=True))
-            self._folder = Path(folder) / f"audit-{digest[:16]}"
-            check_place(self._folder / "request.json")
-            write_json(self._folder / "request.json", dict(request))
-
-    def part(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return a part as JSON values: that of an earlier call, or else what `compute` returns."""
-        if self._folder is None:
-            return compute()
-        path = self._folder / f"{name}.json"
-        if path.is_file():
-            return read_json(path)
-        value = compute()
-        write_json(path, value)
-        return value

@@ -15,10 +15,10 @@ from pydantic_core import to_jsonable_python
 from explearn.core.escape import printable
 from explearn.core.extras import need
 from explearn.core.writing import write_json, write_text
-from explearn.report.manifest import Origin, check_page, part, write_manifest
 from explearn.report.page import draw
 from explearn.show.blocks import Block, Table, columns, plain
 from explearn.show.html_page import render_html
+from explearn.subject.manifest import Origin, check_page, part, write_manifest
 
 if TYPE_CHECKING:
     import pandas as pd

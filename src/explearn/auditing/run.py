@@ -11,15 +11,25 @@ from typing import Any
 
 from explearn.auditing.claims import ATTRIBUTIONS, MOST_CLAIMS, PREDICTION, find_claims
 from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, FindingList, GroupDifference, GroupFigures
-from explearn.auditing.reading import FEWEST, MOST_SEARCHED, AuditOptions, Work, explain_texts, halves, read_subject
+from explearn.auditing.reading import (
+    FEWEST,
+    MOST_SEARCHED,
+    AuditOptions,
+    FinishedJob,
+    accuracy,
+    audited_texts,
+    explain_texts,
+    halves,
+    rates,
+)
 from explearn.auditing.result import Result
 from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
 from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.documents import file_digest
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
-from explearn.report.manifest import check_page
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -34,6 +44,9 @@ from explearn.show.blocks import (
     columns,
     several,
 )
+from explearn.subject.manifest import check_page
+from explearn.subject.subject import Subject
+from explearn.text.elements import Pattern
 from explearn.text.scored import Vocabulary
 
 DRAWN = 6
@@ -101,11 +114,34 @@ def audit(
     options = options_of(AuditOptions, options)
     if out is not None:
         check_page(Path(out))
-    subject = read_subject(classifier, texts, labels, groups, method, options, job=scores)
-    work = Work(options.work, subject.origin.request)
-    searched, held_out = halves(subject.user_texts.examples, options.seed)
+    patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
+    user_texts = audited_texts(texts, labels, groups, options.columns)
+    explainers: list[Any] = [method]
+    settings: dict[str, Any] = {"patterns": list(options.patterns)}
+    files = [texts]
+    job = None
+    if scores is not None:
+        job = FinishedJob(Path(scores), method)
+        explainers = []
+        settings |= {"job": file_digest(job.files[0]), "method": job.method}
+        files += job.files
+    subject = Subject.of(
+        "explearn.audit",
+        classifier,
+        user_texts,
+        explainers,
+        seed=options.seed,
+        compute=options.compute,
+        work=options.work,
+        files=files,
+        settings=settings,
+    )
+    job_scores = None
+    if job is not None:
+        job_scores = job.scores(subject.classifier, subject.texts.examples)
+    searched, held_out = halves(subject.texts.examples, options.seed)
     with unread_words_known():
-        read = explain_texts(subject, searched, work, options.show_progress)
+        read = explain_texts(subject, searched, job_scores, options.show_progress)
     explained = [i for i in searched if read[i].shares is not None]
     if scores is not None and len(explained) < FEWEST / 2:
         raise DataError(
@@ -113,21 +149,21 @@ def audit(
             "a job without --target"
         )
     vocabulary = Vocabulary.from_texts(read)
-    claims = find_claims([read[i] for i in explained], vocabulary, subject.patterns)
+    claims = find_claims([read[i] for i in explained], vocabulary, patterns)
     tested = Tested(subject, read, vocabulary, explained, held_out, claims)
-    findings = list(zip(tested.run(work, options.show_progress), claims, strict=True))
+    findings = list(zip(tested.run(options.show_progress), claims, strict=True))
     # Confirmed ones first, the largest effects first.
     findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
     confirmed = [claim for finding, claim in findings if finding.confirmed]
     result = Audit(
         findings=FindingList(finding for finding, _ in findings),
         errors=tested.errors(confirmed),
-        groups=group_figures(subject, read),
+        groups=group_figures(read, subject.classifier.labels),
         differences=tested.differences(confirmed),
         texts=len(read),
-        rates=subject.rates(read),
-        accuracy=subject.accuracy(read),
-        method=subject.method,
+        rates=rates(read, subject.classifier.labels),
+        accuracy=accuracy(read),
+        method=job.method if job else next(iter(subject.explainers)),
         unread=sum(text.unread for text in read),
         unexplained=len(searched) - len(explained),
         examples=tested.examples(confirmed),

@@ -18,11 +18,13 @@ import numpy as np
 
 from explearn.auditing.claims import Claim, excess
 from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, GroupDifference, GroupFigures
-from explearn.auditing.reading import AuditText, Subject, Work
+from explearn.auditing.reading import AuditText, accuracy, rates
 from explearn.core.arrays import Array
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
+from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
 from explearn.show.blocks import ExampleText, TextRow
+from explearn.subject.subject import Subject
 from explearn.text.elements import AS_IT_IS, Element, Intervention
 from explearn.text.rewriting import Rewritten
 from explearn.text.scored import Vocabulary
@@ -154,6 +156,7 @@ class Tested:
         self.searched = set(searched)
         self.held_out = held_out
         self.answers = np.array([text.probabilities for text in texts])
+        self._asked = Answers(subject.classifier)
         self.claims = claims
         self.elements = sorted({claim.element for claim in claims})
         self.where: dict[Element, list[int]] = {}
@@ -161,13 +164,14 @@ class Tested:
             self.where[element] = [number for number, text in enumerate(texts) if element.find(text, vocabulary)]
         self.effects: dict[Element, Effects] = {}
 
-    def run(self, work: Work, show_progress: bool) -> list[Finding]:
+    def run(self, show_progress: bool) -> list[Finding]:
         """Measure the effects of all elements, and return what they say of each claim."""
-        name = f"{self.subject.model.fingerprint[:12]}-effects"
+        name = f"{self.subject.classifier.fingerprint[:12]}-effects"
         with progress("change texts" if show_progress else None, len(self.elements)) as bar:
             for start in range(0, len(self.elements), CHUNK_ELEMENTS):
                 chunk = self.elements[start : start + CHUNK_ELEMENTS]
-                rows = work.part(f"{name}-{start}", partial(self._rows, chunk))
+                source = self.subject.origin.request, list(map(str, chunk)), self.held_out
+                rows = self.subject.work.part(f"{name}-{start}", source, partial(self._rows, chunk))
                 for element, (out, put) in zip(chunk, rows, strict=True):
                     self.effects[element] = Effects(self._array(out), self._array(put))
                 bar.update(len(chunk))
@@ -210,21 +214,17 @@ class Tested:
     def _ask(self, planned: Sequence[Trials]) -> list[Array]:
         """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once."""
         trials = list(chain.from_iterable(planned))
-        asked: dict[Rewritten, int] = {}
+        versions: list[Rewritten] = []
         for _, intervention in trials:
-            for _, version in intervention:
-                if version != AS_IT_IS:
-                    asked.setdefault(version, len(asked))
-        probabilities = self.answers[:0]
-        if asked:
-            probabilities = self.subject.model.predict_proba(list(asked))
+            versions += [version for _, version in intervention if version != AS_IT_IS]
+        probabilities = iter(self._asked.ask(versions))
         effects = np.zeros((len(trials), self.answers.shape[1]))
         for effect, (number, intervention) in zip(effects, trials, strict=True):
             for weight, version in intervention:
                 if version == AS_IT_IS:
                     effect += weight * self.answers[number]
                 else:
-                    effect += weight * probabilities[asked[version]]
+                    effect += weight * next(probabilities)
         return np.split(effects, np.cumsum(list(map(len, planned)))[:-1])
 
     def _array(self, rows: Sequence[Sequence[float]]) -> Array:
@@ -242,7 +242,7 @@ class Tested:
         return Finding(
             element=str(element),
             kind=element.kind,
-            target=self.subject.model.labels[target],
+            target=self.subject.classifier.labels[target],
             source=" and ".join(sources),
             texts=len(self.where[element]),
             score=float(np.mean(scores)) if scores else None,
@@ -253,9 +253,9 @@ class Tested:
 
     def errors(self, confirmed: Sequence[Claim]) -> list[ErrorCause]:
         """Return the findings without which wrong answers become right, those that mend most first."""
-        if not self.subject.has_labels:
+        if not self.subject.texts.labels:
             return []
-        labels = self.subject.model.labels
+        labels = self.subject.classifier.labels
         causes = []
         for element, target, _ in confirmed:
             wrong = []
@@ -263,7 +263,7 @@ class Tested:
             for i in self.where[element]:
                 if self.texts[i].predicted != target:
                     continue
-                if self.subject.is_right(self.texts[i]):
+                if self.texts[i].right:
                     right.append(i)
                 else:
                     wrong.append(i)
@@ -279,19 +279,19 @@ class Tested:
 
     def _answers_without(self, element: Element, numbers: Sequence[int]) -> dict[int, str]:
         """Return number of a text -> the answer once an element is taken out; as it is if no word would be left."""
-        labels = self.subject.model.labels
+        labels = self.subject.classifier.labels
         answers = {i: labels[self.texts[i].predicted] for i in numbers}
         asked = {i: element.without(self.texts[i], self.vocabulary) for i in numbers}
         possible = {i: version for i, version in asked.items() if version is not None}
-        if possible:
-            answers.update(zip(possible, self.subject.model.predict(list(possible.values())), strict=True))
+        rows = self._asked.ask(possible.values())
+        answers.update((i, labels[row.argmax()]) for i, row in zip(possible, rows, strict=True))
         return answers
 
     def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
         """Compare the effect of taking an element out between each group and the other texts."""
         from scipy.stats import false_discovery_control, mannwhitneyu
 
-        groups = sorted(set(self.subject.groups))
+        groups = sorted(set(self.subject.texts.groups))
         compared = groups
         if len(groups) == 2:
             compared = groups[:1]  # the other comparison is the same
@@ -307,7 +307,7 @@ class Tested:
                     continue
                 p_value = float(mannwhitneyu(inside, outside).pvalue)
                 means = float(inside.mean()), float(outside.mean())
-                label = self.subject.model.labels[target]
+                label = self.subject.classifier.labels[target]
                 found.append(GroupDifference(group, str(element), element.kind, label, *means, p_value, False))
         if not found:
             return []
@@ -335,31 +335,29 @@ class Tested:
             if counts[target] == EXPLAINED or not element.is_marked:
                 continue
             counts[target] += 1
-            label = self.subject.model.labels[target]
+            label = self.subject.classifier.labels[target]
             having = [self.texts[i] for i in self.where[element] if self.texts[i].predicted == target]
             for text in having[:EXAMPLES]:
                 numbers = element.find(text, self.vocabulary)
                 row = TextRow("", "", [number in numbers for number in range(len(text.words))])
                 answer = f"answer {label} (probability {text.probabilities.max():.2f})"
                 pair_start = len(text.example.words) if text.example.pair else None
-                right = self.subject.is_right(text)
                 title = f"{element} counts for {label}."
-                shown.append(ExampleText(title, answer, text.words, [row], pair_start, right, text.example.joined))
+                shown.append(ExampleText(title, answer, text.words, [row], pair_start, text.right, text.example.joined))
         return shown
 
 
-def group_figures(subject: Subject, texts: Sequence[AuditText]) -> list[GroupFigures]:
+def group_figures(texts: Sequence[AuditText], labels: Sequence[str]) -> list[GroupFigures]:
     """Return the figures of each group, by name."""
     figures = []
-    for group in sorted(set(subject.groups)):
+    for group in sorted({text.group for text in texts} - {""}):
         members = [text for text in texts if text.group == group]
-        rates = subject.rates(members)
-        accuracy = subject.accuracy(members)
+        right = accuracy(members)
         low = high = None
-        if accuracy is not None:
-            low, high = mean_interval([bool(subject.is_right(text)) for text in members], CONFIDENCE, 0, 1)
+        if right is not None:
+            low, high = mean_interval([bool(text.right) for text in members], CONFIDENCE, 0, 1)
         small = len(members) < FEWEST_TEXTS
-        figures.append(GroupFigures(group, len(members), rates, accuracy, low, high, small))
+        figures.append(GroupFigures(group, len(members), rates(members, labels), right, low, high, small))
     return figures
 
 

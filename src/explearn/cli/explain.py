@@ -31,7 +31,7 @@ from explearn.text.encoding import TEXT
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
     from explearn.predictors.predictor import Predictor
-    from explearn.report.manifest import Origin
+    from explearn.subject.manifest import Origin
 
 Texts = Sequence[Sequence["Attribution"]]
 """An entry for each text and class: its attributions, one for each method."""
@@ -162,7 +162,7 @@ def explain(
         "windows": windows,
         "interactions": interactions,
     }
-    from explearn.report.manifest import Origin
+    from explearn.subject.manifest import Origin
 
     _write_manifests(files, Origin("explearn explain", source, whole, compute, [table], request))
     if as_json:
@@ -219,7 +219,7 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix not in WRITERS:
             raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
         if path.suffix == ".html":
-            from explearn.report.manifest import check_page
+            from explearn.subject.manifest import check_page
 
             check_page(path)
         else:
@@ -240,7 +240,7 @@ def _check_no_file_names(texts: Sequence[str]) -> None:
 
 def _write_manifests(files: Sequence[Path], origin: Origin) -> None:
     """Write a manifest next to each page, which `explearn verify` checks."""
-    from explearn.report.manifest import write_manifest
+    from explearn.subject.manifest import write_manifest
 
     for path in files:
         if path.suffix == ".html":

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from explearn.cli.common import Group
-from explearn.comparison.texts import TextColumns
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.finding import fetched, find_explainer, method_in
 from explearn.methods.registry import explainer_class, get_info
+from explearn.subject.texts import TextColumns
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer

@@ -51,7 +51,7 @@ def verify(
     """
     from explearn.core.bundles import differences, read_manifest
     from explearn.decision.document import holds_record
-    from explearn.report.manifest import check_manifest, manifests_in
+    from explearn.subject.manifest import check_manifest, manifests_in
 
     def fingerprint(name: str) -> str:
         from explearn.predictors.pretrained import load_classifier

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from explearn.comparison.plan import Plan, Tell
 from explearn.comparison.score_files import Records, match_scores
-from explearn.comparison.texts import UserTexts
 from explearn.core.attribution import Attribution
 from explearn.core.documents import text_digest
 from explearn.core.errors import UnsupportedError
@@ -25,6 +24,7 @@ from explearn.predictors.answers import Answers
 from explearn.predictors.labelled import check_use
 from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
+from explearn.subject.texts import UserTexts
 from explearn.text.encoding import Encoding
 from explearn.text.rationales import marked_words
 from explearn.text.sampling import texts_to_explain

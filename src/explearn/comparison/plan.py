@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from explearn.comparison.texts import UserTexts
 from explearn.core.documents import read_json
 from explearn.core.errors import ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
@@ -24,6 +23,7 @@ from explearn.metrics.params import SanityParams
 from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
+from explearn.subject.texts import UserTexts
 from explearn.text.units import Unit
 
 JUDGING_PASSES = 8

@@ -16,7 +16,6 @@ from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Tell, kept_plan, make_plan, parse_budget
 from explearn.comparison.score_files import read_scores
-from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import text_digest
@@ -35,11 +34,12 @@ from explearn.predictors.labelled import CLASSES, check_problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.columns import leaderboard
-from explearn.report.manifest import Origin, check_page, write_manifest
 from explearn.report.page import page
 from explearn.report.verdict import MODEL, find_verdict
 from explearn.show.blocks import Table, columns, plain, several
 from explearn.show.tables import latex_of
+from explearn.subject.manifest import Origin, check_page, write_manifest
+from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.units import Unit, check_unit, unit_name
 
 if TYPE_CHECKING:

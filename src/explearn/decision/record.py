@@ -43,7 +43,7 @@ from explearn.methods.registry import get_info
 from explearn.predictors.labelled import CLASSES, check_problem, check_use
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.manifest import COMPARISON, facts_of, versions
+from explearn.subject.manifest import COMPARISON, facts_of, versions
 from explearn.text.encoding import Text, as_segments
 from explearn.text.rewriting import Edits
 

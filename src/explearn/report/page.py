@@ -16,7 +16,6 @@ from explearn.report.examples import first_text
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
 from explearn.report.known_answers import KnownAnswer, known_answers
-from explearn.report.manifest import python_version, versions
 from explearn.report.task_sections import OPEN_BOARDS, against_each_other, sanity_blocks, task_section
 from explearn.report.verdict import (
     QUESTIONS,
@@ -34,6 +33,7 @@ from explearn.report.verdict import (
 )
 from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, bold, columns, walk
 from explearn.show.html_page import render_html
+from explearn.subject.manifest import python_version, versions
 
 INTRODUCTION = (
     "A text classifier reads a text and predicts a label. An explanation says which {unit}s led to the prediction: "

@@ -22,8 +22,8 @@ from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import COST_FIGURES, Cost, read_run
 from explearn.report.examples import draw_examples
-from explearn.report.manifest import CODE, part, versions, write_manifest
 from explearn.report.verdict import find_verdict
+from explearn.subject.manifest import CODE, part, versions, write_manifest
 from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks

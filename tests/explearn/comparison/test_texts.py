@@ -8,7 +8,7 @@ import tiny
 from saying import complaint
 
 from explearn.comparison.explaining import ComparedTexts
-from explearn.comparison.texts import TextColumns, given_texts, read_texts
+from explearn.subject.texts import TextColumns, given_texts, read_texts
 from explearn_study.example_files import read_examples, write_examples
 
 

@@ -9,10 +9,10 @@ import torch
 
 import explearn
 from explearn import Attribution, DataError, UnsupportedError, load_classifier
-from explearn.comparison.texts import TextColumns, given_texts
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.heads.token_classification import TokenPredictor, at
+from explearn.subject.texts import TextColumns, given_texts
 
 TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
 KINDS = ("bert", "roberta", "llama")

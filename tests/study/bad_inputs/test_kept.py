@@ -7,7 +7,7 @@ from cli_cases import run
 from saying import complaint
 
 from explearn.comparison.score_files import read_scores
-from explearn.report.manifest import check_manifest
+from explearn.subject.manifest import check_manifest
 
 
 @pytest.mark.parametrize("score", [1e39, True], ids=ascii)

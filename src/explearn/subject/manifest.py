@@ -293,7 +293,8 @@ class Origin:
         if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
             folders = list(hashes(here, folders))  # the page, too, will be in the folder
         classifiers = {}
-        if named and getattr(self.model, "completion", None) is None and self.compute.precision not in CHANGED_WEIGHTS:
+        prompted = getattr(self.classifier, "completion", None) is not None  # and is not loaded by its name alone
+        if named and not prompted and self.compute.precision not in CHANGED_WEIGHTS:
             classifiers[task] = {"name": name, "fingerprint": self.model.fingerprint}
         return {
             "root": os.path.relpath(here, (here / out).parent.resolve()),
