@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from explearn.core.word_tables import to_arrow, to_frame
     from explearn.decision.document import DecisionRecord
     from explearn.decision.record import record
-    from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
+    from explearn.evaluation.result import Evaluation
+    from explearn.evaluation.run import EvaluateOptions, evaluate
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
     from explearn.methods.interactions import interactions
@@ -135,7 +136,8 @@ _LAZY = {
     "explearn.core.word_tables": ("to_arrow", "to_frame"),
     "explearn.decision.document": ("DecisionRecord",),
     "explearn.decision.record": ("record",),
-    "explearn.evaluation": ("EvaluateOptions", "Evaluation", "evaluate"),
+    "explearn.evaluation.result": ("Evaluation",),
+    "explearn.evaluation.run": ("EvaluateOptions", "evaluate"),
     "explearn.metrics.base": ("Metric",),
     "explearn.metrics.registry": ("get_metric", "list_metrics", "register_metric"),
     "explearn.methods.base.explainer": ("BatchExplainer", "BatchScores", "Explainer"),

@@ -18,7 +18,7 @@ from explearn.comparison.plan import Candidates
 from explearn.comparison.texts import given_texts
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.errors import UnsupportedError
-from explearn.evaluation import evaluate
+from explearn.evaluation.run import evaluate
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.pretrained import as_predictor
 

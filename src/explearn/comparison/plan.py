@@ -26,7 +26,6 @@ from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.metrics.params import SanityParams
 from explearn.metrics.significance import FEWEST_TEXTS
 from explearn.predictors.predictor import Predictor
-from explearn.report.verdict import LEADING
 from explearn.show.blocks import several
 from explearn.text.units import Unit
 
@@ -35,6 +34,9 @@ ROSTERS = Path(METHODS).with_name("rosters.json")
 
 FLOOR = "random"
 """The method that a budget never drops."""
+
+LEADING = ("marker", "consensus", "reader", "attn_lrp", "lime")
+"""Methods that a comparison tries first and drops last."""
 
 JUDGING_PASSES = 8
 """Estimated passes, in whole texts, to evaluate one method on one text: some 16 shortened or masked inputs are

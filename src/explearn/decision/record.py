@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from explearn.api import explainer_of
 from explearn.bundle.loading import Bundle
-from explearn.comparison.findings import read_findings
+from explearn.comparison.run import read_comparison
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import file_digest, public_name, text_digest
@@ -44,6 +44,7 @@ from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.predictors.labelled import CLASSES
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
+from explearn.report.findings import about, best_of
 from explearn.report.manifest import COMPARISON, facts_of, versions
 from explearn.text.encoding import Text, as_segments
 from explearn.text.rewriting import Edits
@@ -148,20 +149,23 @@ def _method(
     chosen: Chosen = "default" if method is None else "named"
     if comparison is None:
         return explainer_of(method, model), chosen, None
-    findings = read_findings(Path(comparison))
-    if findings.classifier != model.fingerprint:
+    evaluation = read_comparison(Path(comparison))
+    if evaluation.classifier != model.fingerprint:
         raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
     if method is None:
         chosen = "best in the comparison"
-        best = findings.best
+        best = best_of(evaluation)
         if best is None or get_info(best).untrained:
             raise ParamsError(f"{comparison}: its best method is {best}, which cannot be made anew; name a method")
-        explainer = get_explainer(best, **with_seed(best, findings.methods[best].options, findings.seed))
+        explainer = get_explainer(best, **with_seed(best, evaluation.options[best], evaluation.seed))
     else:
         explainer = explainer_of(method, model)
-    found = findings.about(explainer)
-    digest = file_digest(Path(comparison))
-    return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)
+    weights = evaluation.options.get(explainer.name, {}).get("weights")
+    if weights is not None and weights != explainer.settings().get("weights"):
+        raise DataError(f"the comparison judged another {explainer.name}, with other weights; compare this one first")
+    sentences, caveats = about(evaluation, explainer.name)
+    population = Population(comparison=file_digest(Path(comparison)), sentences=sentences, caveats=caveats)
+    return explainer, chosen, population
 
 
 # ---- what is observed ------------------------------------------------------------------------------------------------

@@ -190,8 +190,9 @@ def versions(extras: Collection[str] = RUN) -> list[tuple[str, str]]:
 
     Nothing is imported. Python's version is cut to the part that the lock file fixes; `python_version` has all of it.
     """
-    rows = [("python", ".".join(platform.python_version_tuple()[:2])), ("explearn", metadata.version("explearn"))]
-    names: dict[str, None] = {}
+    rows = [("python", ".".join(platform.python_version_tuple()[:2]))]
+    # Extras of Explearn require Explearn, too.
+    names = {"explearn": None}
     for requirement in metadata.requires("explearn") or []:
         extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)
         if extra is None or extra[1] in extras:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from explearn.methods.results import RunFacts, TaskReport
-from explearn.show.blocks import Block, Cell, Heading, Paragraph, Table, bold, columns
+from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
 
 CONSENSUS = "consensus"
 
@@ -47,32 +46,36 @@ class FeatureWeight(NamedTuple):
         return Cell(bold(text) if self.clear else text, self.mean, note="{:+.2f} to {:+.2f}".format(*self.interval))
 
 
-def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return the weights of a consensus that this run trained."""
-    notes = [task.notes[CONSENSUS] for task in tasks if "coefficients" in task.notes.get(CONSENSUS, {})]
-    notes = [note for note in notes if "shipped" not in note]
-    if not notes:
+def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]:
+    """Return the weights of a consensus that this run trained.
+
+    Args:
+        notes: task -> method -> its notes.
+    """
+    trained = []
+    for by_method in notes.values():
+        noted = by_method.get(CONSENSUS, {})
+        if "coefficients" in noted and "shipped" not in noted:
+            trained.append(noted)
+    if not trained:
         return []
-    weights = feature_weights(notes)
-    blocks: list[Block] = [Heading("Weights of the consensus"), Paragraph(INTRODUCTION)]
-
+    weights = feature_weights(trained)
     clear = sum(weight.clear for weight in weights.values())
-    blocks.append(Paragraph(f"{clear} of {len(weights)} intervals exclude zero."))
-
+    inside: list[Block] = [Paragraph(f"{INTRODUCTION} {clear} of {len(weights)} intervals exclude zero.")]
     others = dict(weights)
     rows: list[list[str | Cell]] = []
-    for signal in notes[0]["signals"]:
+    for signal in trained[0]["signals"]:
         row: list[str | Cell] = [signal]
         for kind in KINDS:
             weight = others.pop(f"{signal}_{kind}", None)
             row.append(Cell("–") if weight is None else weight.cell)
         rows.append(row)
     if rows:
-        blocks.append(Table(columns(["Signal"], list(KINDS.values())), rows))
-
+        inside.append(Table(columns(["Signal"], list(KINDS.values())), rows))
     names = sorted(others, key=lambda name: (-abs(others[name].mean), name))
     listed = ", ".join(f"{name} {others[name].cell.text}" for name in names)
-    return [*blocks, Paragraph(f"Neighbouring words, and the word itself: {listed}.", page_only=True)]
+    inside.append(Paragraph(f"Neighbouring words, and the word itself: {listed}.", page_only=True))
+    return [Heading("Consensus"), Fold("Weights of its signals", inside)]
 
 
 def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeight]:
