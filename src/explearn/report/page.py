@@ -82,10 +82,8 @@ BOARDS: dict[str, tuple[tuple[Group, ...], str]] = {
 }
 """The tables of a task: title, groups of metrics, and what is measured."""
 
-MARKED = (
-    f"Bold: the best figure. Underlined: worse, but not significantly.{LIKE_CHANCE}: few methods, if any, are "
-    "significantly better than random scores, so none is marked."
-)
+MARKED = "Bold: the best figure. Underlined: worse, but not significantly."
+NOT_MARKED = f"{LIKE_CHANCE}: few methods, if any, are significantly better than random scores, so none is marked."
 
 SIGNS = {
     OWN_MODEL: "explains a classifier of its own, so that only its agreement with marks compares.",
@@ -235,14 +233,17 @@ def _board(task: Evaluation, metrics: Sequence[Metric], caption: str, about: str
         some = [metric for metric in shown if metric.of_machine == machine]
         if some:
             blocks.append(replace(meanings(some, task.params, task.unit), machine=machine))
-    return [Paragraph(about), *blocks, Paragraph(MARKED, style="note"), task.table(shown, caption)]
+    marked = MARKED
+    if any(task.like_chance(metric.name) for metric in shown):
+        marked += NOT_MARKED
+    return [Paragraph(about), *blocks, Paragraph(marked, style="note"), task.table(shown, caption)]
 
 
 def _all_methods(run: Run) -> Iterator[Block]:
     """Yield the figures of all methods, and how many of them can be told apart."""
     overall = run.overall
-    metrics = [metric for metric in overall.metrics.values() if metric.name in {*QUESTIONS, "time"}]
-    metrics += [metric for name, metric in overall.metrics.items() if name.startswith("planted_")]
+    planted = [name for name in overall.metrics if name.startswith("planted_")]
+    metrics = [overall.metrics[name] for name in [*QUESTIONS, *planted, "time"] if name in overall.metrics]
     params = overall.params
     caption = "All methods"
     if len(run.counted) > 1:

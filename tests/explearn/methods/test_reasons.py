@@ -112,7 +112,7 @@ def test_compare_says_whether_to_trust_them(tmp_path):
     model = InProcess(PROMPT, tmp_path / "answers")
     comparison = explearn.compare(model, reviews(20, seed=1), ["random", "llm_rationale", "llm_ranking"], out=page)
     assert "The model's own reasons can be trusted on these texts: without the words" in comparison.verdict
-    assert {"llm_rationale", "llm_ranking"} < comparison.methods.keys()
+    assert {"llm_rationale", "llm_ranking"} < comparison.figures.keys()
     assert "Agreement over paraphrases" in page.read_text()
 
 

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 import tiny
 from cli_cases import run
+from explearn_study.metric_files import read_by_text
 from stage_cases import BASELINES, LEARNED, METHODS, change_params, complaint, files, succeed
 
 from explearn.core.documents import read_json
 from explearn.evaluation import compare_methods
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import read_run
-from explearn_study.metric_files import read_by_text
 
 pytestmark = pytest.mark.slow
 SIZES = {"train": 24, "validation": 8, "test": 8}

@@ -2,11 +2,11 @@
 
 import tiny
 import yaml
+from explearn_study.metric_files import read_by_text
 from files import write_lines
 from stage_cases import succeed
 
 from explearn.core.documents import read_json
-from explearn_study.metric_files import read_by_text
 
 NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")
 
