@@ -285,7 +285,7 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
         versions=list(manifest["versions"].items()),
     )
     write_text(out, page(run))
-    parts = {"results": part(out.parent, [folder.name]), **manifest["parts"]}
+    parts = {"evaluation": part(out.parent, [folder.name]), **manifest["parts"]}
     write_manifest(out, {**manifest, "verdict": result.verdict, "evaluation": folder.name, "parts": parts})
 
 

@@ -75,9 +75,11 @@ def write_pairs(
         path: the file.
         comparisons: metric -> paired tests.
         methods: the m methods of `agreement`.
-        agreement: (m, m).
+        agreement: (m, m), or empty.
     """
-    pairs: list[Pairs] = [(AGREEMENT, list(methods), {"value": agreement})]
+    pairs: list[Pairs] = []
+    if agreement.size:
+        pairs.append((AGREEMENT, list(methods), {"value": agreement}))
     for metric, tests in comparisons.items():
         pairs.append((metric, list(tests.methods), {name: getattr(tests, name) for name in TESTED}))
     with parquet_writer(path, PAIR_SCHEMA) as writer:

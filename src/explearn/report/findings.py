@@ -31,8 +31,8 @@ QUESTIONS = {
     MOSAICS.name: "Point at the explained class's own part of a text",
 }
 """Questions that the first page answers, by metric. All methods choose words by the same rule, so that none gains from
-its own. Infidelity, stability, consistency and simulatability are left out: random scores are seldom significantly worse
-in these."""
+its own. Infidelity, stability, consistency and simulatability are left out: random scores are seldom significantly
+worse in these."""
 
 ANNOTATORS = {"human": "people", "llm": "a language model"}
 """Kinds of annotators -> what the report calls them."""
@@ -64,6 +64,7 @@ SENTENCES = {
     "clear": "For {words}, use {names}, clearly the best here.",
     "level": "For {words}, use {names}, about equally good.",
     "open": "For {words}, use {names}, though {perhaps} may be as good.",
+    "alone": "For {words}, only {names} was tried.",
     "chance": "For {words}, no method is clearly better than random scores.",
     "cheaper": "{cheap} takes {few} through the classifier, {dear} {many}.",
     "trusted": "The model's own reasons can be trusted here.",
@@ -77,21 +78,21 @@ SENTENCES = {
     "not counted": "**Tasks that do not count:** {listed}. Their classifiers are hardly better than always choosing "
     "the most frequent class.",
     "no random": "**No random scores:** without them nothing tells how far figures are from chance.",
-    "unmarked": "**No marks:** {listed}. Agreement with marked words is not known.",
+    "unmarked": "**No marks:** {listed}. Agreement with marks is not known.",
     "unlabelled": "**No labels:** {listed}. The classifier's accuracy is not known; a wrong one, too, can be explained "
     "faithfully.",
     "near metric": "**Close to the metric:** {listed}. They were fitted to, taught or chosen by nearly what "
     "comprehensiveness and sufficiency measure, which may explain part of a lead there.",
-    "unmoved": "**Hardly depend on the model:** {listed}. Their order of words stays about the same when all weights "
-    "are drawn anew (rank correlation in brackets).",
+    "unmoved": "**Hardly depend on the model:** {listed}. Their ranking hardly changes when all weights are drawn "
+    "anew (rank correlation in brackets).",
     "few texts": "**Few texts:** with {texts} marked ones, F1 top-K is uncertain by about ±{half:.2f}.",
     "powerless": "**Too few texts** for so many methods: in {listed} no difference can be significant.",
     "one training": "**One training run:** all that was trained was trained once, with seed {seed}. Another seed may "
     "change the order.",
     "remark": "{listed}",
     "unchecked": "**Not checked:** {listed}. Whether their scores depend on the classifier's weights is not known.",
-    "incomplete": "**Scores that do not add up:** {listed}, in brackets the share that is missing. Read the ranking, not the "
-    "numbers.",
+    "incomplete": "**Scores that do not add up:** {listed}, in brackets the share that is missing. Read the ranking, "
+    "not the numbers.",
     "like chance": "**No better than chance at ranking the marked words first:** {listed}.",
     "disagreement": "**Annotators disagree:** {listed} (Krippendorff's alpha). Agreement with the marks is as reliable "
     "as they are.",
@@ -115,6 +116,7 @@ SENTENCES = {
 
 CERTAINTY = {
     "clear": "clearly the best",
+    "alone": "nothing to compare it with",
     "level": "about as good: {others}",
     "open": "perhaps as good: {undecided}",
     "chance": "not told from random scores; best figure: {best}",
@@ -212,6 +214,8 @@ def answer(run: Run, name: str, leave_out: Collection[str] = ()) -> Finding | No
     kind = "clear"
     if not chance.isdisjoint([best, *level, *undecided]) or overall.like_chance(name):
         kind = "chance"
+    elif len(values) == 1:
+        kind = "alone"
     elif level:
         kind = "level"
     elif undecided:
@@ -471,7 +475,8 @@ def unchecked(run: Run) -> Iterator[Finding]:
     if missing != methods:
         yield from _on_methods("unchecked", dict.fromkeys(missing, ""))
     elif missing:
-        reasons = {result.skipped: None for task in run.tasks for result in task.sanity.values()}
+        # Without the advice that may follow.
+        reasons = {result.skipped.partition(";")[0]: None for task in run.tasks for result in task.sanity.values()}
         why = "; ".join(reasons)
         yield Finding("unchecked", (), {"listed": f"all methods ({why})" if why else "all methods"})
 

@@ -67,8 +67,8 @@ class Manifest(Shape):
 
     Attributes:
         manifest: version of the format.
-        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the part `page`
-            are relative to the manifest's folder, those in `code` to CODE.
+        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the parts
+            `page` and `evaluation` are relative to the manifest's folder, those in `code` to CODE.
         parts: name -> files.
         versions: package -> version.
         classifiers: task -> classifier, loadable by its name.
@@ -127,7 +127,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
     root = path.parent / manifest.root
     differences = []
     for name, files in manifest.parts.items():
-        base = {"page": path.parent, "code": CODE}.get(name, root)
+        base = {"page": path.parent, "evaluation": path.parent, "code": CODE}.get(name, root)
         differences += [f"{name}: {difference}" for difference in _changed_files(base, files)]
     installed = dict(versions(RUN))
     for name, version in manifest.versions.items():

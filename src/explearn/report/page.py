@@ -309,9 +309,9 @@ def _task_section(run: Run, task: Evaluation) -> Iterator[Block]:
         metrics = [metric for metric in task.metrics.values() if metric.group in groups]
         about = about.format(unit=task.unit, removed=removed, protocol=protocol)
         if board := _board(task, metrics, f"{title}: {task.task}", about):
+            if groups == ("reasons",):
+                board.insert(0, Paragraph(" ".join(found.sentence for found in trust(run))))
             yield Fold(title, board)
-            if title == "The model's own reasons":
-                yield Paragraph(" ".join(found.sentence for found in trust(run)))
     if task.examples:
         named = {method for found in answers(run) for method in found.methods} | {str(run.study)}
         methods = [method for method in task.ordered() if method not in task.chance]

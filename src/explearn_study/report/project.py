@@ -17,7 +17,7 @@ from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.evaluation.result import Evaluation, Figures
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.registry import CATALOGUE
-from explearn.metrics.runs import COST_FIGURES, Cost, read_run
+from explearn.metrics.runs import COST_FIGURES, Cost
 from explearn.report.findings import answer
 from explearn.report.manifest import CODE, part, versions, write_manifest
 from explearn.report.run import MARKS, MODEL, Run
@@ -30,24 +30,23 @@ from explearn_study.report.twin import twin_blocks
 from explearn_study.workspace import Workspace
 
 
-def manifest_of(workspace: Workspace, params: Params) -> dict[str, Any]:
+def manifest_of(workspace: Workspace, params: Params, run: Run) -> dict[str, Any]:
     """Return the manifest of a run: hashes of its texts, models, results and code, and the versions of packages.
 
     Paths are relative to the workspace.
 
-    Raises:
-        DataError: a file of the run is missing.
+    Args:
+        workspace: the files of the stages.
+        params: the run's parameters.
+        run: its evaluations.
     """
     root = workspace.root
-    own = {method.name for method in params.with_own_model}
     names = {task: workspace.classifier(task).relative_to(root).as_posix() for task in params.tasks}
     classifiers = {}
-    for task, name in names.items():
-        files = workspace.attribution_files(params, task)
-        shared = [path for method, path in files.items() if method not in own]
-        if shared:
-            fingerprint = read_run(shared[0], attributions=False).classifier
-            classifiers[task] = {"name": name, "fingerprint": fingerprint}
+    for evaluation in (*run.tasks, *run.planted):
+        if evaluation.classifier:
+            name = names[evaluation.task]
+            classifiers[evaluation.task] = {"name": name, "fingerprint": evaluation.classifier}
     results = ("data/attributions", "data/explainers", "reports/metrics", "reports/metrics.json")
     return {
         "root": "..",
@@ -104,7 +103,7 @@ def report_project(workspace: Workspace, params: Params) -> None:
         write_report(drawn, run, more)
         write_metrics(drawn, run)
         put_files(drawn, workspace.reports)
-    write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
+    write_manifest(workspace.reports / "report.html", manifest_of(workspace, params, run))
 
 
 def read_run_of(workspace: Workspace, params: Params) -> Run:

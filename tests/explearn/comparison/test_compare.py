@@ -101,7 +101,8 @@ class TestForAnAuditor:
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
-        good = "pages/audit.json: page, texts, models, code, versions, weights of the classifier are unchanged."
+        parts = "page, evaluation, texts, models, code, versions, weights of the classifier"
+        good = f"pages/audit.json: {parts} are unchanged."
         assert verify("pages/audit.html") == verify("pages") == (0, [good])
         texts.write_text(texts.read_text(encoding="utf-8") + "one more,yes\n", encoding="utf-8")
         Path("pages/audit.html").write_text(page.replace("0.", "1."), encoding="utf-8")

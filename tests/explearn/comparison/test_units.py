@@ -22,7 +22,6 @@ REVIEWS = (
     "Nothing here is bad. I know one fine scene, a good one. Who made it?",
     "Bad plot. Good cast, and a fine end.",
 )
-SENTENCES = (3, 3, 2)
 
 
 def positive(text):
@@ -42,9 +41,9 @@ def compare(texts, **options):
 
 def shown(of):
     """By text, its units and which of them are marked."""
-    for text in of.task.texts:
-        assert all(text.example.all_words == one.words for one in text.attributions.values())
-    return {text.example.id: (text.example.all_words, text.gold.tolist()) for text in of.task.texts}
+    words = {example.id: example.all_words for example in of.examples}
+    assert all(words[one.example_id] == one.words for one in of.attributions)
+    return {i: (of_text, of.gold.get(i, [False] * len(of_text))) for i, of_text in words.items()}
 
 
 def test_a_sentence_is_taken_out_whole():
@@ -93,10 +92,7 @@ def test_the_page_speaks_of_sentences(tmp_path):
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     first = page[page.index("<h1") : page.index('id="sanity-checks"')]
-    assert (
-        f", by their {sum(SENTENCES) + 3} sentences." in first
-        and "Finds the sentences the classifier depends on" in first
-    )
+    assert ", by their sentences." in first and "Find the sentences that the classifier depends on" in first
     assert not re.search(r"\bwords?\b", re.sub(r"<[^>]*>", "", first))
 
 

@@ -17,7 +17,7 @@ from explearn.report.run import MARKS, MODEL, Run
 from explearn.show.blocks import Picture
 
 PANELS = {
-    MARKS: "Finds\nmarked\nwords",
+    MARKS: "Finds\nwhat is\nmarked",
     MODEL: "Finds what\nthe model\nuses",
     MOSAICS.name: "Finds\nits class\n(mosaics)",
 }
