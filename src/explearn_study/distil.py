@@ -22,7 +22,7 @@ from explearn.core.examples import Example
 from explearn.evaluation.result import Evaluation
 from explearn.evaluation.run import EvaluateOptions, evaluate
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.base.teachers import Lessons, combine_weights, make_teacher, members
+from explearn.methods.base.teachers import Lessons, lessons_of, make_teacher, members
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.registry import get_explainer
 from explearn.metrics.plausibility import rationale_k
@@ -82,15 +82,16 @@ def compare_with_students(
         facts={"notes": {TEACHER: {"name": name}}},
     )
     gold = {example.id: marked[example.id] for example in examples if example.id in marked}
-    taught, seconds = explain_as_teacher(params, name, classifier, examples, lessons.signed, seed)
-    random = list(get_explainer(RANDOM, seed=seed).explain(classifier, examples, judged_targets(classifier, examples)))
+    classes = judged_targets(classifier, examples)
+    random = list(get_explainer(RANDOM, seed=seed).explain(classifier, examples, classes))
+    taught, seconds = explain_as_teacher(params, name, classifier, examples, random, seed)
     training = [example for example in workspace.read_examples(task) if example.split != "test"]
     for formulation in study.formulations:
         seeds = range(seed, seed + study.seeds)
         students, times = train_students(params, name, formulation, classifier, training, lessons, seeds)
         sides: dict[str, list[Attribution]] = {TEACHER: taught, RANDOM: random}
         for side, student in students.items():
-            sides[side] = list(student.explain(classifier, examples, judged_targets(classifier, examples)))
+            sides[side] = list(student.explain(classifier, examples, classes))
         if formulation == "ranking":
             for side, attributions in sides.items():
                 sides[side] = [replace(text, scores=np.abs(text.scores), signed=False) for text in attributions]
@@ -100,24 +101,28 @@ def compare_with_students(
 
 
 def explain_as_teacher(
-    params: Params, name: str, classifier: Predictor, examples: Sequence[Example], signed: bool, seed: int
+    params: Params,
+    name: str,
+    classifier: Predictor,
+    examples: Sequence[Example],
+    like: Sequence[Attribution],
+    seed: int,
 ) -> tuple[list[Attribution], float]:
-    """Return a teacher's explanations, of an ensemble the combined ones, and its seconds for a text."""
+    """Return a teacher's explanations, of an ensemble the combined ones, and its seconds for a text.
+
+    They are those of another method (`like`) with the teacher's scores.
+    """
     teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
     for method in teacher.values():
         method.explain(classifier, examples[:WARM_UP_TEXTS])
-    classes = judged_targets(classifier, examples)
-    explained = []
     start = time.perf_counter()
-    for method in teacher.values():
-        explained.append(list(method.explain(classifier, examples, classes, f"test texts, {method.name}")))
+    lessons = lessons_of(teacher, classifier, {"test": examples})
     seconds = (time.perf_counter() - start) / len(examples)
-    combined = []
-    for attributions in zip(*explained, strict=True):
-        weights = combine_weights([attribution.filled() for attribution in attributions], signed)
-        scores = np.where(attributions[0].read, weights, np.nan).astype(np.float32)
-        combined.append(replace(attributions[0], scores=scores, signed=signed))
-    return combined, seconds
+    taught = []
+    for attribution, lesson in zip(like, lessons.by_split["test"], strict=True):
+        scores = np.where(attribution.read, lesson.weights, np.nan).astype(np.float32)
+        taught.append(replace(attribution, scores=scores, signed=lessons.signed))
+    return taught, seconds
 
 
 def train_students(

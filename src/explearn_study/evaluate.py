@@ -56,12 +56,7 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     own = {}
     for entry in params.with_own_model:
         own[entry.name] = load_classifier(workspace.explained(params, task, entry.name), compute)
-    runs = {}
-    for method, path in workspace.attribution_files(params, task).items():
-        runs[method] = read_run(path)
-        expected = own.get(method, classifier)
-        if runs[method].classifier != expected.fingerprint:
-            raise DataError(f"{path}: explains another classifier than {expected.name}; run explain again")
+    runs = _runs(workspace.attribution_files(params, task), classifier, own)
     agreement = read_json(workspace.agreement(task))
     performance = read_json(workspace.classifier_figures(task))
     facts = {
@@ -111,6 +106,17 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     evaluation.save(workspace.metrics(task))
     if twin is not None:
         twin.save(workspace.twin(task))
+
+
+def _runs(files: Mapping[str, Path], classifier: Predictor, own: Mapping[str, Predictor]) -> dict[str, MethodRun]:
+    """Read the methods' runs. Raises DataError if one explains another classifier."""
+    runs = {}
+    for method, path in files.items():
+        runs[method] = read_run(path)
+        expected = own.get(method, classifier)
+        if runs[method].classifier != expected.fingerprint:
+            raise DataError(f"{path}: explains another classifier than {expected.name}; run explain again")
+    return runs
 
 
 def unchecked(params: Params) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.arguments import models_left_as_they_came, options_of
-from explearn.core.arrays import Array, Array32
+from explearn.core.arrays import Array, Array32, Mask
 from explearn.core.attribution import Attribution, text_numbers
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example
@@ -27,7 +27,7 @@ from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.metrics.plausibility import texts_with_marks
 from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
 from explearn.metrics.runs import MethodRun
-from explearn.metrics.sanity import check_methods
+from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.metrics.significance import PairedTests, paired_tests
 from explearn.predictors.cached import CachedPredictions
 from explearn.text.units import Unit, unit_name
@@ -195,33 +195,12 @@ def evaluate(
         scores[method] = []
         for explained in by_target:
             scores[method] += [text.filled() for text in explained.attributions]
-    sanity = {}
-    if options.checked:
-        explainers = [explainer for name, explainer in options.explainers.items() if name not in options.unchecked]
-        sanity = check_methods(
-            explainers,
-            model,
-            options.checked,
-            options.sanity,
-            options.seed,
-            options.params.headline_percent,
-            options.other_labels,
-            options.unit,
-            options.own,
-        )
     shares = shares_of_methods(options.explainers, model, options.mosaics, options.own)
     if shares:
         by_text[MOSAICS.by_text] = shares
         chosen.append(MOSAICS)
     for name, values in shares.items():
         figures[name] |= mosaic_figures(values, options.mosaics, options.params.confidence)
-    shown = choose_examples(examples, marks, options.shown, options.seed)
-    ids = {example.id for example in shown}
-    kept = []
-    for method, explained in explanations[0].items():
-        for attribution in explained.attributions:
-            if attribution.example_id in ids:
-                kept.append(replace(attribution, method=method))
     facts = {
         "task": options.task,
         "unit": unit_name(options.unit),
@@ -235,10 +214,9 @@ def evaluate(
         "seed": options.seed,
         "k": options.k,
         "positive_rate": options.positive_rate,
-        "sanity": sanity,
+        "sanity": _sanity(model, options),
         "checked": len(options.checked),
-        "examples": shown,
-        "gold": {example.id: marks[example.id].tolist() for example in shown if marks[example.id].any()},
+        **_shown(explanations[0], marks, options),
     }
     return Evaluation(
         figures=figures,
@@ -247,9 +225,41 @@ def evaluate(
         comparisons=compare_methods(figures, by_text, options.own, options.params.significance, chosen),
         agreement=rank_agreement(scores),
         metrics=CATALOGUE | {metric.name: metric for metric in chosen},
-        attributions=kept,
         **{**facts, **options.facts},
     )
+
+
+def _sanity(model: Predictor, options: EvaluateOptions) -> dict[str, SanityResult]:
+    """Run the sanity checks; none without texts for them."""
+    if not options.checked:
+        return {}
+    return check_methods(
+        [explainer for name, explainer in options.explainers.items() if name not in options.unchecked],
+        model,
+        options.checked,
+        options.sanity,
+        options.seed,
+        options.params.headline_percent,
+        options.other_labels,
+        options.unit,
+        options.own,
+    )
+
+
+def _shown(
+    explanations: Mapping[str, Explanations], marks: Mapping[str, Mask], options: EvaluateOptions
+) -> dict[str, Any]:
+    """Return the texts that are kept, their marks and their explanations, as fields of an evaluation."""
+    examples = next(iter(explanations.values())).context.examples
+    shown = choose_examples(examples, marks, options.shown, options.seed)
+    ids = {example.id for example in shown}
+    attributions = []
+    for method, explained in explanations.items():
+        for attribution in explained.attributions:
+            if attribution.example_id in ids:
+                attributions.append(replace(attribution, method=method))
+    gold = {example.id: marks[example.id].tolist() for example in shown if marks[example.id].any()}
+    return {"examples": shown, "gold": gold, "attributions": attributions}
 
 
 def _infos(runs: Collection[str], options: EvaluateOptions) -> dict[str, MethodInfo]:

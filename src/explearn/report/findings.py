@@ -366,20 +366,21 @@ def caveats(run: Run) -> list[Finding]:
     return sorted(found, key=lambda finding: bool(finding.methods) and named.isdisjoint(finding.methods))
 
 
-def _on_tasks(kind: str, tasks: Sequence[Evaluation], figures: Sequence[str] | None = None) -> Iterator[Finding]:
-    """Yield a finding on some tasks, each with its figure, unless there is none."""
-    if tasks:
-        names = [task.task for task in tasks]
-        if figures is not None:
-            names = [f"{name} ({figure})" for name, figure in zip(names, figures, strict=True)]
-        yield Finding(kind, (), {"listed": ", ".join(names)})
-
-
-def _on_methods(kind: str, figures: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding on some methods, each with its figure, unless there is none."""
+def _on(kind: str, figures: Mapping[str, str], are_methods: bool = True) -> Iterator[Finding]:
+    """Yield a finding on some methods or tasks, each with its figure, which may be empty; none on no method or task."""
     if figures:
-        names = [f"{method} ({figure})" if figure else method for method, figure in figures.items()]
-        yield Finding(kind, tuple(figures), {"listed": ", ".join(names)})
+        names = [f"{name} ({figure})" if figure else name for name, figure in figures.items()]
+        yield Finding(kind, tuple(figures) if are_methods else (), {"listed": ", ".join(names)})
+
+
+def _on_tasks(run: Run, kind: str, find: Callable[[Evaluation], str | None]) -> Iterator[Finding]:
+    """Yield a finding on the tasks for which `find` returns a figure, which may be empty."""
+    found = {}
+    for task in run.tasks:
+        figure = find(task)
+        if figure is not None:
+            found[task.task] = figure
+    return _on(kind, found, are_methods=False)
 
 
 def untrained(run: Run) -> Iterator[Finding]:
@@ -390,13 +391,12 @@ def untrained(run: Run) -> Iterator[Finding]:
             notes = [task.notes.get(str(method), {}) for method in (name, task.infos[name].base)]
             if any(note.get("best_epoch") == 0 for note in notes):
                 tasks.setdefault(name, []).append(task.task)
-    return _on_methods("untrained", {name: ", ".join(of_method) for name, of_method in tasks.items()})
+    return _on("untrained", {name: ", ".join(of_method) for name, of_method in tasks.items()})
 
 
 def not_counted(run: Run) -> Iterator[Finding]:
     """Find tasks that do not count in means."""
-    weak = [task for task in run.tasks if task not in run.counted]
-    return _on_tasks("not counted", weak)
+    return _on_tasks(run, "not counted", lambda task: None if task in run.counted else "")
 
 
 def no_random(run: Run) -> Iterator[Finding]:
@@ -413,12 +413,12 @@ def has_no_marks(task: Evaluation) -> bool:
 
 def unmarked(run: Run) -> Iterator[Finding]:
     """Find tasks without marked words."""
-    return _on_tasks("unmarked", [task for task in run.tasks if has_no_marks(task)])
+    return _on_tasks(run, "unmarked", lambda task: "" if has_no_marks(task) else None)
 
 
 def unlabelled(run: Run) -> Iterator[Finding]:
     """Find tasks whose classifier's accuracy is not known."""
-    return _on_tasks("unlabelled", [task for task in run.tasks if task.figures and not task.performance])
+    return _on_tasks(run, "unlabelled", lambda task: "" if task.figures and not task.performance else None)
 
 
 def near_metric(run: Run) -> Iterator[Finding]:
@@ -436,7 +436,7 @@ def near_metric(run: Run) -> Iterator[Finding]:
         chooses = info.watches_metric or "optimised_for" in notes
         if probes or taught or trained or chooses or (aimed and not info.own_model):
             found.append(name)
-    return _on_methods("near metric", dict.fromkeys(found, ""))
+    return _on("near metric", dict.fromkeys(found, ""))
 
 
 def _reads_text_alone(run: Run) -> set[str]:
@@ -461,7 +461,7 @@ def unmoved(run: Run) -> Iterator[Finding]:
     for method in run.overall.infos:
         if method in alone - run.overall.chance:
             figures[method] = "sees only the text and its label"
-    return _on_methods("unmoved", figures)
+    return _on("unmoved", figures)
 
 
 def unchecked(run: Run) -> Iterator[Finding]:
@@ -473,7 +473,7 @@ def unchecked(run: Run) -> Iterator[Finding]:
         if not all(checked):
             missing.append(method)
     if missing != methods:
-        yield from _on_methods("unchecked", dict.fromkeys(missing, ""))
+        yield from _on("unchecked", dict.fromkeys(missing, ""))
     elif missing:
         # Without the advice that may follow.
         reasons = {result.skipped.partition(";")[0]: None for task in run.tasks for result in task.sanity.values()}
@@ -491,7 +491,7 @@ def like_chance(run: Run) -> Iterator[Finding]:
     for method in tests.methods:
         if method not in run.overall.chance and tests.outcome(method, random, tests.significance) <= 0:
             found.append(method)
-    yield from _on_methods("like chance", dict.fromkeys(found, ""))
+    yield from _on("like chance", dict.fromkeys(found, ""))
 
 
 def incomplete(run: Run) -> Iterator[Finding]:
@@ -501,7 +501,7 @@ def incomplete(run: Run) -> Iterator[Finding]:
         for method, error in task.values("completeness_error").items():
             if error >= INCOMPLETE:
                 missed[method] = max(error, missed.get(method, 0.0))
-    return _on_methods("incomplete", {method: f"{error:.0%}" for method, error in missed.items()})
+    return _on("incomplete", {method: f"{error:.0%}" for method, error in missed.items()})
 
 
 def remarks(run: Run) -> Iterator[Finding]:
@@ -539,19 +539,21 @@ def powerless(run: Run) -> Iterator[Finding]:
 
 def disagreement(run: Run) -> Iterator[Finding]:
     """Find tasks whose annotators agree too little for conclusions."""
-    alphas = {}
-    for task in run.tasks:
+
+    def find(task: Evaluation) -> str | None:
         alpha = task.marks.get("alpha")
-        if alpha is not None and alpha < TENTATIVE_ALPHA:
-            alphas[task] = f"{alpha:.2f}"
-    return _on_tasks("disagreement", list(alphas), list(alphas.values()))
+        return None if alpha is None or alpha >= TENTATIVE_ALPHA else f"{alpha:.2f}"
+
+    return _on_tasks(run, "disagreement", find)
 
 
 def one_opinion(run: Run) -> Iterator[Finding]:
     """Find tasks with marks of which nothing says how reliable they are."""
-    return _on_tasks(
-        "one opinion", [task for task in run.tasks if task.marks.get("kinds") and task.marks.get("alpha") is None]
-    )
+
+    def find(task: Evaluation) -> str | None:
+        return "" if task.marks.get("kinds") and task.marks.get("alpha") is None else None
+
+    return _on_tasks(run, "one opinion", find)
 
 
 def one_training(run: Run) -> Iterator[Finding]:
@@ -568,27 +570,31 @@ def _confidence(task: Evaluation) -> float | None:
 
 def low_confidence(run: Run) -> Iterator[Finding]:
     """Find tasks whose classifier is much less sure than right."""
-    unsure = {}
-    for task in run.tasks:
+
+    def find(task: Evaluation) -> str | None:
         accuracy = task.performance.get("test", {}).get("accuracy")
         full = _confidence(task)
-        if accuracy is not None and full is not None and accuracy - full >= UNSURE:
-            unsure[task] = f"accuracy {accuracy:.2f}, mean confidence {full:.2f}"
-    return _on_tasks("low confidence", list(unsure), list(unsure.values()))
+        if accuracy is None or full is None or accuracy - full < UNSURE:
+            return None
+        return f"accuracy {accuracy:.2f}, mean confidence {full:.2f}"
+
+    return _on_tasks(run, "low confidence", find)
 
 
 def shifted(run: Run) -> Iterator[Finding]:
     """Find tasks whose classifier is much less sure of randomly shortened texts."""
-    falls = {}
-    for task in run.tasks:
+
+    def find(task: Evaluation) -> str | None:
         full = _confidence(task)
         figures = task.figures.get("random", {})
-        values = (figures.get(f"confidence_{inputs}") for inputs in ("without", "only", "masked"))
-        lowest = min((value for value in values if value is not None), default=None)
+        shortened = [figures.get(f"confidence_{inputs}") for inputs in ("without", "only", "masked")]
+        lowest = min((value for value in shortened if value is not None), default=None)
         guess = 1 / max(1, len(task.labels))
-        if full is not None and lowest is not None and full > guess and (full - lowest) / (full - guess) >= SHIFT:
-            falls[task] = f"{full:.2f} to {lowest:.2f}"
-    return _on_tasks("shifted", list(falls), list(falls.values()))
+        if full is None or lowest is None or full <= guess or (full - lowest) / (full - guess) < SHIFT:
+            return None
+        return f"{full:.2f} to {lowest:.2f}"
+
+    return _on_tasks(run, "shifted", find)
 
 
 RULES: tuple[Rule, ...] = (
@@ -639,9 +645,6 @@ def about(evaluation: Evaluation, method: str) -> tuple[list[str], list[str]]:
 
 def best_of(evaluation: Evaluation) -> str | None:
     """Return the method that finds the words the classifier depends on best; None if no figure says so."""
-    values = {}
-    for method, value in evaluation.values(MODEL).items():
-        made_here = evaluation.infos[method].family not in ("chance", "given")
-        if made_here and evaluation.comparable(method, MODEL):
-            values[method] = value
-    return CATALOGUE[MODEL].best(values) if values else None
+    not_made_here = {name for name, info in evaluation.infos.items() if info.family in ("chance", "given")}
+    found = answer(Run(title="", subtitle="", tasks=[evaluation]), MODEL, not_made_here)
+    return None if found is None else str(found.values["best"])

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from explearn.methods.aml.report import section as aml_section
-from explearn.methods.consensus.report import feature_weights
 from explearn.methods.consensus.report import section as consensus_section
+from explearn.methods.consensus.report import weight
 from explearn.methods.ivra.report import section as ivra_section
 from explearn.report.figures.style import svg
-from explearn.show.blocks import Paragraph, Picture, Table, walk
+from explearn.show.blocks import Paragraph, Picture, Table, bold, walk
 
 
 def tables(blocks):
@@ -63,8 +63,10 @@ class TestConsensus:
         return {"coefficients": coefficients, "intervals": ends, "signals": ["gae"]}
 
     def test_weights_are_means_over_the_tasks(self):
-        weight = feature_weights([self.notes(1.0), self.notes(2.0)])["gae_rank"]
-        assert (weight.mean, weight.interval) == (pytest.approx(1.6), pytest.approx((1.1, 2.1)))
+        cell = weight([self.notes(1.0), self.notes(2.0)], "gae_rank")
+        assert cell.value == pytest.approx(1.6) and cell.note == "+1.10 to +2.10"
+        assert cell.text == bold("+1.60"), "its interval excludes zero"
+        assert weight([self.notes(0.3)], "gae_z").text == "+0.30"
 
     def test_weights_that_came_with_the_package_are_no_training_of_the_run(self):
         assert tables(consensus_section({"films": {"consensus": self.notes(1.0)}}))
