@@ -62,6 +62,9 @@ class Comparison(Evaluation):
 
     report: Path | None = Field(default=None, exclude=True)
 
+    def __str__(self) -> str:
+        return f"{self.counts}: {self.report}" if self.report else self.counts
+
     @property
     def verdict(self) -> str:
         """The page's first sentences: which method to use for what."""
@@ -182,7 +185,7 @@ def compare(
         >>> comparison = explearn.compare(classifier(), TEXTS, "random,occlusion", out=None)
         >>> comparison
         Comparison(2 methods on 5 texts)
-        >>> list(comparison.methods)
+        >>> list(comparison.figures)
         ['random', 'occlusion']
     """
     options = options_of(CompareOptions, options)

@@ -187,11 +187,22 @@ class Evaluation(Shape):
         return found.best(values)
 
     def metric(self, name: str) -> Metric:
-        """Return a metric by name. Raises UnknownNameError if there is no such metric."""
+        """Return a metric by name.
+
+        Args:
+            name: its name.
+
+        Raises:
+            UnknownNameError: there is no such metric.
+        """
         return self.metrics.get(name) or get_metric(name)
 
     def values(self, metric: str) -> dict[str, float]:
-        """Return method -> figure, for methods that have the metric."""
+        """Return method -> figure, for methods that have the metric.
+
+        Args:
+            metric: name of a metric.
+        """
         values = {}
         for method, figures in self.figures.items():
             value = figures.get(metric)
@@ -205,7 +216,11 @@ class Evaluation(Shape):
         return {name for name, info in self.infos.items() if info.family == "chance"}
 
     def random(self, metric: str) -> str | None:
-        """Return the method whose random scores were tested by a metric; None if there is none."""
+        """Return the method whose random scores were tested by a metric; None if there is none.
+
+        Args:
+            metric: name of a metric.
+        """
         tests = self.comparisons.get(metric)
         methods = tests.methods if tests is not None else ()
         return next((method for method in methods if method in self.chance), None)
@@ -219,12 +234,20 @@ class Evaluation(Shape):
         """Return whether a method's figure can be compared with other methods.
 
         It cannot if the method explains its own classifier and the metric depends on the classifier.
+
+        Args:
+            method: name of the method.
+            metric: name of a metric.
         """
         info = self.infos.get(method)
         return not (info and info.own_model and metric in self.metrics and self.metrics[metric].of_model)
 
     def like_chance(self, metric: str) -> bool:
-        """Return whether few methods are significantly better than random scores, so that the metric ranks none."""
+        """Return whether few methods are significantly better than random scores, so that the metric ranks none.
+
+        Args:
+            metric: name of a metric.
+        """
         tests = self.comparisons.get(metric)
         random = self.random(metric)
         if tests is None or random is None:
@@ -240,6 +263,9 @@ class Evaluation(Shape):
 
         Without tests every method that shows the best figure is best (for figures of the machine, within COST_NOISE of
         it). Methods whose figure cannot be compared, or whose passes do not count all of their work, are never best.
+
+        Args:
+            metric: the metric.
         """
         tests = self.comparisons.get(metric.name)
         if tests is not None:
@@ -269,7 +295,11 @@ class Evaluation(Shape):
     # ---- how it shows itself -----------------------------------------------------------------------------------------
 
     def marked(self, method: str) -> str:
-        """Return a method's name as tables show it, with its mark."""
+        """Return a method's name as tables show it, with its sign.
+
+        Args:
+            method: name of the method.
+        """
         info = self.infos.get(method)
         if info and info.own_model:
             return method + OWN_MODEL

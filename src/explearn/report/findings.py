@@ -81,16 +81,16 @@ SENTENCES = {
     "unmarked": "**No marks:** {listed}. Agreement with marks is not known.",
     "unlabelled": "**No labels:** {listed}. The classifier's accuracy is not known; a wrong one, too, can be explained "
     "faithfully.",
-    "near metric": "**Close to the metric:** {listed}. They were fitted to, taught or chosen by nearly what "
-    "comprehensiveness and sufficiency measure, which may explain part of a lead there.",
-    "unmoved": "**Hardly depend on the model:** {listed}. Their ranking hardly changes when all weights are drawn "
-    "anew (rank correlation in brackets).",
+    "near metric": "**Close to the metric:** {listed}. Fitted to, taught or chosen by nearly what comprehensiveness "
+    "and sufficiency measure, which may explain part of a lead there.",
+    "unmoved": "**Hardly depend on the model:** {listed}. The ranking hardly changes when all weights are drawn anew "
+    "(in brackets the rank correlation).",
     "few texts": "**Few texts:** with {texts} marked ones, F1 top-K is uncertain by about ±{half:.2f}.",
     "powerless": "**Too few texts** for so many methods: in {listed} no difference can be significant.",
     "one training": "**One training run:** all that was trained was trained once, with seed {seed}. Another seed may "
     "change the order.",
     "remark": "{listed}",
-    "unchecked": "**Not checked:** {listed}. Whether their scores depend on the classifier's weights is not known.",
+    "unchecked": "**Not checked:** {listed}. Whether the scores depend on the classifier's weights is not known.",
     "incomplete": "**Scores that do not add up:** {listed}, in brackets the share that is missing. Read the ranking, "
     "not the numbers.",
     "like chance": "**No better than chance at ranking the marked words first:** {listed}.",
