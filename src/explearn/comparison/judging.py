@@ -14,7 +14,6 @@ from explearn.methods.registry import get_info, known_infos
 from explearn.metrics.mosaics import Mosaics, make_mosaics
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import rationale_k
-from explearn.metrics.stability import SHARED_UNITS
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.text.agreement import agreement_metrics
 from explearn.text.sampling import texts_to_explain
@@ -71,39 +70,24 @@ def judge(run: MethodsRun, from_files: Mapping[str, MethodInfo], seed: int, by_b
             "performance": performance,
             "splits": {"test": len(texts.user_texts.examples)},
             "left_out": {**run.plan.left_out, **run.refused},
-            "remarks": _remarks(run, from_files, by_budget),
+            "remarks": _remarks(run, by_budget),
         },
     )
     return evaluate(model, run.runs, texts.gold, texts=texts.units.values(), options=options)
 
 
-def _remarks(run: MethodsRun, from_files: Mapping[str, MethodInfo], by_budget: bool) -> list[str]:
-    """Return sentences on what was left out, not trained or not measured."""
+def _remarks(run: MethodsRun, by_budget: bool) -> list[str]:
+    """Return sentences on the texts."""
     texts = run.texts.user_texts
-    unit = unit_name(run.texts.unit)
     remarks = []
     if run.plan.texts < len(texts.examples):
         why = "as many as requested"
         if by_budget:
             why = "as the time budget allows"
         remarks.append(f"{run.plan.texts} of {len(texts.examples)} texts were used, {why}.")
-    for name, reason in {**run.plan.left_out, **run.refused}.items():
-        remarks.append(f"Left out: {name} ({reason}).")
-    for name in run.runs:
-        if name not in from_files and name not in run.passed and get_info(name).ready:
-            remarks.append(
-                f"{name} uses the weights that come with the package (docs/explearn/{name}.md); nothing was trained "
-                "here."
-            )
-    if unit not in SHARED_UNITS:
-        remarks.append(f"Stability is not measured: different texts hardly ever share a {unit}.")
     if texts.rationales and not run.texts.rationales:
+        unit = unit_name(run.texts.unit)
         remarks.append(f"Agreement with the marks is not measured: no {unit} has half of its words marked.")
-    if from_files:
-        remarks.append(
-            f"{', '.join(from_files)}: the scores are from a file. Their cost is not known, and sanity checks need the "
-            "method itself."
-        )
     if texts.hint:
         remarks.append(texts.hint)
     return remarks

@@ -18,6 +18,7 @@ from explearn.metrics.reasons import METHOD as REASONS
 from explearn.metrics.reasons import judge_trust
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
+from explearn.metrics.stability import SHARED_UNITS
 from explearn.report.run import MARKS, MODEL, Run
 from explearn.show.blocks import bold, count_range, plain, several
 from explearn.show.display import INCOMPLETE
@@ -90,6 +91,10 @@ SENTENCES = {
     "one training": "**One training run:** all that was trained was trained once, with seed {seed}. Another seed may "
     "change the order.",
     "remark": "{listed}",
+    "left out": "**Left out:** {listed}.",
+    "not trained here": "**Not trained here:** {listed}. The weights came with the package.",
+    "from a file": "**Scores from a file:** {listed}. Cost and sanity checks need the method itself.",
+    "unstable": "**Stability** is not measured: different texts hardly ever share a {listed}.",
     "unchecked": "**Not checked:** {listed}. Whether the scores depend on the classifier's weights is not known.",
     "incomplete": "**Scores that do not add up:** {listed}, in brackets the share that is missing. Read the ranking, "
     "not the numbers.",
@@ -511,6 +516,35 @@ def remarks(run: Run) -> Iterator[Finding]:
             yield Finding("remark", (), {"listed": remark})
 
 
+def left_out(run: Run) -> Iterator[Finding]:
+    """Find methods that were not judged."""
+    reasons: dict[str, str] = {}
+    for task in run.tasks:
+        reasons |= task.left_out
+    return _on("left out", reasons, are_methods=False)
+
+
+def not_trained_here(run: Run) -> Iterator[Finding]:
+    """Find methods that took the weights that come with the package."""
+    found = {}
+    for task in run.tasks:
+        for name, noted in task.notes.items():
+            if "shipped" in noted:
+                found[name] = ""
+    return _on("not trained here", found)
+
+
+def from_a_file(run: Run) -> Iterator[Finding]:
+    """Find methods of which only the scores are known."""
+    return _on("from a file", {name: "" for name, info in run.overall.infos.items() if info.family == "given"})
+
+
+def unstable(run: Run) -> Iterator[Finding]:
+    """Find that texts have no units in common by which they could be compared."""
+    if run.unit not in SHARED_UNITS:
+        yield Finding("unstable", (), {"listed": run.unit})
+
+
 def few_texts(run: Run) -> Iterator[Finding]:
     """Find how wide the intervals of agreement with the marks are."""
     widths = []
@@ -609,6 +643,10 @@ RULES: tuple[Rule, ...] = (
     powerless,
     one_training,
     remarks,
+    left_out,
+    not_trained_here,
+    from_a_file,
+    unstable,
     unchecked,
     incomplete,
     like_chance,

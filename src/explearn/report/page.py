@@ -454,24 +454,20 @@ def _changes(task: Evaluation) -> dict[str, str]:
 def _appendix(run: Run) -> Iterator[Block]:
     """Explain the methods, and list the run's parameters and versions."""
     yield Heading("Methods, parameters and versions")
+    names = list(run.overall.infos)
     rows = []
-    chosen: dict[str, list[str]] = {}
     for name, info in run.overall.infos.items():
         thresholds = dict.fromkeys(f"{task.thresholds[name]:g}" for task in run.tasks if name in task.thresholds)
         rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
-        chosen.setdefault(rule, []).append(name)
         summary = info.summary
         if info.uncounted:
             summary += f" Cost: {info.cost}."
-        rows.append([name, info.family, summary])
-    rules = [f"{', '.join(methods)}: {rule}." for rule, methods in chosen.items()]
+        rows.append([name, info.family, summary, rule])
     yield Fold(
         "Methods",
         [
             Paragraph(INTRODUCTION.format(unit=run.unit)),
-            Table(columns(["Method", "Family", "What it does"]), rows, methods=list(run.overall.infos)),
-            Paragraph("What each method chooses by its own rule:"),
-            Bullets(rules),
+            Table(columns(["Method", "Family", "What it does", "By its own rule it chooses"]), rows, methods=names),
         ],
     )
     if run.made:

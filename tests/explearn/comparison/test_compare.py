@@ -243,7 +243,7 @@ def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model, tmp
     comparison = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
     assert isinstance(comparison.figures["consensus"]["aopc_comprehensiveness"], float)
     page = page_of(comparison.report)
-    assert "consensus uses the weights that come with the package" in page
+    assert "Not trained here" in page
     # Nothing was trained here.
     assert "One training run" not in page and "Weights of the consensus" not in page
 

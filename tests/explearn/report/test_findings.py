@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from evaluations import check, metrics, paired, run, task
 
+from explearn import MethodInfo
 from explearn.metrics.reasons import METHOD as REASONS
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import ScoreSimilarity
@@ -147,7 +148,7 @@ class TestCaveats:
         assert kinds[-1] == ("untrained", ("lime",)), "it is the gravest, but lime is not named"
 
     def test_every_rule_has_its_sentences(self):
-        of = task(figures={"cam": metrics(0.5, 0.4, 0.6)}, marks={}, performance={}, remarks=["Left out: lime (slow)."])
+        of = task(figures={"cam": metrics(0.5, 0.4, 0.6)}, marks={}, performance={}, remarks=["5 of 6 texts."])
         for rule in RULES:
             for finding in rule(run(of)):
                 assert finding.kind in SENTENCES and finding.sentence
@@ -249,7 +250,25 @@ class TestCaveats:
         assert found(findings.shifted, task(figures={"cam": figures})) == []
 
     def test_remarks(self):
-        assert only(findings.remarks, task(remarks=["Left out: lime (slow)."])) == ([], "Left out: lime (slow).")
+        assert only(findings.remarks, task(remarks=["5 of 6 texts were used."])) == ([], "5 of 6 texts were used.")
+
+    def test_left_out(self):
+        assert only(findings.left_out, task(left_out={"lime": "slow"})) == ([], "lime (slow)")
+        assert found(findings.left_out, task()) == []
+
+    def test_not_trained_here(self):
+        notes = {"consensus": {"shipped": True}, "marker": {"best_epoch": 2}}
+        assert only(findings.not_trained_here, task(notes=notes)) == (["consensus"], "consensus")
+
+    def test_from_a_file(self):
+        given = MethodInfo(name="given_theirs", family="given", cost="", target="", summary="")
+        of = task(figures={"given_theirs": metrics()}, infos={"given_theirs": given})
+        assert only(findings.from_a_file, of) == (["given_theirs"], "given_theirs")
+        assert found(findings.from_a_file, task()) == []
+
+    def test_unstable(self):
+        assert only(findings.unstable, task(unit="sentence")) == ([], "sentence")
+        assert found(findings.unstable, task(unit="token")) == []
 
 
 class TestAbout:
