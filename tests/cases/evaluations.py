@@ -7,7 +7,7 @@ from explearn.evaluation.result import in_table_order
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity
 from explearn.metrics.significance import PairedTests
-from explearn.report.run import Run
+from explearn.report.run import RunFacts
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -15,7 +15,7 @@ HOSTILE = "<script>alert(1)</script>"
 def run(*tasks, **changes):
     """The facts of a run with these tasks; by default the one under study is marker, which the run trained."""
     fields = {"title": "Which explanations to use", "subtitle": "Profile test.", "study": "marker"}
-    return Run(**{**fields, "tasks": tasks or [task()], "trained": ["marker"], **changes})
+    return RunFacts(**{**fields, "tasks": tasks or [task()], "trained": ["marker"], **changes})
 
 
 def metrics(f1=0.5, low=None, high=None, **others):

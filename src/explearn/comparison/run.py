@@ -34,10 +34,10 @@ from explearn.predictors.labelled import CLASSES, Problem
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.findings import verdict
+from explearn.report.conclusions import verdict
 from explearn.report.manifest import Origin, check_page, part, write_manifest
 from explearn.report.page import page
-from explearn.report.run import MODEL, Run
+from explearn.report.run import MODEL, RunFacts
 from explearn.show.blocks import several
 from explearn.text.units import Unit, check_unit, unit_name
 
@@ -68,7 +68,7 @@ class Comparison(Evaluation):
     @property
     def verdict(self) -> str:
         """The page's first sentences: which method to use for what."""
-        return verdict(Run(title=TITLE, subtitle="", tasks=[self]))
+        return verdict(RunFacts(title=TITLE, subtitle="", tasks=[self]))
 
     def critical_difference(self, metric: str = MODEL) -> str:
         """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that do not differ
@@ -278,7 +278,7 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
     if result.unit != "word":
         subtitle += f", by their {result.unit}s"
     options = {"seed": result.seed, "unit": result.unit, "methods": result.options}
-    run = Run(
+    run = RunFacts(
         title=TITLE,
         subtitle=f"{subtitle}.",
         tasks=[result],

@@ -44,7 +44,7 @@ from explearn.methods.registry import get_explainer, get_info, with_seed
 from explearn.predictors.labelled import CLASSES
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.findings import about, best_of
+from explearn.report.conclusions import about, best_of
 from explearn.report.manifest import COMPARISON, facts_of, versions
 from explearn.text.encoding import Text, as_segments
 from explearn.text.rewriting import Edits

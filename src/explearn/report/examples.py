@@ -12,15 +12,15 @@ from explearn.core.examples import Example
 from explearn.core.words import lay_out
 from explearn.evaluation.result import Evaluation
 from explearn.metrics.plausibility import binarise
-from explearn.report.findings import ANNOTATORS
-from explearn.report.run import Run
+from explearn.report.conclusions import ANNOTATORS
+from explearn.report.run import RunFacts
 from explearn.show.blocks import ExampleText, TextRow, several
 
 SHORT_TEXT = 30
 """Preferred length limit of the text that is shown first, in words."""
 
 
-def first_text(run: Run, methods: Collection[str]) -> ExampleText | None:
+def first_text(run: RunFacts, methods: Collection[str]) -> ExampleText | None:
     """Return the most suitable drawn text: classified correctly, marked, short.
 
     Texts are drawn at random, before the methods' figures on them are known.

@@ -18,13 +18,13 @@ from explearn.metrics.base import Group, Metric
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import SanityResult
+from explearn.report.conclusions import ANNOTATORS, MARGIN, QUESTIONS, answers, caveats, has_no_marks, lead, trust
 from explearn.report.examples import example_text, first_text
 from explearn.report.figures.critical_difference import critical_difference_picture
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
-from explearn.report.findings import ANNOTATORS, MARGIN, QUESTIONS, answers, caveats, has_no_marks, lead, trust
 from explearn.report.manifest import python_version, versions
-from explearn.report.run import MARKS, MODEL, Run
+from explearn.report.run import MARKS, MODEL, RunFacts
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -116,7 +116,7 @@ RULES = {
 """The rules by which methods choose words, or other units."""
 
 
-def report_blocks(run: Run, more: Sequence[Block] = ()) -> list[Block]:
+def report_blocks(run: RunFacts, more: Sequence[Block] = ()) -> list[Block]:
     """Return the whole report: the first page, each task, then what only some readers look for.
 
     Args:
@@ -134,7 +134,7 @@ def report_blocks(run: Run, more: Sequence[Block] = ()) -> list[Block]:
     return [*blocks, *_appendix(run)]
 
 
-def page(run: Run) -> str:
+def page(run: RunFacts) -> str:
     """Return the whole report as one HTML page."""
     blocks = report_blocks(run)
     return render_html(blocks, draw(blocks))
@@ -148,7 +148,7 @@ def draw(blocks: Sequence[Block]) -> dict[str, str]:
 # ---- what is open ----------------------------------------------------------------------------------------------------
 
 
-def _first_page(run: Run) -> Iterator[Block]:
+def _first_page(run: RunFacts) -> Iterator[Block]:
     yield Heading(run.title, level=1)
     first = lead(run)
     yield Paragraph(" ".join(found.sentence for found in first), style="lead")
@@ -169,7 +169,7 @@ def _first_page(run: Run) -> Iterator[Block]:
         )
 
 
-def question_table(run: Run) -> Table | None:
+def question_table(run: RunFacts) -> Table | None:
     """Return a table with one row for each question that the run's figures answer; None without figures."""
     rows: list[list[Cell | str]] = []
     for found in answers(run):
@@ -185,7 +185,7 @@ def question_table(run: Run) -> Table | None:
     return Table(columns(["To", "Use", "How sure", "Figure"]), rows)
 
 
-def _measures(run: Run) -> Iterator[str]:
+def _measures(run: RunFacts) -> Iterator[str]:
     """Yield the meaning of each measure in the table of questions."""
     shown = dict.fromkeys(found.values["metric"].name for found in answers(run))
     for name in shown:
@@ -193,8 +193,8 @@ def _measures(run: Run) -> Iterator[str]:
         yield f"{bold(metric.heading)}: {meaning(metric, run.overall.params, run.unit)}"
 
 
-def _caveats(run: Run) -> Iterator[Block]:
-    found = [finding.sentence for finding in caveats(run)]
+def _caveats(run: RunFacts) -> Iterator[Block]:
+    found = [conclusion.sentence for conclusion in caveats(run)]
     if found:
         yield Heading("What not to trust")
         yield Bullets(found[:MOST_CAVEATS])
@@ -239,7 +239,7 @@ def _board(task: Evaluation, metrics: Sequence[Metric], caption: str, about: str
     return [Paragraph(about), *blocks, Paragraph(marked, style="note"), task.table(shown, caption)]
 
 
-def _all_methods(run: Run) -> Iterator[Block]:
+def _all_methods(run: RunFacts) -> Iterator[Block]:
     """Yield the figures of all methods, and how many of them can be told apart."""
     overall = run.overall
     planted = [name for name in overall.metrics if name.startswith("planted_")]
@@ -267,7 +267,7 @@ def _all_methods(run: Run) -> Iterator[Block]:
         yield Code("\n".join(["import explearn", "", *lines]), "python")
 
 
-def used_signs(run: Run) -> str:
+def used_signs(run: RunFacts) -> str:
     """Return a sentence for each sign that any of the methods has, with the accuracies of own classifiers."""
     used = {run.overall.marked(method).removeprefix(method) for method in run.overall.figures}
     sentences = [f"{sign.strip()} {text}" for sign, text in SIGNS.items() if sign in used]
@@ -283,7 +283,7 @@ def used_signs(run: Run) -> str:
     return " ".join(sentences)
 
 
-def against_each_other(run: Run) -> Iterator[Block]:
+def against_each_other(run: RunFacts) -> Iterator[Block]:
     """Yield pictures of the two main metrics' ranks over all texts."""
     for metric in (MARKS, MODEL):
         tests = run.overall.comparisons.get(metric)
@@ -291,7 +291,7 @@ def against_each_other(run: Run) -> Iterator[Block]:
             yield critical_difference_picture(tests, run.overall.by_text[CATALOGUE[metric].by_text])
 
 
-def _task_section(run: Run, task: Evaluation) -> Iterator[Block]:
+def _task_section(run: RunFacts, task: Evaluation) -> Iterator[Block]:
     yield Heading(f"Texts: {task.task}", task=task.task)
     if (rates := run.near_chance(task)) is not None:
         yield Paragraph(
@@ -395,7 +395,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
 
 
-def sanity_blocks(run: Run) -> list[Block]:
+def sanity_blocks(run: RunFacts) -> list[Block]:
     """Return the sanity checks of all tasks in one table, a row per checked method; nothing if none was checked.
 
     For each task a row has the rank correlation after randomising each part of the classifier, the same for permuted
@@ -451,7 +451,7 @@ def _changes(task: Evaluation) -> dict[str, str]:
     return changes
 
 
-def _appendix(run: Run) -> Iterator[Block]:
+def _appendix(run: RunFacts) -> Iterator[Block]:
     """Explain the methods, and list the run's parameters and versions."""
     yield Heading("Methods, parameters and versions")
     names = list(run.overall.infos)

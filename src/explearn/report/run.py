@@ -26,7 +26,7 @@ ON_MARKS = ("in_domain", "few_shot")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class RunFacts:
     """The evaluations that a page shows, and facts about the run.
 
     Attributes:

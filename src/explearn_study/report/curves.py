@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from explearn.evaluation.result import Evaluation
-from explearn.report.run import Run
+from explearn.report.run import RunFacts
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
@@ -31,7 +31,7 @@ _WIDTH = 8.6
 _PANEL_HEIGHT = 2.35
 
 
-def curve_blocks(run: Run, curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+def curve_blocks(run: RunFacts, curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return the section.
 
     Args:

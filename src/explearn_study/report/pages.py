@@ -15,7 +15,7 @@ from pathlib import Path
 from explearn.core.words import lay_out
 from explearn.core.writing import write_text
 from explearn.report.page import draw, report_blocks
-from explearn.report.run import Run
+from explearn.report.run import RunFacts
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -40,7 +40,7 @@ WHOLE_TEXT_WORDS = 60
 """Longest example text, in words, that every row repeats in full. For longer texts only chosen words are shown."""
 
 
-def write_report(folder: Path, run: Run, more: Sequence[Block] = ()) -> None:
+def write_report(folder: Path, run: RunFacts, more: Sequence[Block] = ()) -> None:
     """Write report.md, report.html and figures/ into `folder`, each file whole or not at all.
 
     Args:

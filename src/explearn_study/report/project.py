@@ -18,9 +18,9 @@ from explearn.evaluation.result import Evaluation, Figures
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import COST_FIGURES, Cost
-from explearn.report.findings import answer
+from explearn.report.conclusions import answer
 from explearn.report.manifest import CODE, part, versions, write_manifest
-from explearn.report.run import MARKS, MODEL, Run
+from explearn.report.run import MARKS, MODEL, RunFacts
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.pages import write_report
@@ -30,7 +30,7 @@ from explearn_study.report.twin import twin_blocks
 from explearn_study.workspace import Workspace
 
 
-def manifest_of(workspace: Workspace, params: Params, run: Run) -> dict[str, Any]:
+def manifest_of(workspace: Workspace, params: Params, run: RunFacts) -> dict[str, Any]:
     """Return the manifest of a run: hashes of its texts, models, results and code, and the versions of packages.
 
     Paths are relative to the workspace.
@@ -106,7 +106,7 @@ def report_project(workspace: Workspace, params: Params) -> None:
     write_manifest(workspace.reports / "report.html", manifest_of(workspace, params, run))
 
 
-def read_run_of(workspace: Workspace, params: Params) -> Run:
+def read_run_of(workspace: Workspace, params: Params) -> RunFacts:
     """Return a run's evaluations with what they cost here, and the facts that the report needs.
 
     Raises:
@@ -116,7 +116,7 @@ def read_run_of(workspace: Workspace, params: Params) -> Run:
     subtitle = f"Profile {params.profile}."
     if params.explainer is not None:
         subtitle = f"Profile {params.profile}, explainer under study: {params.explainer}."
-    return Run(
+    return RunFacts(
         title="Which explanations to use",
         subtitle=subtitle,
         tasks=[evaluations[task] for task in params.plain_tasks],
@@ -157,7 +157,7 @@ def parameters_text(params: Params) -> str:
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
-def write_metrics(folder: Path, run: Run) -> None:
+def write_metrics(folder: Path, run: RunFacts) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
     metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
@@ -188,7 +188,7 @@ def write_metrics(folder: Path, run: Run) -> None:
     write_json(folder / "costs.json", {"tasks": costs})
 
 
-def best_methods(run: Run) -> dict[str, Sequence[str]]:
+def best_methods(run: RunFacts) -> dict[str, Sequence[str]]:
     """Return metric -> the best method and those not clearly worse, none if random scores are not either."""
     best: dict[str, Sequence[str]] = {}
     if all(run.near_chance(task) for task in run.tasks):

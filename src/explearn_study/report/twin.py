@@ -8,14 +8,14 @@ import pandas as pd
 
 from explearn.evaluation.result import Evaluation
 from explearn.metrics.registry import CATALOGUE
-from explearn.report.run import MODEL, Run, pooled
+from explearn.report.run import MODEL, RunFacts, pooled
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Table, columns, figure
 
 FAR = 3
 """Most places that a method may move without being named."""
 
 
-def twin_blocks(run: Run, twins: Mapping[str, Evaluation]) -> list[Block]:
+def twin_blocks(run: RunFacts, twins: Mapping[str, Evaluation]) -> list[Block]:
     """Return the section: how far the two orders of the methods agree, who moves far, and a folded table.
 
     Args:

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import ScoreSimilarity
-from explearn.report.findings import answers
+from explearn.report.conclusions import answers
 from explearn.report.page import (
     BOARDS,
     MOST_CAVEATS,

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from explearn.evaluation.result import Evaluation
 from explearn.metrics.mosaics import MOSAICS
 from explearn.report.figures.style import FAINT, STYLES, draw_legend, draw_value, set_rows
-from explearn.report.run import MARKS, MODEL, Run
+from explearn.report.run import MARKS, MODEL, RunFacts
 from explearn.show.blocks import Picture
 
 PANELS = {
@@ -36,7 +36,7 @@ TICKS = 2
 """Most steps between an axis's ticks."""
 
 
-def dot_plot(run: Run, named: Collection[str]) -> Picture | None:
+def dot_plot(run: RunFacts, named: Collection[str]) -> Picture | None:
     """Return a picture of the methods' means over the tasks, and of known answers; None without figures.
 
     The methods are ordered by the first panel, best on top. Lines are intervals, where the figure is of one task.

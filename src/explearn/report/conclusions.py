@@ -19,7 +19,7 @@ from explearn.metrics.reasons import judge_trust
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
 from explearn.metrics.stability import SHARED_UNITS
-from explearn.report.run import MARKS, MODEL, Run
+from explearn.report.run import MARKS, MODEL, RunFacts
 from explearn.show.blocks import bold, count_range, plain, several
 from explearn.show.display import INCOMPLETE
 from explearn.text.custom import INLINE_ANNOTATOR
@@ -117,7 +117,7 @@ SENTENCES = {
     "not better": "By this figure {method} is not significantly better than random scores.",
     "not judged": "The comparison did not judge {method}: how good it is on texts of this kind is not known.",
 }
-"""Kind of finding -> template of its sentence; {listed}: whom it concerns."""
+"""Kind of conclusion -> template of its sentence; {listed}: whom it concerns."""
 
 CERTAINTY = {
     "clear": "clearly the best",
@@ -130,7 +130,7 @@ CERTAINTY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Conclusion:
     """Something that the figures say.
 
     Attributes:
@@ -155,14 +155,10 @@ class Finding:
         return CERTAINTY[self.kind].format_map(self.values)
 
 
-Rule = Callable[[Run], Iterator[Finding]]
-"""Yields what it finds in a run."""
-
-
 # ---- which method is best at what ------------------------------------------------------------------------------------
 
 
-def answers(run: Run) -> list[Finding]:
+def answers(run: RunFacts) -> list[Conclusion]:
     """Return the answer to each question for which the run has figures; see `answer`."""
     found = []
     planted = [name for name in run.overall.metrics if name.startswith("planted_")]
@@ -179,7 +175,7 @@ def answers(run: Run) -> list[Finding]:
     return found
 
 
-def answer(run: Run, name: str, leave_out: Collection[str] = ()) -> Finding | None:
+def answer(run: RunFacts, name: str, leave_out: Collection[str] = ()) -> Conclusion | None:
     """Return which methods are best by a metric, or None if no method has it.
 
     Two methods are level if their corrected p-value is MARGIN times the level of significance or more. It is undecided
@@ -191,7 +187,7 @@ def answer(run: Run, name: str, leave_out: Collection[str] = ()) -> Finding | No
         leave_out: methods that do not count.
 
     Returns:
-        The finding. Its methods are those to name: the best, and of those level with it the cheapest. Values:
+        The conclusion. Its methods are those to name: the best, and of those level with it the cheapest. Values:
         `metric`; `best`, the method with the best figure; `level` and `undecided`, other methods; `named`, the best
         with both of these, none if random scores are among them; `figure` and `chance`, formatted, and `value`.
     """
@@ -249,7 +245,7 @@ def answer(run: Run, name: str, leave_out: Collection[str] = ()) -> Finding | No
         "chance": "–" if random is None else metric.shown(random),
         "without_marks": bool(leave_out),
     }
-    return Finding(kind, methods, found)
+    return Conclusion(kind, methods, found)
 
 
 def listed(methods: Sequence[str], most: int = MOST_NAMED) -> str:
@@ -270,7 +266,7 @@ def passes(overall: Evaluation, method: str) -> float:
     return forward + (overall.figures[method].get("backward_passes") or 0.0)
 
 
-def _named(run: Run, metric: Metric, method: str) -> str:
+def _named(run: RunFacts, metric: Metric, method: str) -> str:
     """Return a method's name in bold, with why its figure may not be like others'."""
     info = run.overall.infos[method]
     aside = ""
@@ -293,7 +289,7 @@ def _alternatives(names: Sequence[str], more: int) -> str:
     return " or ".join(parts)
 
 
-def words_of(run: Run, metric: str) -> str:
+def words_of(run: RunFacts, metric: str) -> str:
     """Return the words that a question is about: for marked ones by whom they were marked, or of which task."""
     if metric != MARKS:
         return f"the {run.unit}s that the classifier depends on"
@@ -310,22 +306,22 @@ def words_of(run: Run, metric: str) -> str:
     return f"the marked {run.unit}s of {run.counted[0].task}"
 
 
-def lead(run: Run) -> list[Finding]:
-    """Return what the page begins with, three findings at most: which method to use for what, and how sure that is."""
+def lead(run: RunFacts) -> list[Conclusion]:
+    """Return what the page begins with, three at most: which method to use for what, and how sure that is."""
     if all(run.near_chance(task) for task in run.tasks):
-        return [Finding("no evidence")]
+        return [Conclusion("no evidence")]
     best = [found for found in (answer(run, metric) for metric in (MARKS, MODEL)) if found is not None]
     if not best:
-        return [Finding("no figures")]
+        return [Conclusion("no figures")]
     return [*best, *list((*trust(run), *cheaper(run, best[-1])))[:1]]
 
 
-def verdict(run: Run) -> str:
+def verdict(run: RunFacts) -> str:
     """Return the page's first sentences, without marks of bold parts."""
     return plain(" ".join(found.sentence for found in lead(run)))
 
 
-def cheaper(run: Run, best: Finding) -> Iterator[Finding]:
+def cheaper(run: RunFacts, best: Conclusion) -> Iterator[Conclusion]:
     """Find that of two methods that are level the one with the lower figure takes fewer passes."""
     if len(best.methods) < 2:
         return
@@ -337,10 +333,10 @@ def cheaper(run: Run, best: Finding) -> Iterator[Finding]:
         if round(few) == 1:
             counted = "1 pass"
         values = {"cheap": cheap, "dear": dear, "few": counted, "many": f"{many:.0f}"}
-        yield Finding("cheaper", (cheap, dear), values)
+        yield Conclusion("cheaper", (cheap, dear), values)
 
 
-def trust(run: Run) -> Iterator[Finding]:
+def trust(run: RunFacts) -> Iterator[Conclusion]:
     """Find whether the model's own reasons can be trusted, and what that rests on."""
     judged = [task.by_text for task in run.counted if REASONS in task.by_text.get("reason_margin", {})]
     if not judged:
@@ -348,38 +344,38 @@ def trust(run: Run) -> Iterator[Finding]:
     margin = np.concatenate([by_text["reason_margin"][REASONS] for by_text in judged])
     gain = np.concatenate([by_text["reason_gain"][REASONS] for by_text in judged])
     params = run.overall.params
-    yield Finding(judge_trust(margin, gain, params), (REASONS,))
+    yield Conclusion(judge_trust(margin, gain, params), (REASONS,))
     bounds = f"{several(len(gain), 'text')} are too few for an interval"
     if len(gain) >= FEWEST_TEXTS:
         bounds = "interval: {:.2f} to {:.2f}".format(*mean_interval(gain, params.confidence, -1.0, 1.0))
     p_value = float(signed_rank_test(margin[None])[0])
     values = {"unit": run.unit, "margin": margin.mean(), "gain": gain.mean(), "p_value": p_value, "bounds": bounds}
-    yield Finding("reasons", (REASONS,), values)
+    yield Conclusion("reasons", (REASONS,), values)
 
 
 # ---- what not to trust -----------------------------------------------------------------------------------------------
 
 
-def caveats(run: Run) -> list[Finding]:
+def caveats(run: RunFacts) -> list[Conclusion]:
     """Return the reasons not to trust a page: those on methods that it names, or on all, come first, then by RULES."""
     named: set[str] = set()
     for answered in lead(run):
         named |= set(answered.methods)
-    found: list[Finding] = []
+    found: list[Conclusion] = []
     for rule in RULES:
         found += rule(run)
-    return sorted(found, key=lambda finding: bool(finding.methods) and named.isdisjoint(finding.methods))
+    return sorted(found, key=lambda conclusion: bool(conclusion.methods) and named.isdisjoint(conclusion.methods))
 
 
-def _on(kind: str, figures: Mapping[str, str], are_methods: bool = True) -> Iterator[Finding]:
-    """Yield a finding on some methods or tasks, each with its figure, which may be empty; none on no method or task."""
+def _on(kind: str, figures: Mapping[str, str], are_methods: bool = True) -> Iterator[Conclusion]:
+    """Yield a conclusion on some methods or tasks, each with its figure, which may be empty; none on none of them."""
     if figures:
         names = [f"{name} ({figure})" if figure else name for name, figure in figures.items()]
-        yield Finding(kind, tuple(figures) if are_methods else (), {"listed": ", ".join(names)})
+        yield Conclusion(kind, tuple(figures) if are_methods else (), {"listed": ", ".join(names)})
 
 
-def _on_tasks(run: Run, kind: str, find: Callable[[Evaluation], str | None]) -> Iterator[Finding]:
-    """Yield a finding on the tasks for which `find` returns a figure, which may be empty."""
+def _on_tasks(run: RunFacts, kind: str, find: Callable[[Evaluation], str | None]) -> Iterator[Conclusion]:
+    """Yield a conclusion on the tasks for which `find` returns a figure, which may be empty."""
     found = {}
     for task in run.tasks:
         figure = find(task)
@@ -388,7 +384,7 @@ def _on_tasks(run: Run, kind: str, find: Callable[[Evaluation], str | None]) -> 
     return _on(kind, found, are_methods=False)
 
 
-def untrained(run: Run) -> Iterator[Finding]:
+def untrained(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that no epoch of training improved, or whose base none improved."""
     tasks: dict[str, list[str]] = {}
     for task in run.tasks:
@@ -399,15 +395,15 @@ def untrained(run: Run) -> Iterator[Finding]:
     return _on("untrained", {name: ", ".join(of_method) for name, of_method in tasks.items()})
 
 
-def not_counted(run: Run) -> Iterator[Finding]:
+def not_counted(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks that do not count in means."""
     return _on_tasks(run, "not counted", lambda task: None if task in run.counted else "")
 
 
-def no_random(run: Run) -> Iterator[Finding]:
+def no_random(run: RunFacts) -> Iterator[Conclusion]:
     """Find that random scores are missing."""
     if run.overall.figures and not run.overall.chance:
-        yield Finding("no random")
+        yield Conclusion("no random")
 
 
 def has_no_marks(task: Evaluation) -> bool:
@@ -416,17 +412,17 @@ def has_no_marks(task: Evaluation) -> bool:
     return texts is not None and not any(texts.values())
 
 
-def unmarked(run: Run) -> Iterator[Finding]:
+def unmarked(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks without marked words."""
     return _on_tasks(run, "unmarked", lambda task: "" if has_no_marks(task) else None)
 
 
-def unlabelled(run: Run) -> Iterator[Finding]:
+def unlabelled(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier's accuracy is not known."""
     return _on_tasks(run, "unlabelled", lambda task: "" if task.figures and not task.performance else None)
 
 
-def near_metric(run: Run) -> Iterator[Finding]:
+def near_metric(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that probe, were trained on, or choose explanations by, what faithfulness metrics measure."""
     found = []
     for name, info in run.overall.infos.items():
@@ -444,12 +440,12 @@ def near_metric(run: Run) -> Iterator[Finding]:
     return _on("near metric", dict.fromkeys(found, ""))
 
 
-def _reads_text_alone(run: Run) -> set[str]:
+def _reads_text_alone(run: RunFacts) -> set[str]:
     """Return the methods of which it is known that their scores do not depend on the classifier's weights."""
     return {name for name, info in run.overall.infos.items() if "teacher" in info.needs or info.family == "chance"}
 
 
-def unmoved(run: Run) -> Iterator[Finding]:
+def unmoved(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods whose scores hardly change when all weights are randomised."""
     correlations: dict[str, list[float]] = {}
     for task in run.tasks:
@@ -469,7 +465,7 @@ def unmoved(run: Run) -> Iterator[Finding]:
     return _on("unmoved", figures)
 
 
-def unchecked(run: Run) -> Iterator[Finding]:
+def unchecked(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that were not checked on every task."""
     methods = [method for method in run.overall.infos if method not in _reads_text_alone(run)]
     missing = []
@@ -483,10 +479,10 @@ def unchecked(run: Run) -> Iterator[Finding]:
         # Without the advice that may follow.
         reasons = {result.skipped.partition(";")[0]: None for task in run.tasks for result in task.sanity.values()}
         why = "; ".join(reasons)
-        yield Finding("unchecked", (), {"listed": f"all methods ({why})" if why else "all methods"})
+        yield Conclusion("unchecked", (), {"listed": f"all methods ({why})" if why else "all methods"})
 
 
-def like_chance(run: Run) -> Iterator[Finding]:
+def like_chance(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that are not significantly better than random scores at ranking marked words."""
     tests = run.overall.comparisons.get("auroc")
     random = run.overall.random("auroc")
@@ -499,7 +495,7 @@ def like_chance(run: Run) -> Iterator[Finding]:
     yield from _on("like chance", dict.fromkeys(found, ""))
 
 
-def incomplete(run: Run) -> Iterator[Finding]:
+def incomplete(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods whose scores should add up to a change of the output, but miss it by INCOMPLETE or more."""
     missed: dict[str, float] = {}
     for task in run.tasks:
@@ -509,14 +505,14 @@ def incomplete(run: Run) -> Iterator[Finding]:
     return _on("incomplete", {method: f"{error:.0%}" for method, error in missed.items()})
 
 
-def remarks(run: Run) -> Iterator[Finding]:
+def remarks(run: RunFacts) -> Iterator[Conclusion]:
     """Find what whoever made the evaluations remarked."""
     for task in run.tasks:
         for remark in task.remarks:
-            yield Finding("remark", (), {"listed": remark})
+            yield Conclusion("remark", (), {"listed": remark})
 
 
-def left_out(run: Run) -> Iterator[Finding]:
+def left_out(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that were not judged."""
     reasons: dict[str, str] = {}
     for task in run.tasks:
@@ -524,7 +520,7 @@ def left_out(run: Run) -> Iterator[Finding]:
     return _on("left out", reasons, are_methods=False)
 
 
-def not_trained_here(run: Run) -> Iterator[Finding]:
+def not_trained_here(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that took the weights that come with the package."""
     found = {}
     for task in run.tasks:
@@ -534,18 +530,18 @@ def not_trained_here(run: Run) -> Iterator[Finding]:
     return _on("not trained here", found)
 
 
-def from_a_file(run: Run) -> Iterator[Finding]:
+def from_a_file(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods of which only the scores are known."""
     return _on("from a file", {name: "" for name, info in run.overall.infos.items() if info.family == "given"})
 
 
-def unstable(run: Run) -> Iterator[Finding]:
+def unstable(run: RunFacts) -> Iterator[Conclusion]:
     """Find that texts have no units in common by which they could be compared."""
     if run.unit not in SHARED_UNITS:
-        yield Finding("unstable", (), {"listed": run.unit})
+        yield Conclusion("unstable", (), {"listed": run.unit})
 
 
-def few_texts(run: Run) -> Iterator[Finding]:
+def few_texts(run: RunFacts) -> Iterator[Conclusion]:
     """Find how wide the intervals of agreement with the marks are."""
     widths = []
     texts = []
@@ -557,10 +553,10 @@ def few_texts(run: Run) -> Iterator[Finding]:
                 widths.append(high - low)
                 texts.append(int(figures.get("plausibility_texts") or 0))
     if widths:
-        yield Finding("few texts", (), {"texts": count_range(texts), "half": float(np.median(widths)) / 2})
+        yield Conclusion("few texts", (), {"texts": count_range(texts), "half": float(np.median(widths)) / 2})
 
 
-def powerless(run: Run) -> Iterator[Finding]:
+def powerless(run: RunFacts) -> Iterator[Conclusion]:
     """Find figures in which no difference can be significant."""
     found = []
     for name in (MARKS, MODEL):
@@ -568,10 +564,10 @@ def powerless(run: Run) -> Iterator[Finding]:
         if tests is not None and len(tests.methods) > 1 and not tests.can_differ():
             found.append(CATALOGUE[name].heading)
     if found:
-        yield Finding("powerless", (), {"listed": " and ".join(found)})
+        yield Conclusion("powerless", (), {"listed": " and ".join(found)})
 
 
-def disagreement(run: Run) -> Iterator[Finding]:
+def disagreement(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose annotators agree too little for conclusions."""
 
     def find(task: Evaluation) -> str | None:
@@ -581,7 +577,7 @@ def disagreement(run: Run) -> Iterator[Finding]:
     return _on_tasks(run, "disagreement", find)
 
 
-def one_opinion(run: Run) -> Iterator[Finding]:
+def one_opinion(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks with marks of which nothing says how reliable they are."""
 
     def find(task: Evaluation) -> str | None:
@@ -590,10 +586,10 @@ def one_opinion(run: Run) -> Iterator[Finding]:
     return _on_tasks(run, "one opinion", find)
 
 
-def one_training(run: Run) -> Iterator[Finding]:
+def one_training(run: RunFacts) -> Iterator[Conclusion]:
     """Find that learned methods were trained once."""
     if run.trained:
-        yield Finding("one training", (), {"seed": run.overall.seed})
+        yield Conclusion("one training", (), {"seed": run.overall.seed})
 
 
 def _confidence(task: Evaluation) -> float | None:
@@ -602,7 +598,7 @@ def _confidence(task: Evaluation) -> float | None:
     return next((value for name, value in values.items() if not task.infos[name].own_model), None)
 
 
-def low_confidence(run: Run) -> Iterator[Finding]:
+def low_confidence(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier is much less sure than right."""
 
     def find(task: Evaluation) -> str | None:
@@ -615,7 +611,7 @@ def low_confidence(run: Run) -> Iterator[Finding]:
     return _on_tasks(run, "low confidence", find)
 
 
-def shifted(run: Run) -> Iterator[Finding]:
+def shifted(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier is much less sure of randomly shortened texts."""
 
     def find(task: Evaluation) -> str | None:
@@ -631,7 +627,7 @@ def shifted(run: Run) -> Iterator[Finding]:
     return _on_tasks(run, "shifted", find)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Callable[[RunFacts], Iterator[Conclusion]], ...] = (
     untrained,
     not_counted,
     no_random,
@@ -664,25 +660,25 @@ RULES: tuple[Rule, ...] = (
 def about(evaluation: Evaluation, method: str) -> tuple[list[str], list[str]]:
     """Return sentences on how good a method is at finding what the classifier depends on, and the caveats on it."""
     if method not in evaluation.figures:
-        return [Finding("not judged", (method,), {"method": method}).sentence], []
+        return [Conclusion("not judged", (method,), {"method": method}).sentence], []
     found = []
     value = evaluation.figures[method].get(MODEL)
     if value is not None:
         texts = several(int(evaluation.figures[method]["texts"] or 0), "text")
         values = {"texts": texts, "task": evaluation.task, "value": value, "method": method}
-        found.append(Finding("effect", (method,), values))
+        found.append(Conclusion("effect", (method,), values))
     tests = evaluation.comparisons.get(MODEL)
     random = evaluation.random(MODEL)
     if tests is not None and random is not None and method in tests.methods and method not in evaluation.chance:
         better = tests.outcome(method, random, tests.significance) > 0
-        found.append(Finding("better" if better else "not better", (method,), {"method": method}))
-    run = Run(title="", subtitle="", tasks=[evaluation])
-    against = [finding for finding in caveats(run) if not finding.methods or method in finding.methods]
-    return [plain(finding.sentence) for finding in found], [plain(finding.sentence) for finding in against]
+        found.append(Conclusion("better" if better else "not better", (method,), {"method": method}))
+    run = RunFacts(title="", subtitle="", tasks=[evaluation])
+    against = [conclusion for conclusion in caveats(run) if not conclusion.methods or method in conclusion.methods]
+    return [plain(conclusion.sentence) for conclusion in found], [plain(conclusion.sentence) for conclusion in against]
 
 
 def best_of(evaluation: Evaluation) -> str | None:
     """Return the method that finds the words the classifier depends on best; None if no figure says so."""
     not_made_here = {name for name, info in evaluation.infos.items() if info.family in ("chance", "given")}
-    found = answer(Run(title="", subtitle="", tasks=[evaluation]), MODEL, not_made_here)
+    found = answer(RunFacts(title="", subtitle="", tasks=[evaluation]), MODEL, not_made_here)
     return None if found is None else str(found.values["best"])

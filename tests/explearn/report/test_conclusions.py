@@ -9,8 +9,8 @@ from explearn.metrics.reasons import METHOD as REASONS
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import ScoreSimilarity
 from explearn.metrics.significance import paired_tests
-from explearn.report import findings
-from explearn.report.findings import RULES, SENTENCES, about, answer, answers, best_of, caveats, lead
+from explearn.report import conclusions
+from explearn.report.conclusions import RULES, SENTENCES, about, answer, answers, best_of, caveats, lead
 from explearn.report.run import MARKS, MODEL
 from explearn.show.blocks import plain
 
@@ -35,8 +35,8 @@ def judged(f1, aopc=None, name="films", **changes):
 
 
 def found(rule, *tasks, **changes):
-    """What a rule finds: the methods of each finding, and what its sentence lists."""
-    return [(list(finding.methods), finding.values) for finding in rule(run(*tasks, **changes))]
+    """What a rule finds: the methods of each conclusion, and what its sentence lists."""
+    return [(list(conclusion.methods), conclusion.values) for conclusion in rule(run(*tasks, **changes))]
 
 
 def only(rule, *tasks, **changes):
@@ -58,7 +58,7 @@ class TestAnswer:
         first = answer(run(of), MARKS)
         assert (first.kind, first.methods) == ("level", ("lime", "cam"))
         assert first.values["named"] == ["lime", "shap", "cam"]
-        (cheaper,) = findings.cheaper(run(of), first)
+        (cheaper,) = conclusions.cheaper(run(of), first)
         assert (cheaper.values["few"], cheaper.values["many"]) == ("2 passes", "129")
 
     def test_what_random_scores_do_as_well_is_not_recommended(self):
@@ -134,7 +134,7 @@ class TestLead:
         values = {"reason_margin": {REASONS: margin + noise / 10}, "reason_gain": {REASONS: gain + noise}}
         of = run(task(figures={REASONS: metrics(), "random": metrics()}, by_text=values))
         assert lead(of)[-1].kind == kind
-        judgement, measured = findings.trust(of)
+        judgement, measured = conclusions.trust(of)
         assert judgement.kind == kind and measured.values["gain"] == pytest.approx(gain)
 
 
@@ -143,132 +143,132 @@ class TestCaveats:
         of = judged(
             {"cam": 0.9, "lime": 0.5, "random": 0.1}, notes={"cam": {"optimised_for": "x"}, "lime": {"best_epoch": 0}}
         )
-        kinds = [(finding.kind, finding.methods) for finding in caveats(run(of))]
+        kinds = [(conclusion.kind, conclusion.methods) for conclusion in caveats(run(of))]
         assert kinds[0] == ("near metric", ("cam", "lime"))
         assert kinds[-1] == ("untrained", ("lime",)), "it is the gravest, but lime is not named"
 
     def test_every_rule_has_its_sentences(self):
         of = task(figures={"cam": metrics(0.5, 0.4, 0.6)}, marks={}, performance={}, remarks=["5 of 6 texts."])
         for rule in RULES:
-            for finding in rule(run(of)):
-                assert finding.kind in SENTENCES and finding.sentence
+            for conclusion in rule(run(of)):
+                assert conclusion.kind in SENTENCES and conclusion.sentence
 
     def test_untrained(self):
         films = task("films", {"ivra": metrics()}, notes={"ivra": {"best_epoch": 0}})
         meals = task("meals", {"ivra": metrics()}, notes={"ivra": {"best_epoch": 1}})
-        assert only(findings.untrained, films, meals) == (["ivra"], "ivra (films)")
+        assert only(conclusions.untrained, films, meals) == (["ivra"], "ivra (films)")
         # faML starts from pAML.
         notes = {"paml": {"best_epoch": 0}}
-        methods, _ = only(findings.untrained, task(figures=dict.fromkeys(("paml", "faml"), metrics()), notes=notes))
+        methods, _ = only(conclusions.untrained, task(figures=dict.fromkeys(("paml", "faml"), metrics()), notes=notes))
         assert methods == ["paml", "faml"]
 
     def test_not_counted(self):
         weak = task("films", performance={"test": {"accuracy": 0.52, "majority_rate": 0.5}})
-        assert only(findings.not_counted, weak, task("meals")) == ([], "films")
-        assert found(findings.not_counted, task("meals")) == []
+        assert only(conclusions.not_counted, weak, task("meals")) == ([], "films")
+        assert found(conclusions.not_counted, task("meals")) == []
 
     def test_no_random(self):
-        assert len(found(findings.no_random, task())) == 1
-        assert found(findings.no_random, task(figures={"lime": metrics(), "random": metrics()})) == []
+        assert len(found(conclusions.no_random, task())) == 1
+        assert found(conclusions.no_random, task(figures={"lime": metrics(), "random": metrics()})) == []
 
     def test_unmarked_and_unlabelled(self):
         of = task(marks={"texts": {"test": 0}}, performance={})
-        assert only(findings.unmarked, of) == only(findings.unlabelled, of) == ([], "films")
-        assert found(findings.unmarked, task()) == found(findings.unlabelled, task()) == []
+        assert only(conclusions.unmarked, of) == only(conclusions.unlabelled, of) == ([], "films")
+        assert found(conclusions.unmarked, task()) == found(conclusions.unlabelled, task()) == []
 
     def test_near_metric(self):
         names = ("marker", "lime", "deep_shap", "cam", "reader", "paml", "faml")
         notes = {"paml": {"epochs": [], "best_epoch": 2}, "ivra": {"best_epoch": 1, "criteria": ["comp"]}}
         of = task(figures=dict.fromkeys(names, metrics()), notes=notes, options={"reader": {"teacher": "answers"}})
         # Deep SHAP compares texts with reference texts and does not shorten them.
-        assert set(only(findings.near_metric, of)[0]) == {"reader", "paml", "faml", "lime"}
+        assert set(only(conclusions.near_metric, of)[0]) == {"reader", "paml", "faml", "lime"}
         taught = task(figures={"reader": metrics()}, options={"reader": {"teacher": "attcat"}})
-        assert found(findings.near_metric, taught) == []
+        assert found(conclusions.near_metric, taught) == []
 
     def test_unmoved(self):
         figures = dict.fromkeys(("rollout", "cam", "random", "l2e"), metrics())
         checked = {"rollout": check(0.9), "cam": check(0.2), "random": check(1.0)}
-        methods, listed = only(findings.unmoved, task(figures=figures, sanity=checked))
+        methods, listed = only(conclusions.unmoved, task(figures=figures, sanity=checked))
         assert methods == ["rollout", "l2e"] and listed.startswith("rollout (0.90), l2e (")
         # The last part that is drawn anew decides.
         parts = {"head": ScoreSimilarity(0.95, 0.5), "embeddings": ScoreSimilarity(0.1, 0.5)}
         of = task(figures={"cam": metrics()}, sanity={"cam": check(random_model=parts)})
-        assert found(findings.unmoved, of) == []
+        assert found(conclusions.unmoved, of) == []
 
     def test_unchecked(self):
         figures = dict.fromkeys(("cam", "lime", "random"), metrics())
-        assert only(findings.unchecked, task(figures=figures, sanity={"cam": check()})) == (["lime"], "lime")
-        assert found(findings.unchecked, task(figures=figures, sanity={"cam": check(), "lime": check()})) == []
+        assert only(conclusions.unchecked, task(figures=figures, sanity={"cam": check()})) == (["lime"], "lime")
+        assert found(conclusions.unchecked, task(figures=figures, sanity={"cam": check(), "lime": check()})) == []
         skipped = dict.fromkeys(("cam", "lime"), check(random_model={}, skipped="no model inside"))
-        assert only(findings.unchecked, task(figures=figures, sanity=skipped))[1] == "all methods (no model inside)"
+        assert only(conclusions.unchecked, task(figures=figures, sanity=skipped))[1] == "all methods (no model inside)"
 
     def test_like_chance(self):
         values = {"random": 0.5, "rollout": 0.55, "cam": 0.9, "lime": 0.8}
         better = {("random", "cam"): 0.001, ("random", "lime"): 0.01}
         figures = {name: metrics(auroc=value) for name, value in values.items()}
         of = task(figures=figures, comparisons={"auroc": paired("auroc", values, better)})
-        assert only(findings.like_chance, of) == (["rollout"], "rollout")
+        assert only(conclusions.like_chance, of) == (["rollout"], "rollout")
         # Where none is better, the answer says so.
         nothing = task(figures=figures, comparisons={"auroc": paired("auroc", values)})
-        assert found(findings.like_chance, nothing) == []
+        assert found(conclusions.like_chance, nothing) == []
 
     def test_incomplete(self):
         figures = {"shap": metrics(completeness_error=0.09), "deep_lift": metrics(completeness_error=0.3)}
-        assert only(findings.incomplete, task(figures=figures)) == (["deep_lift"], "deep_lift (30%)")
+        assert only(conclusions.incomplete, task(figures=figures)) == (["deep_lift"], "deep_lift (30%)")
 
     def test_few_texts(self):
         figures = {"cam": metrics(0.5, 0.4, 0.6), "lime": metrics(0.5, 0.3, 0.7, plausibility_texts=5)}
-        ((_, values),) = found(findings.few_texts, task(figures=figures))
+        ((_, values),) = found(conclusions.few_texts, task(figures=figures))
         assert values["texts"] == "3 to 5" and values["half"] == pytest.approx(0.15)
 
     def test_powerless(self):
         """Of four texts the least p is 1/8, and there are three pairs."""
         tests = {MARKS: paired(MARKS, {"cam": 0.5, "lime": 0.4, "gae": 0.3})}
-        assert only(findings.powerless, task(comparisons=tests)) == ([], "F1 top-K")
+        assert only(conclusions.powerless, task(comparisons=tests)) == ([], "F1 top-K")
 
     def test_disagreement_and_one_opinion(self):
-        assert only(findings.disagreement, task(marks={"alpha": 0.3})) == ([], "films (0.30)")
-        assert found(findings.disagreement, task(marks={"alpha": 0.7})) == []
-        assert only(findings.one_opinion, task(marks={"alpha": None, "kinds": {"llm": 3}})) == ([], "films")
+        assert only(conclusions.disagreement, task(marks={"alpha": 0.3})) == ([], "films (0.30)")
+        assert found(conclusions.disagreement, task(marks={"alpha": 0.7})) == []
+        assert only(conclusions.one_opinion, task(marks={"alpha": None, "kinds": {"llm": 3}})) == ([], "films")
 
     def test_one_training(self):
-        ((_, values),) = found(findings.one_training, task(seed=7))
-        assert values["seed"] == 7 and found(findings.one_training, task(), trained=[]) == []
+        ((_, values),) = found(conclusions.one_training, task(seed=7))
+        assert values["seed"] == 7 and found(conclusions.one_training, task(), trained=[]) == []
 
     @pytest.mark.parametrize(("confidence", "named"), [(0.85, False), (0.4, True)])
     def test_low_confidence(self, confidence, named):
         figures = {"ivra": metrics(confidence_full=0.1), "cam": metrics(confidence_full=confidence)}
-        said = found(findings.low_confidence, task(figures=figures))
+        said = found(conclusions.low_confidence, task(figures=figures))
         assert bool(said) is named and all("mean confidence 0.40" in values["listed"] for _, values in said)
 
     @pytest.mark.parametrize(("without", "named"), [(0.81, False), (0.79, True)])
     def test_shifted(self, without, named):
         # Of two classes: guessing is 0.5, so that a quarter of the way is at 0.8.
         figures = metrics(confidence_full=0.9, confidence_without=without, confidence_only=0.9, confidence_masked=0.9)
-        said = found(findings.shifted, task(figures={"random": figures}))
+        said = found(conclusions.shifted, task(figures={"random": figures}))
         assert bool(said) is named and all(values["listed"] == "films (0.90 to 0.79)" for _, values in said)
-        assert found(findings.shifted, task(figures={"cam": figures})) == []
+        assert found(conclusions.shifted, task(figures={"cam": figures})) == []
 
     def test_remarks(self):
-        assert only(findings.remarks, task(remarks=["5 of 6 texts were used."])) == ([], "5 of 6 texts were used.")
+        assert only(conclusions.remarks, task(remarks=["5 of 6 texts were used."])) == ([], "5 of 6 texts were used.")
 
     def test_left_out(self):
-        assert only(findings.left_out, task(left_out={"lime": "slow"})) == ([], "lime (slow)")
-        assert found(findings.left_out, task()) == []
+        assert only(conclusions.left_out, task(left_out={"lime": "slow"})) == ([], "lime (slow)")
+        assert found(conclusions.left_out, task()) == []
 
     def test_not_trained_here(self):
         notes = {"consensus": {"shipped": True}, "marker": {"best_epoch": 2}}
-        assert only(findings.not_trained_here, task(notes=notes)) == (["consensus"], "consensus")
+        assert only(conclusions.not_trained_here, task(notes=notes)) == (["consensus"], "consensus")
 
     def test_from_a_file(self):
         given = MethodInfo(name="given_theirs", family="given", cost="", target="", summary="")
         of = task(figures={"given_theirs": metrics()}, infos={"given_theirs": given})
-        assert only(findings.from_a_file, of) == (["given_theirs"], "given_theirs")
-        assert found(findings.from_a_file, task()) == []
+        assert only(conclusions.from_a_file, of) == (["given_theirs"], "given_theirs")
+        assert found(conclusions.from_a_file, task()) == []
 
     def test_unstable(self):
-        assert only(findings.unstable, task(unit="sentence")) == ([], "sentence")
-        assert found(findings.unstable, task(unit="token")) == []
+        assert only(conclusions.unstable, task(unit="sentence")) == ([], "sentence")
+        assert found(conclusions.unstable, task(unit="token")) == []
 
 
 class TestAbout:
