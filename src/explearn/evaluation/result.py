@@ -398,7 +398,11 @@ class Evaluation(Shape):
             write_values(made / "texts.parquet", ids, self.by_text)
             write_pairs(made / "pairs.parquet", self.comparisons, list(self.figures), self.agreement)
             write_attributions(made / "attributions.parquet", self.attributions)
-            write_json(made / DOCUMENT, self.model_dump(mode="json"))
+            document = self.model_dump(mode="json")
+            for info in document["infos"].values():  # what was a set has no order of its own
+                info["needs"].sort()
+                info["later"].sort()
+            write_json(made / DOCUMENT, document)
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
