@@ -56,8 +56,8 @@ def main() -> None:
                 out=kept / "report.html",
                 work=kept / "work",
             )
-            figures = {name: float(of[METRIC] or 0) for name, of in result.methods.items()}
-            times = {name: 1 / float(of["relative_throughput"] or 1) for name, of in result.methods.items()}
+            figures = {name: float(of[METRIC] or 0) for name, of in result.figures.items()}
+            times = {name: float(of["time"] or 1) for name, of in result.figures.items()}
             advised = max(quick, key=lambda name: figures.get(name, -1.0))
             affordable = [name for name in figures if times[name] <= given.most]
             best = max(affordable, key=figures.__getitem__)

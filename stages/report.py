@@ -9,12 +9,12 @@ from explearn_study.workspace import Workspace
 def report(run: RunOptions) -> None:
     """Put the metrics of all tasks together: report.md with figures/ and report.html for people, metrics.json for
     programs, and headline.json for `dvc metrics`. Times and memory, which depend on the machine, go to machine/ and
-    costs.json. The seed chooses example texts.
+    costs.json.
 
     report.json, the manifest beside report.html, has the hashes of all that the run rests on; `explearn verify` checks
     them.
     """
-    report_project(Workspace(), run.params, run.seed)
+    report_project(Workspace(), run.params)
 
 
 if __name__ == "__main__":

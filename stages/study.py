@@ -20,8 +20,9 @@ def run(study: StudyOption, run: RunOptions, compute: Compute) -> None:
     """Run a study on all of its tasks.
 
     marks_curve: Marker trained with none, some and all of a task's marked texts, evaluated on the run's test texts;
-    writes reports/metrics/studies/marks_curve/TASK.json. students: students compared with their teachers, as in L2E's
-    tables; writes reports/metrics/studies/students/TASK/TEACHER.json, and times to data/costs, outside DVC's outputs.
+    writes reports/metrics/studies/marks_curve/TASK.json. students: students judged beside their teachers, as in L2E's
+    tables; writes an `explearn.Evaluation` into reports/metrics/studies/students/TASK/TEACHER/FORMULATION/, and times
+    to data/costs, outside DVC's outputs.
     """
     studies = run.params.studies.model_dump(exclude_none=True)
     if study not in studies:
@@ -29,12 +30,15 @@ def run(study: StudyOption, run: RunOptions, compute: Compute) -> None:
     workspace = Workspace()
     if study == "marks_curve":
         for task in run.params.curve_tasks:
-            write_json(workspace.study(study, task), marks_curve(workspace, run.params, task, compute, run.seed))
+            write_json(workspace.marks_curve(task), marks_curve(workspace, run.params, task, compute, run.seed))
     else:
         for task in run.params.plain_tasks:
             for teacher in run.params.compared_teachers:
-                figures, costs = compare_with_students(workspace, run.params, task, teacher, compute, run.seed)
-                write_json(workspace.study(study, task, teacher), figures)
+                costs = {}
+                judged = compare_with_students(workspace, run.params, task, teacher, compute, run.seed)
+                for formulation, evaluation, seconds in judged:
+                    evaluation.save(workspace.students(task, teacher, formulation))
+                    costs[formulation] = seconds
                 write_json(workspace.student_costs(task, teacher), costs)
 
 

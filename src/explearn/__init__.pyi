@@ -29,9 +29,9 @@ from explearn.core.word_tables import to_arrow as to_arrow
 from explearn.core.word_tables import to_frame as to_frame
 from explearn.decision.document import DecisionRecord as DecisionRecord
 from explearn.decision.record import record as record
-from explearn.evaluation import EvaluateOptions as EvaluateOptions
-from explearn.evaluation import Evaluation as Evaluation
-from explearn.evaluation import evaluate as evaluate
+from explearn.evaluation.result import Evaluation as Evaluation
+from explearn.evaluation.run import EvaluateOptions as EvaluateOptions
+from explearn.evaluation.run import evaluate as evaluate
 from explearn.methods.base.explainer import BatchExplainer as BatchExplainer
 from explearn.methods.base.explainer import BatchScores as BatchScores
 from explearn.methods.base.explainer import Explainer as Explainer

@@ -16,7 +16,7 @@ import transformers
 
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.errors import UnsupportedError
-from explearn.evaluation import evaluate
+from explearn.evaluation.run import evaluate
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.finding import find_explainers
 from explearn.predictors.pretrained import as_predictor

@@ -10,7 +10,6 @@ import ast
 import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping
-from fnmatch import filter as matching
 from functools import cache
 from pathlib import Path
 
@@ -28,9 +27,6 @@ SHOWS_ONLY = ("explearn.cli", "explearn.show", "explearn.report")
 """Packages for display only: no computed result depends on them, so they count only for SHOWING_STAGES."""
 
 SHOWING_STAGES = ("report",)
-
-METHOD_REPORTS = "explearn.methods.*.report"
-"""Learned methods' parts of a page, which SHOWING_STAGES load by name."""
 
 FINDERS = ("explearn.methods.registry", "explearn.methods.finding")
 """Modules that return methods by name or folder."""
@@ -71,8 +67,6 @@ def stage_fingerprint(script: Path) -> str:
     for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             modules.add(node.module)
-    if shows:
-        modules.update(matching(import_graph(shows).modules, METHOD_REPORTS))
     return fingerprint([script, *files_of(modules, shows)])
 
 

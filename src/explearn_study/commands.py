@@ -24,7 +24,7 @@ def report() -> None:
     run = load_params()
     workspace = Workspace()
     with run_alone("report"):
-        report_project(workspace, run, run.seed)
+        report_project(workspace, run)
     for name in ("report.md", "report.html"):
         tell(workspace.reports / name)
 

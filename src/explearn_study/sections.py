@@ -158,6 +158,23 @@ class CurveParams(Section):
     """Trainings with each number of texts, each with its own draw of texts and initial weights."""
 
 
+COMPARED = (
+    "prediction_agreement",
+    "delta_log_odds_positive",
+    "delta_log_odds_negative",
+    "stability_semantic",
+    "stability_lexical",
+    "stability_semantic_content",
+    "stability_lexical_content",
+    "f1_topk",
+)
+"""Metrics that teacher and students are compared by; L2E's tables 1 to 9."""
+
+TEACHER = "teacher"
+RANDOM = "random"
+"""Names of the sides beside the students, which are named by their seeds."""
+
+
 class StudentsParams(Section):
     """The comparison of teachers with their students, as in L2E's tables."""
 
@@ -195,8 +212,12 @@ class JudgeParams(EvaluateParams):
     `removal` (F-Fidelity, Zheng et al. 2025); takes one fine-tuning a task."""
 
 
+MOST_EXAMPLES = 20
+"""Most example texts of a task; the stage judge keeps as many."""
+
+
 class ReportParams(Section):
-    examples: Annotated[int, Field(ge=0, le=500)] = 4
+    examples: Annotated[int, Field(ge=0, le=MOST_EXAMPLES)] = 4
     """Number of example texts per task; the first with every method's words, the others with the best methods'."""
     chance_margin: Fraction = 0.1
     """Warn if accuracy exceeds that of always predicting the most frequent class by less than this, unless half of

@@ -73,7 +73,7 @@ class Workspace:
         return self.root / f"data/costs/{task}/training-{method}.json"
 
     def student_costs(self, task: str, teacher: str) -> Path:
-        """JSON: what teacher, students and classifier cost in the study `students`."""
+        """JSON: formulation -> what teacher, students and classifier cost in the study `students`."""
         return self.root / f"data/costs/{task}/students-{teacher}.json"
 
     def code(self, name: str) -> Path:
@@ -84,17 +84,21 @@ class Workspace:
         """JSON: how good the classifier is on each split."""
         return self.root / f"data/classifiers/{task}.json"
 
-    def metrics(self, kind: str, task: str) -> Path:
-        """JSON of a kind: explanations, comparisons, sanity or twin."""
-        return self.root / f"reports/metrics/{task}/{kind}.json"
+    def metrics(self, task: str) -> Path:
+        """Folder of the `explearn.Evaluation` of a task."""
+        return self.root / f"reports/metrics/{task}"
 
-    def metrics_table(self, kind: str, task: str) -> Path:
-        """Parquet of a kind: texts or mosaics (a metric's value on each) or pairs (of methods, in a metric)."""
-        return self.root / f"reports/metrics/{task}/{kind}.parquet"
+    def twin(self, task: str) -> Path:
+        """Folder of the evaluation on the classifier's twin."""
+        return self.metrics(task) / "twin"
 
-    def study(self, study: str, *names: str) -> Path:
-        """JSON of a study: marks_curve of a task, students of a task and a teacher."""
-        return (self.reports / "metrics" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
+    def marks_curve(self, task: str) -> Path:
+        """JSON of the study `marks_curve`."""
+        return self.reports / f"metrics/studies/marks_curve/{task}.json"
+
+    def students(self, task: str, teacher: str, formulation: str) -> Path:
+        """Folder of the evaluation of a teacher's students, in the study `students`."""
+        return self.reports / f"metrics/studies/students/{task}/{teacher}/{formulation}"
 
     @property
     def reports(self) -> Path:

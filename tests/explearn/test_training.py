@@ -99,7 +99,7 @@ def test_a_list_of_methods_holds_trained_ones(tmp_path):
     trained = explearn.train("reader", classifier, TEXTS, **FAST)
     work = tmp_path / "work"
     first = explearn.compare(classifier, OTHERS, methods=["random", trained], out=None, work=work)
-    assert set(first.methods) == {"random", "reader"}
+    assert set(first.figures) == {"random", "reader"}
     other = explearn.train("reader", classifier, TEXTS, **{**FAST, "seed": 14})
     lines = []
     options = explearn.CompareOptions(tell=lines.append)
@@ -139,6 +139,7 @@ def test_fit_reads_words_as_explain_does_and_a_comparison_leaves_its_texts_out()
     for text in texts:
         marks.append([True] + [False] * (len(explearn.explain(classifier, text, "random").words) - 1))
     word_list = explearn.get_explainer("word_list").fit(classifier, texts, marks, labels=["yes"] * 2)
-    assert explearn.compare(classifier, [*texts, "an unseen text"], word_list, out=None).texts == 1
+    comparison = explearn.compare(classifier, [*texts, "an unseen text"], word_list, out=None)
+    assert len(comparison.example_ids) == 1
     with pytest.raises(DataError, match="has learned from all 2 of them"):
         explearn.compare(classifier, texts, word_list, out=None)

@@ -11,7 +11,7 @@ import yaml
 from files import write_lines
 from stage_cases import change_params, run, succeed
 
-from explearn import load_classifier
+from explearn import Evaluation, load_classifier
 from explearn.core.documents import read_json
 
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
@@ -87,20 +87,19 @@ class TestWithoutExplainers:
         assert list((finished / "data/explainers/films").iterdir()) == []
 
     def test_the_sanity_checks_are_over_all_seeds(self, finished):
-        document = read_json(finished / "reports/metrics/films/sanity.json")
-        assert document["seeds"] == 2
-        assert document["methods"]["rollout"]["random_labels"]["spearman"] is not None
+        checked = Evaluation.load(finished / "reports/metrics/films").sanity["rollout"]
+        assert checked.random_labels.spearman is not None and checked.random_model
 
 
 class TestTwin:
     def test_explanations_of_the_classifier_are_measured_on_another_one(self, finished):
-        on_classifier = read_json(finished / "reports/metrics/films/explanations.json")
-        document = read_json(finished / "reports/metrics/films/twin.json")
-        assert list(document) == list(on_classifier)
-        for method, figures in document.items():
+        on_classifier = Evaluation.load(finished / "reports/metrics/films").figures
+        on_twin = Evaluation.load(finished / "reports/metrics/films/twin").figures
+        assert list(on_twin) == list(on_classifier)
+        for method, figures in on_twin.items():
             assert figures["texts"] == on_classifier[method]["texts"]
             assert figures["comprehensiveness"] != on_classifier[method]["comprehensiveness"]
-        assert "stability_semantic" not in document["rollout"]
+        assert "stability_semantic" not in on_twin["rollout"]
         assert "## Removal inside the distribution" in (finished / "reports/report.md").read_text(encoding="utf-8")
 
 

@@ -4,131 +4,71 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
+from pydantic import Field
 
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
-from explearn.comparison.findings import findings_of
 from explearn.comparison.judging import judge
 from explearn.comparison.plan import PLAN, Tell, kept_plan, make_plan, parse_budget
 from explearn.comparison.score_files import read_scores
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import text_digest
+from explearn.core.documents import read_json, text_digest
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
 from explearn.core.writing import check_place, check_replaceable, locked, write_text
-from explearn.evaluation import MAIN, Evaluation, best_method, figures_frame, table_html
+from explearn.evaluation.result import DOCUMENT, Evaluation
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.finding import find_explainers
-from explearn.methods.results import Number, RunFacts, TaskReport
-from explearn.metrics.registry import get_metric
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.labelled import CLASSES, check_problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.columns import leaderboard
+from explearn.report.conclusions import verdict
 from explearn.report.page import page
-from explearn.report.verdict import MODEL, find_verdict
-from explearn.show.blocks import Table, columns, plain, several
-from explearn.show.tables import latex_of
-from explearn.subject.manifest import Origin, check_page, write_manifest
+from explearn.report.run import MODEL, RunFacts
+from explearn.show.blocks import several
+from explearn.subject.manifest import Origin, check_page, part, write_manifest
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.units import Unit, check_unit, unit_name
 
-if TYPE_CHECKING:
-    import pandas as pd
+TITLE = "Which explanations of this classifier can be trusted?"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Comparison:
-    """The result of a comparison.
+class Comparison(Evaluation):
+    """The evaluation of methods that `explearn.compare` returns, with its page.
 
     Attributes:
         report: path of the page; None if none was written.
-        evaluation: the metrics with intervals, values by text and paired tests.
-        left_out: method -> why it is not in the comparison.
-        task: everything that the page shows: figures, paired tests, values by text, sanity checks.
-        run: facts about the methods and their evaluation.
 
     Example:
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
         >>> comparison = explearn.compare(classifier(), TEXTS, "random", out=None)
-        >>> comparison.methods["random"]["texts"]
+        >>> comparison.figures["random"]["texts"]
         5
-        >>> comparison.evaluation
-        Evaluation(1 method on 5 texts)
+        >>> comparison
+        Comparison(1 method on 5 texts)
     """
 
-    report: Path | None
-    evaluation: Evaluation
-    left_out: Mapping[str, str]
-    task: TaskReport = field(repr=False)
-    run: RunFacts = field(repr=False)
+    report: Path | None = Field(default=None, exclude=True)
 
     def __str__(self) -> str:
-        counts = f"{several(len(self.methods), 'method')} on {several(self.texts, 'text')}"
-        return f"{counts}: {self.report}" if self.report else counts
-
-    def __repr__(self) -> str:
-        return f"Comparison({self})"
-
-    @property
-    def texts(self) -> int:
-        """Number of texts in the comparison."""
-        return len(self.evaluation.example_ids)
-
-    @property
-    def methods(self) -> Mapping[str, Mapping[str, Number]]:
-        """Method -> metric -> value, as on the page: the figures of the evaluation, and costs."""
-        return self.task.methods
+        return f"{self.counts}: {self.report}" if self.report else self.counts
 
     @property
     def verdict(self) -> str:
         """The page's first sentences: which method to use for what."""
-        return plain(find_verdict(self.run, [self.task]).sentence)
-
-    def best(self, metric: str = MODEL) -> str:
-        """Return the method with the best figure of a metric.
-
-        Others may not be significantly worse: see `evaluation.comparisons[metric].tied`.
-
-        Args:
-            metric: name of a metric.
-
-        Raises:
-            UnknownNameError: there is no such metric.
-            ParamsError: no method has it, or it has no better direction.
-        """
-        return best_method(self.methods, metric)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a frame with one row per method and one column per figure.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        return figures_frame(self.methods)
-
-    def to_latex(self, metrics: Sequence[str] = MAIN) -> str:
-        r"""Return a table in LaTeX (package booktabs): means over the texts with their intervals.
-
-        The best method in a column is bold; methods that are not significantly worse have an asterisk.
-
-        Args:
-            metrics: names of metrics; those without any figure are left out.
-
-        Raises:
-            UnknownNameError: there is no such metric.
-        """
-        return latex_of(self._table(metrics))
+        return verdict(RunFacts(title=TITLE, subtitle="", tasks=[self]))
 
     def critical_difference(self, metric: str = MODEL) -> str:
         """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that do not differ
@@ -144,20 +84,11 @@ class Comparison:
         from explearn.report.figures.critical_difference import critical_difference_picture
         from explearn.report.figures.style import svg
 
-        by_text = get_metric(metric).by_text
-        tests = self.task.comparisons.get(metric)
+        by_text = self.metric(metric).by_text
+        tests = self.comparisons.get(metric)
         if tests is None or len(tests.methods) < 2:
             raise ParamsError(f"metric: got {metric!r}, in which no two methods were tested")
-        return svg(critical_difference_picture(tests, self.task.by_text[by_text]))
-
-    def _repr_html_(self) -> str:
-        return table_html(self._table(MAIN), str(self))
-
-    def _table(self, metrics: Sequence[str]) -> Table:
-        """Return the table of some metrics, as on the page."""
-        chosen = [get_metric(name) for name in metrics]
-        table = leaderboard(self.run, "", self.methods, chosen, self.task.standings)
-        return table or Table(columns(["Method"]), [[method] for method in self.methods])
+        return svg(critical_difference_picture(tests, self.by_text[by_text]))
 
 
 def silent(line: str) -> None:
@@ -229,8 +160,9 @@ def compare(
         labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.
-        out: the page to write, next to which goes a manifest with the same name, ending in .json, for
-            `explearn verify`. Existing files that are not a page or a manifest are not replaced. None: no page.
+        out: the page to write. Next to it go, with the same name, a manifest ending in .json, for `explearn verify`,
+            and a folder ending in .evaluation, for `Evaluation.load`. Files of another kind are not replaced. None: no
+            page.
         work: folder that keeps the plan and the scores of finished methods, so that a later call with the same
             arguments does not compute them again. None: nothing is kept.
         options: further settings.
@@ -251,7 +183,7 @@ def compare(
         >>> comparison = explearn.compare(classifier(), TEXTS, "random,occlusion", out=None)
         >>> comparison
         Comparison(2 methods on 5 texts)
-        >>> list(comparison.methods)
+        >>> list(comparison.figures)
         ['random', 'occlusion']
     """
     options = options_of(CompareOptions, options)
@@ -276,6 +208,7 @@ def compare(
     # Before the work, which takes minutes.
     if checked.out is not None:
         check_page(checked.out)
+        check_replaceable(folder_of(checked.out), lambda earlier: (earlier / DOCUMENT).exists(), "evaluation")
     if checked.work is not None:
         check_replaceable(checked.work, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(checked.work / PLAN)
@@ -313,25 +246,62 @@ def compare(
             run.add(MethodRun(name, attributions), "from a file")
         if not run.runs:
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
-        evaluation, facts, task = judge(run, from_files, checked.seed, by_budget=limit is not None)
-        result = Comparison(checked.out, evaluation, {**plan.left_out, **run.refused}, task, facts)
-        if checked.out is None:
-            return result
-        compute = options.compute or ComputeOptions()
-        origin = Origin("explearn.compare, in Python", classifier, model, compute, [texts, *checked.scores], request)
-        return _write_page(checked.out, result, origin)
+        evaluation = judge(run, from_files, checked.seed, by_budget=limit is not None)
+        result = Comparison(**evaluation.fields(), report=checked.out)
+        if checked.out is not None:
+            compute = options.compute or ComputeOptions()
+            origin = Origin(
+                "explearn.compare, in Python", classifier, model, compute, [texts, *checked.scores], request
+            )
+            _write_page(checked.out, result, origin)
+        return result
 
 
-def _write_page(out: Path, result: Comparison, origin: Origin) -> Comparison:
-    """Write the page and its manifest; return the comparison with what they say about its origin."""
+def folder_of(out: Path) -> Path:
+    """Return the folder, next to a page, with what the page shows (`Evaluation.load`)."""
+    return out.with_suffix(".evaluation")
+
+
+def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
+    """Write the evaluation, the page and its manifest."""
+    folder = folder_of(out)
+    result.save(folder)
     made = origin.facts(out)
-    manifest = origin.manifest(out, result.task.task, made)
-    facts = replace(result.run, made=made, versions=list(manifest["versions"].items()))
-    result = replace(result, run=facts)
-    write_text(out, page(facts, [result.task]))
-    findings = findings_of(result.run, result.task, origin.request)
-    write_manifest(out, {**manifest, "verdict": result.verdict, "findings": findings.model_dump(mode="json")})
-    return result
+    manifest = origin.manifest(out, result.task, made)
+    performance = result.performance.get("test", {})
+    accuracy = "accuracy not known"
+    if performance:
+        accuracy = f"accuracy {performance['accuracy']:.3f}"
+    subtitle = f"Classifier {origin.model.name} ({', '.join(result.labels)}; {accuracy}): {result.counts}"
+    if result.task != "texts":  # the name of a list
+        subtitle += f" ({result.task})"
+    if result.unit != "word":
+        subtitle += f", by their {result.unit}s"
+    options = {"seed": result.seed, "unit": result.unit, "methods": result.options}
+    run = RunFacts(
+        title=TITLE,
+        subtitle=f"{subtitle}.",
+        tasks=[result],
+        folders=[folder.name],
+        parameters=yaml.safe_dump(options, sort_keys=False),
+        made=made,
+        versions=list(manifest["versions"].items()),
+    )
+    write_text(out, page(run))
+    parts = {"evaluation": part(out.parent, [folder.name]), **manifest["parts"]}
+    write_manifest(out, {**manifest, "verdict": result.verdict, "evaluation": folder.name, "parts": parts})
+
+
+def read_comparison(path: Path) -> Evaluation:
+    """Read the evaluation that belongs to the JSON next to a comparison's page.
+
+    Raises:
+        DataError: the file is another one, or the evaluation is missing or damaged.
+    """
+    document = read_json(path)
+    if not isinstance(document, dict) or not isinstance(document.get("evaluation"), str):
+        raise DataError(f"{path}: names no evaluation; expected the JSON that explearn compare writes next to its page")
+    return Evaluation.load(path.parent / document["evaluation"])
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.comparison.findings import read_findings
+from explearn.comparison.run import read_comparison
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.attribution_fields import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
@@ -43,6 +43,7 @@ from explearn.methods.registry import get_info
 from explearn.predictors.labelled import CLASSES, check_problem, check_use
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
+from explearn.report.conclusions import about, best_of
 from explearn.subject.manifest import COMPARISON, facts_of, versions
 from explearn.text.encoding import Text, as_segments
 from explearn.text.rewriting import Edits
@@ -147,22 +148,25 @@ def _method(
     chosen: Chosen = "default" if method is None else "named"
     if comparison is None:
         return find_explainer(method, classifier=model), chosen, None
-    findings = read_findings(Path(comparison))
-    if findings.classifier != model.fingerprint:
+    evaluation = read_comparison(Path(comparison))
+    if evaluation.classifier != model.fingerprint:
         raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
     if method is None:
         chosen = "best in the comparison"
-        best = findings.best
+        best = best_of(evaluation)
         if best is None or get_info(best).untrained:
             raise ParamsError(f"{comparison}: its best method is {best}, which cannot be made anew; name a method")
-        options = dict(findings.methods[best].options)
-        options.pop("weights", None)  # of weights that come with the package; `about` compares them
-        explainer = find_explainer(best, options)
+        options = dict(evaluation.options[best])
+        options.pop("weights", None)  # of weights that come with the package; they are compared below
+        explainer = find_explainer(best, options, seed=evaluation.seed)
     else:
         explainer = find_explainer(method)
-    found = findings.about(explainer)
-    digest = file_digest(Path(comparison))
-    return explainer, chosen, Population(comparison=digest, sentences=found.sentences, caveats=found.caveats)
+    weights = evaluation.options.get(explainer.name, {}).get("weights")
+    if weights is not None and weights != explainer.settings().get("weights"):
+        raise DataError(f"the comparison judged another {explainer.name}, with other weights; compare this one first")
+    sentences, caveats = about(evaluation, explainer.name)
+    population = Population(comparison=file_digest(Path(comparison)), sentences=sentences, caveats=caveats)
+    return explainer, chosen, population
 
 
 # ---- what is observed ------------------------------------------------------------------------------------------------

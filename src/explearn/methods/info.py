@@ -64,8 +64,6 @@ class About(Section):
     """Options that can still be set for a trained explainer; training fixes all others."""
     base: str | None = None
     """The method whose trained explainer this method refines on every text."""
-    report: str | None = None
-    """`module:function` that makes the method's section of a report; several methods may share one."""
 
 
 class Variant(Section):

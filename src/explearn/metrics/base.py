@@ -20,7 +20,7 @@ from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
 from explearn.predictors.answers import Answers
 
 Direction = Literal["higher", "lower"]
-Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "other"]
+Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "reasons", "other"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +107,8 @@ class Metric:
     Attributes:
         name: key of its figure in tables and files.
         heading: heading of its column.
-        summary: its meaning, for a reader who does not know it. {top}, {percents}, {neighbours}, {confidence} and
-            {unit} stand for the run's settings.
+        summary: its meaning, for a reader who does not know it. {top}, {percents}, {neighbours} and {unit} stand for
+            the run's settings.
         direction: which direction is better; None if neither is.
         measure: function of one method's explanations; None for a figure that is measured elsewhere.
         group: the report's table that shows it; `other` if no table of all methods has a column for it.
@@ -121,11 +121,8 @@ class Metric:
             compared by such a metric.
         of_machine: whether it depends on the machine and its load: times and memory.
         passes: whether it counts passes through the model.
-        derived: whether the report computes it from others; the metrics files do not have it.
         decimals: decimals shown.
         suffix: text shown after the figure.
-        term: its name in the glossary (default: the heading).
-        explained_with: metric in whose row the glossary also explains it.
 
     Raises:
         ParamsError: another direction.
@@ -156,11 +153,8 @@ class Metric:
     of_model: bool = False
     of_machine: bool = False
     passes: bool = False
-    derived: bool = False
     decimals: int = 3
     suffix: str = ""
-    term: str = ""
-    explained_with: str = ""
 
     def __post_init__(self) -> None:
         if self.direction not in (*get_args(Direction), None):

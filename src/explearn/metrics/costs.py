@@ -28,8 +28,9 @@ METRICS = (
     _metric(
         "relative_throughput",
         "Speed",
-        "time of classifying alone, divided by the time of classifying and explaining; 1× costs nothing",
+        "time of classifying alone, divided by the time of classifying and explaining",
         direction="higher",
+        group="other",
         highest=1.0,
         of_machine=True,
         decimals=2,
@@ -38,22 +39,20 @@ METRICS = (
     _metric(
         "time",
         "Time",
-        "the inverse: how many times longer than classifying alone",
+        "how many times longer it takes to classify and explain than to classify alone",
         lowest=1.0,
         of_machine=True,
-        derived=True,
         decimals=1,
         suffix="×",
     ),
     _metric(
         "forward_passes",
         "Forward passes",
-        "forward and backward passes through the classifier per explained text",
+        "forward passes through the classifier per explained text",
         measure=lambda explanations: Measurement(None, explanations.run.forward_passes),
         by_text="",
         passes=True,
         decimals=1,
-        term="Forward, backward passes",
     ),
     _metric(
         "backward_passes",
@@ -63,7 +62,6 @@ METRICS = (
         by_text="",
         passes=True,
         decimals=1,
-        explained_with="forward_passes",
     ),
     _metric(
         "peak_memory_mb",
@@ -71,7 +69,6 @@ METRICS = (
         "peak memory while explaining, including the model: of the GPU, or else of the whole process",
         of_machine=True,
         decimals=0,
-        term="Memory",
     ),
     _metric(
         "training_seconds",

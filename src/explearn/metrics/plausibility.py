@@ -368,8 +368,7 @@ METRICS = (
     _metric(
         "f1",
         "F1",
-        "harmonic mean of precision and recall, {unit}s chosen by the method's own rule; in brackets its {confidence} "
-        "% interval over the texts",
+        "harmonic mean of precision and recall, {unit}s chosen by the method's own rule",
         "text_f1",
     ),
     _metric("precision", "Precision", "share of the chosen {unit}s that are marked", ""),
@@ -377,14 +376,14 @@ METRICS = (
     _metric(
         "f1_topk",
         "F1 top-K",
-        "F1 with one rule for all: each method's K highest-scoring {unit}s, K being the mean length of a rationale",
+        "agreement of the K highest-scoring {unit}s with the marked ones (F1), K being the mean number of marked ones",
         "text_f1_topk",
     ),
     _metric("macro_f1", "Macro F1", "F1 of each text, then the mean", "text_f1"),
     _metric(
         "iou_f1",
         "Span F1",
-        "the same for runs of {unit}s: a chosen run counts if it overlaps a marked one by half or more (ERASER)",
+        "F1 of runs of {unit}s: a chosen run counts if it overlaps a marked one by half or more (ERASER)",
         "text_iou_f1",
         # Two chosen spans may hit one marked span, so that recall exceeds 1.
         highest=None,

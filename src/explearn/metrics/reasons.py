@@ -248,7 +248,7 @@ def _empty(explanations: Explanations) -> Array | None:
     return np.array([float(not (text.filled(0.0) > 0).any()) for text in explanations.attributions])
 
 
-_metric = partial(Metric, highest=1.0, tested=False, of_model=True)
+_metric = partial(Metric, group="reasons", highest=1.0, tested=False, of_model=True)
 
 METRICS = (
     _metric(

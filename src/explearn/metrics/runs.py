@@ -13,7 +13,7 @@ from explearn.core.parquet import read_metadata
 from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.validation import Count, Figure, Number, Shape, check
 
-COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
+COST_FIGURES = ("throughput", "relative_throughput", "time", "peak_memory_mb")
 
 
 class Cost(Shape):
@@ -34,11 +34,14 @@ class Cost(Shape):
     peak_memory_mb: Figure
 
     def figures(self) -> dict[str, float | None]:
-        """Return throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
+        """Return throughput (texts a second), relative_throughput (of classifying alone), time (its inverse) and
+        peak_memory_mb."""
         figures = dict.fromkeys(COST_FIGURES, None) | {"peak_memory_mb": self.peak_memory_mb}
         if self.seconds > 0:
             figures["throughput"] = self.texts / self.seconds
             figures["relative_throughput"] = self.forward_seconds / self.seconds
+        if self.forward_seconds > 0:
+            figures["time"] = self.seconds / self.forward_seconds
         return figures
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from statistics import fmean
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,14 +21,15 @@ from numpy.typing import ArrayLike
 from explearn.core.arrays import Array, Array32
 from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.examples import Example
-from explearn.lens.perturb import noisy_embeddings, parts, randomised
-from explearn.lens.words import table_weight
-from explearn.metrics.arrays import check_scores, correlation, mean_where_defined, ranks
+from explearn.metrics.arrays import check_scores, correlation, mean_of_known, mean_where_defined, ranks
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
-from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.units import Unit
+
+if TYPE_CHECKING:
+    # It imports torch, which takes seconds; reading results does not need it.
+    from explearn.predictors.predictor import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -122,21 +125,23 @@ def check_methods(
     percent: int = 20,
     other_labels: Callable[[int], Predictor] | None = None,
     unit: Unit = "word",
+    own: Mapping[str, Predictor] = MappingProxyType({}),
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
 
     The explained class is always the one that the original classifier predicts. For a method that cannot explain a
-    perturbed copy the reason is recorded, and other methods continue.
+    perturbed copy the reason is recorded, and other methods continue; for all, if there are no copies of the model.
 
     Args:
         explainers: methods (`explearn.Explainer`) that are ready to explain; results are keyed by their `name`.
         classifier: the original model, which is not changed.
         examples: texts, at least one.
-        params: cascade, noise_samples and noise_radius.
-        seed: seed of weights and noise; all methods use the same copies.
+        params: cascade, noise_samples, noise_radius, and the number of draws (`seeds`), whose means are returned.
+        seed: seed of weights and noise in the first draw; all methods use the same copies.
         percent: share of the words that count as top words.
         other_labels: the same encoder fine-tuned on permuted labels, for a seed.
         unit: what is scored.
+        own: method -> the classifier that it trained, and explains instead.
 
     Returns:
         Method -> its checks.
@@ -146,10 +151,70 @@ def check_methods(
     """
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")
+    groups = []
+    shared = [explainer for explainer in explainers if explainer.name not in own]
+    if shared:
+        groups.append((classifier, shared))
+    for explainer in explainers:
+        if explainer.name in own:
+            groups.append((own[explainer.name], [explainer]))
+    if other_labels is not None:
+        other_labels = cache(other_labels)
+    results = {}
+    for model, group in groups:
+        draws = []
+        for draw in range(seed, seed + params.seeds):
+            draws.append(_check(group, model, examples, params, draw, percent, other_labels, unit))
+        for explainer in group:
+            results[explainer.name] = over_draws([checks[explainer.name] for checks in draws])
+    return {explainer.name: results[explainer.name] for explainer in explainers}
+
+
+def over_draws(results: Sequence[SanityResult]) -> SanityResult:
+    """Combine one method's checks over several draws: means.
+
+    Skipped if it could not be checked in one of them.
+    """
+    for result in results:
+        if result.skipped or len(results) == 1:
+            return result
+    random_model = {}
+    for part in results[0].random_model:
+        random_model[part] = _mean([result.random_model[part] for result in results])
+    labels = [result.random_labels for result in results if result.random_labels is not None]
+    return SanityResult(
+        random_model=random_model,
+        random_labels=_mean(labels) if labels else None,
+        max_sensitivity=mean_of_known(result.max_sensitivity for result in results),
+    )
+
+
+def _mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
+    return ScoreSimilarity(
+        spearman=mean_of_known(draw.spearman for draw in similarities),
+        overlap=fmean(draw.overlap for draw in similarities),
+    )
+
+
+def _check(
+    explainers: Sequence[Any],
+    classifier: Predictor,
+    examples: Sequence[Example],
+    params: SanityParams,
+    seed: int,
+    percent: int,
+    other_labels: Callable[[int], Predictor] | None,
+    unit: Unit,
+) -> dict[str, SanityResult]:
+    """Check methods that explain one classifier, with one draw of weights and noise."""
     targets = classifier.predict(examples)
     scores: dict[str, dict[Change, list[Array32]]] = {explainer.name: {} for explainer in explainers}
     skipped: dict[str, str] = {}
-    for change, make in _changed_models(classifier, params, seed, other_labels).items():
+    try:
+        models = _changed_models(classifier, params, seed, other_labels)
+    except UnsupportedError as error:
+        return {name: SanityResult(skipped=str(error)) for name in scores}
+    for change, make in models.items():
         model = make()
         for explainer in explainers:
             if explainer.name in skipped:
@@ -188,6 +253,11 @@ def _changed_models(
     other_labels: Callable[[int], Predictor] | None,
 ) -> dict[Change, Callable[[], Predictor]]:
     """Return functions that make the original and each perturbed model, one at a time: each holds a whole model."""
+    # They import torch, which takes seconds; reading results does not need it.
+    from explearn.lens.perturb import noisy_embeddings, parts, randomised
+    from explearn.lens.words import table_weight
+    from explearn.predictors.predictor import transformer_of
+
     models: dict[Change, Callable[[], Predictor]] = {UNCHANGED: lambda: classifier}
     names = list(parts(classifier))
     first = len(names)

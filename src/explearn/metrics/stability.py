@@ -179,16 +179,14 @@ METRICS = (
     _metric(
         "stability_semantic_content",
         "Meaning, content words",
-        "the same without stop words",
+        "stability by meaning, without stop words",
         measure=_measure(_semantic, content_words=True),
-        term="Meaning, Wording, content words",
     ),
     _metric(
         "stability_lexical_content",
         "Wording, content words",
         "stability by wording, without stop words",
         measure=_measure(_lexical, content_words=True),
-        explained_with="stability_semantic_content",
     ),
 )
 """Similarity of explanations of similar texts."""

@@ -11,7 +11,7 @@ _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "_&%#${}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
     | {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "×": r"$\times$", "−": "$-$", "·": r"$\cdot$", "Δ": r"$\Delta$"}
-    | {"†": r"\dag", "‡": r"\ddag", BOLD_START: r"\textbf{", BOLD_END: "}"}
+    | {"≈": r"$\approx$", "†": r"\dag", "‡": r"\ddag", BOLD_START: r"\textbf{", BOLD_END: "}"}
 )
 
 

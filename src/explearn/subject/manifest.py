@@ -67,8 +67,8 @@ class Manifest(Shape):
 
     Attributes:
         manifest: version of the format.
-        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the part `page`
-            are relative to the manifest's folder, those in `code` to CODE.
+        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the parts
+            `page` and `evaluation` are relative to the manifest's folder, those in `code` to CODE.
         parts: name -> files.
         versions: package -> version.
         classifiers: task -> classifier, loadable by its name.
@@ -127,7 +127,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
     root = path.parent / manifest.root
     differences = []
     for name, files in manifest.parts.items():
-        base = {"page": path.parent, "code": CODE}.get(name, root)
+        base = {"page": path.parent, "evaluation": path.parent, "code": CODE}.get(name, root)
         differences += [f"{name}: {difference}" for difference in _changed_files(base, files)]
     installed = dict(versions(RUN))
     for name, version in manifest.versions.items():
@@ -190,8 +190,9 @@ def versions(extras: Collection[str] = RUN) -> list[tuple[str, str]]:
 
     Nothing is imported. Python's version is cut to the part that the lock file fixes; `python_version` has all of it.
     """
-    rows = [("python", ".".join(platform.python_version_tuple()[:2])), ("explearn", metadata.version("explearn"))]
-    names: dict[str, None] = {}
+    rows = [("python", ".".join(platform.python_version_tuple()[:2]))]
+    # Extras of Explearn require Explearn, too.
+    names = {"explearn": None}
     for requirement in metadata.requires("explearn") or []:
         extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)
         if extra is None or extra[1] in extras:

@@ -14,7 +14,8 @@ from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
 from explearn.core.words import segments_of
-from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
+from explearn.evaluation.result import Evaluation
+from explearn.evaluation.run import EvaluateOptions, evaluate
 from explearn.methods.registry import get_explainer
 from explearn.metrics.base import Direction, Group, Metric
 from explearn.predictors.function import FunctionPredictor

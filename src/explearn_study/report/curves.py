@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from explearn.methods.results import RunFacts, TaskReport
+from explearn.evaluation.result import Evaluation
+from explearn.report.run import RunFacts
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
@@ -30,19 +31,18 @@ _WIDTH = 8.6
 _PANEL_HEIGHT = 2.35
 
 
-def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+def curve_blocks(run: RunFacts, curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return the section.
 
     Args:
-        run: facts about the run.
-        tasks: the reports of its tasks.
+        run: the run.
         curves: task -> document of the study marks_curve.
     """
     if not curves:
         return []
-    reports = [task for task in tasks if task.task in curves]
+    tasks = [task for task in run.tasks if task.task in curves]
     rows = []
-    for task in reports:
+    for task in tasks:
         for point in curves[task.task]["points"]:
             rows.append([task.task, str(point["marks"]), *(figure(point[name]) for name in SHOWN)])
     return [
@@ -52,8 +52,8 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
             "figures/marks.svg",
             "F1 and AUROC by number of marked texts",
             "F1 top-K and AUROC against the number of marked texts, one row of panels per task",
-            (_WIDTH, _PANEL_HEIGHT * len(reports) + 0.5),
-            partial(_draw, run, reports, curves),
+            (_WIDTH, _PANEL_HEIGHT * len(tasks) + 0.5),
+            partial(_draw, tasks, curves),
         ),
         Fold(
             "The figures of all points",
@@ -62,18 +62,14 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
     ]
 
 
-def drawn_baselines(run: RunFacts, task: TaskReport, metric: str) -> dict[str, float]:
+def drawn_baselines(task: Evaluation, metric: str) -> dict[str, float]:
     """Return the best baselines in a metric, best first: method -> its figure."""
-    values: dict[str, float] = {}
-    for name, figures in task.methods.items():
-        value = figures.get(metric)
-        if value is not None and not run.methods[name].learned:
-            values[name] = float(value)
+    values = {name: value for name, value in task.values(metric).items() if not task.infos[name].learned}
     best = sorted(values, key=lambda name: -values[name])
     return {name: values[name] for name in best[:BEST]}
 
 
-def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
+def _draw(tasks: Sequence[Evaluation], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     from explearn.report.figures.style import FAINT, STYLES
@@ -99,14 +95,14 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
             axes.plot(marks, figures[metric], color=colour, marker="o", markersize=3.5, zorder=3)
             lines = [
                 axes.axhline(
-                    value, color=STYLES[run.methods[name].family][0], linewidth=0.9, linestyle="--",
+                    value, color=STYLES[task.infos[name].family][0], linewidth=0.9, linestyle="--",
                     label=f"{name} {value:.2f}",
                 )
-                for name, value in drawn_baselines(run, task, metric).items()
+                for name, value in drawn_baselines(task, metric).items()
             ]  # fmt: skip
             axes.legend(handles=lines, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7.5, frameon=False)
     figure.supxlabel(
-        f"marked texts of the task used to train Marker (band: {100 * run.evaluate.confidence:g} % interval over "
+        f"marked texts of the task used to train Marker (band: {100 * tasks[0].params.confidence:g} % interval over "
         "draws and texts)",
         fontsize=9,
     )

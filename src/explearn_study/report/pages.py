@@ -14,8 +14,8 @@ from pathlib import Path
 
 from explearn.core.words import lay_out
 from explearn.core.writing import write_text
-from explearn.methods.results import RunFacts, TaskReport
 from explearn.report.page import draw, report_blocks
+from explearn.report.run import RunFacts
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -40,23 +40,15 @@ WHOLE_TEXT_WORDS = 60
 """Longest example text, in words, that every row repeats in full. For longer texts only chosen words are shown."""
 
 
-def write_report(
-    folder: Path,
-    run: RunFacts,
-    tasks: Sequence[TaskReport],
-    more: Sequence[Block] = (),
-    planted: Sequence[TaskReport] = (),
-) -> None:
-    """Write report.md, report.html, figures/ and machine/ into `folder`, each file whole or not at all.
+def write_report(folder: Path, run: RunFacts, more: Sequence[Block] = ()) -> None:
+    """Write report.md, report.html and figures/ into `folder`, each file whole or not at all.
 
     Args:
         folder: where to.
-        run: facts about the run.
-        tasks: its results on each task.
+        run: the evaluations, and facts about the run.
         more: further sections.
-        planted: its results on tasks of planted words.
     """
-    blocks = report_blocks(run, tasks, more, planted)
+    blocks = report_blocks(run, more)
     pictures = draw(blocks)
     for file, drawing in pictures.items():
         write_text(folder / file, drawing)

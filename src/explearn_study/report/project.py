@@ -13,44 +13,40 @@ from typing import Any
 import yaml
 
 from explearn.core.documents import read_json
-from explearn.core.examples import SPLITS
 from explearn.core.writing import put_files, scratch_folder, write_json
-from explearn.evaluation import Figures, compare_methods
-from explearn.methods.results import Number, RunFacts, TaskReport, Tasks, in_table_order
+from explearn.evaluation.result import Evaluation, Figures
 from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.registry import CATALOGUE
-from explearn.metrics.runs import COST_FIGURES, Cost, read_run
-from explearn.report.examples import draw_examples
-from explearn.report.verdict import find_verdict
+from explearn.metrics.runs import COST_FIGURES, Cost
+from explearn.report.conclusions import answer
+from explearn.report.run import MARKS, MODEL, RunFacts
 from explearn.subject.manifest import CODE, part, versions, write_manifest
-from explearn_study.metric_files import read_by_text
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.pages import write_report
-from explearn_study.report.papers import paper_blocks, student_blocks
+from explearn_study.report.papers import paper_blocks
+from explearn_study.report.students import read_students, student_blocks
 from explearn_study.report.twin import twin_blocks
 from explearn_study.workspace import Workspace
 
 
-def manifest_of(workspace: Workspace, params: Params) -> dict[str, Any]:
+def manifest_of(workspace: Workspace, params: Params, run: RunFacts) -> dict[str, Any]:
     """Return the manifest of a run: hashes of its texts, models, results and code, and the versions of packages.
 
     Paths are relative to the workspace.
 
-    Raises:
-        DataError: a file of the run is missing.
+    Args:
+        workspace: the files of the stages.
+        params: the run's parameters.
+        run: its evaluations.
     """
     root = workspace.root
-    own = {method.name for method in params.with_own_model}
     names = {task: workspace.classifier(task).relative_to(root).as_posix() for task in params.tasks}
     classifiers = {}
-    for task, name in names.items():
-        files = workspace.attribution_files(params, task)
-        shared = [path for method, path in files.items() if method not in own]
-        if shared:
-            fingerprint = read_run(shared[0], attributions=False).classifier
-            classifiers[task] = {"name": name, "fingerprint": fingerprint}
+    for evaluation in (*run.tasks, *run.planted):
+        if evaluation.classifier:
+            name = names[evaluation.task]
+            classifiers[evaluation.task] = {"name": name, "fingerprint": evaluation.classifier}
     results = ("data/attributions", "data/explainers", "reports/metrics", "reports/metrics.json")
     return {
         "root": "..",
@@ -83,7 +79,7 @@ DECIMALS = 3
 """Decimals of the figures kept in git; further digits vary between processors and library versions."""
 
 
-def report_project(workspace: Workspace, params: Params, seed: int) -> None:
+def report_project(workspace: Workspace, params: Params) -> None:
     """Write the files of `explearn_study.report.pages.write_report` and `write_metrics` into the workspace's reports/.
 
     Everything is read and drawn before the first file of an earlier report is replaced. The last file is report.json,
@@ -92,106 +88,64 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     Raises:
         DataError: a file of an earlier stage is missing, damaged or from another run.
     """
-    tasks = [collect_task(workspace, params, task, seed) for task in params.plain_tasks]
-    planted = [collect_task(workspace, params, task, seed) for task in params.planted_tasks]
-    students = []
-    for task in params.plain_tasks:
-        for name in params.compared_teachers:
-            document = read_json(workspace.study("students", task, name))
-            # If it ran on this machine.
-            students.append(document | _read_if_any(workspace.student_costs(task, name)))
-    curves = {task: read_json(workspace.study("marks_curve", task)) for task in params.curve_tasks}
+    run = read_run_of(workspace, params)
+    curves = {task: read_json(workspace.marks_curve(task)) for task in params.curve_tasks}
     twins = {}
     if params.evaluate.twin:
-        twins = {task: read_json(workspace.metrics("twin", task)) for task in params.plain_tasks}
-    run = run_facts(params, tasks)
+        twins = {task: Evaluation.load(workspace.twin(task)) for task in params.plain_tasks}
     more = [
-        *twin_blocks(run, tasks, twins),
-        *curve_blocks(run, tasks, curves),
-        *paper_blocks(params, tasks),
-        *student_blocks(params, students),
+        *twin_blocks(run, twins),
+        *curve_blocks(run, curves),
+        *paper_blocks(params, run.tasks),
+        *student_blocks(params, read_students(workspace, params)),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
-        write_report(drawn, run, tasks, more, planted)
-        write_metrics(drawn, params, tasks, planted, find_verdict(run, tasks).best)
+        write_report(drawn, run, more)
+        write_metrics(drawn, run)
         put_files(drawn, workspace.reports)
-    write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
+    write_manifest(workspace.reports / "report.html", manifest_of(workspace, params, run))
+
+
+def read_run_of(workspace: Workspace, params: Params) -> RunFacts:
+    """Return a run's evaluations with what they cost here, and the facts that the report needs.
+
+    Raises:
+        DataError: a file is missing or damaged.
+    """
+    evaluations = {task: with_costs(workspace, task) for task in params.tasks}
+    subtitle = f"Profile {params.profile}."
+    if params.explainer is not None:
+        subtitle = f"Profile {params.profile}, explainer under study: {params.explainer}."
+    return RunFacts(
+        title="Which explanations to use",
+        subtitle=subtitle,
+        tasks=[evaluations[task] for task in params.plain_tasks],
+        planted=[evaluations[task] for task in params.planted_tasks],
+        study=params.explainer,
+        trained=[name for name in params.methods if name not in params.baseline_names],
+        chance_margin=params.report.chance_margin,
+        folders=[f"reports/metrics/{task}" for task in params.plain_tasks],
+        examples=params.report.examples,
+        parameters=parameters_text(params),
+    )
+
+
+def with_costs(workspace: Workspace, task: str) -> Evaluation:
+    """Return a task's evaluation with the costs of the methods that were run and trained here.
+
+    A method that was run or trained elsewhere, whose files came from DVC's cache, has no costs.
+    """
+    evaluation = Evaluation.load(workspace.metrics(task))
+    costs = _read_if_any(workspace.costs(task))
+    for name, figures in evaluation.figures.items():
+        figures |= Cost(**costs[name]).figures() if name in costs else dict.fromkeys(COST_FIGURES)
+        figures |= {"training_seconds": None} | _read_if_any(workspace.training_cost(task, name))
+    return evaluation
 
 
 def _read_if_any(path: Path) -> dict[str, Any]:
     """Return a JSON document, empty if there is none."""
     return dict(read_json(path)) if path.exists() else {}
-
-
-def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
-    """Collect a task's metrics, comparisons of its methods, and the example texts to show.
-
-    Raises:
-        DataError: a file is missing or damaged.
-    """
-    agreement = read_json(workspace.agreement(task))
-    classifier = read_json(workspace.classifier_figures(task))
-    by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
-    files = workspace.attribution_files(params, task)
-    runs = {method: read_run(path) for method, path in files.items()}
-    thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
-    k = rationale_k(agreement["mean_length"])
-    rate = agreement["positive_rate"] or 0.0
-    own = [method.name for method in params.with_own_model]
-    methods: dict[str, Figures] = read_json(workspace.metrics("explanations", task))
-    # A method that was run or trained elsewhere, whose files came from DVC's cache, has no costs.
-    costs = _read_if_any(workspace.costs(task))
-    for name, figures in methods.items():
-        figures |= Cost(**costs[name]).figures() if name in costs else dict.fromkeys(COST_FIGURES)
-        figures |= {"training_seconds": None} | _read_if_any(workspace.training_cost(task, name))
-    by_text = read_by_text(workspace.metrics_table("texts", task))
-    by_text |= read_by_text(workspace.metrics_table("mosaics", task))
-    return TaskReport(
-        task=task,
-        labels=workspace.read_labels(task),
-        split_counts={split: len(examples) for split, examples in by_split.items()},
-        agreement=agreement,
-        classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
-        methods=methods,
-        k=k,
-        positive_rate=rate,
-        thresholds=thresholds,
-        comparisons=compare_methods(methods, by_text, own, params.evaluate.significance),
-        by_text=by_text,
-        sanity=read_json(workspace.metrics("sanity", task)),
-        texts=draw_examples(
-            by_split["test"],
-            workspace.read_rationales(task),
-            workspace.read_gold(task, params),
-            runs,
-            {name: method.info for name, method in params.methods.items()},
-            count=params.report.examples,
-            seed=seed,
-            k=k,
-            positive_rate=rate,
-        ),
-        notes={method: run.notes for method, run in runs.items() if run.notes},
-    )
-
-
-def run_facts(params: Params, tasks: Tasks) -> RunFacts:
-    """Return the facts about a run as a whole that the report needs."""
-    subtitle = f"Profile {params.profile}."
-    if params.explainer is not None:
-        subtitle = f"Profile {params.profile}, explainer under study: {params.explainer}."
-    methods = dict.fromkeys(name for task in tasks for name in task.methods)
-    return RunFacts(
-        title="Which explanations to use",
-        subtitle=subtitle,
-        methods=in_table_order(params.method(name).info for name in methods),
-        study=params.explainer,
-        trained=[name for name in params.methods if name not in params.baseline_names],
-        options={name: method.all_options for name, method in params.methods.items() if method.info.learned},
-        evaluate=params.evaluate,
-        chance_margin=params.report.chance_margin,
-        seed=params.seed,
-        parameters=parameters_text(params),
-    )
 
 
 def parameters_text(params: Params) -> str:
@@ -203,13 +157,7 @@ def parameters_text(params: Params) -> str:
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
-def write_metrics(
-    folder: Path,
-    params: Params,
-    tasks: Tasks,
-    planted: Tasks,
-    verdict: Mapping[str, Sequence[str]],
-) -> None:
+def write_metrics(folder: Path, run: RunFacts) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
     metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
@@ -218,37 +166,45 @@ def write_metrics(
     the same tasks with the figures that depend on the machine. Without an explainer under study, the headline has no
     figures.
     """
-    metrics = {}
-    costs = {}
-    for task in tasks:
-        metrics[task.task] = _figures(task, of_machine=False)
-        costs[task.task] = _figures(task, of_machine=True)
-    results: dict[str, Number | str | None] = {"explainer": params.explainer, "tasks": len(metrics)}
-    f1_by_task: dict[str, Number] = {}
-    if params.explainer is not None:
-        rows = {task: methods[params.explainer] for task, methods in metrics.items()}
+    metrics = {task.task: _figures(task, of_machine=False) for task in run.tasks}
+    results: Figures | dict[str, Any] = {"explainer": run.study, "tasks": len(metrics)}
+    f1_by_task: Figures = {}
+    if run.study is not None:
+        rows = {task: methods[run.study] for task, methods in metrics.items()}
         for name in HEADLINE_METRICS:
             results[name] = mean_of_known([row.get(name) for row in rows.values()])
         f1_by_task = {task: row["f1"] for task, row in rows.items()}
-    classifiers = {task.task: task.classifier for task in tasks}
     document: dict[str, Any] = {
         "headline": results,
-        "verdict": verdict,
-        "classifiers": classifiers,
+        "verdict": best_methods(run),
+        "classifiers": {task.task: task.performance for task in run.tasks},
         "tasks": metrics,
     }
-    if planted:
-        document["planted"] = {task.task: _figures(task, of_machine=False) for task in planted}
+    if run.planted:
+        document["planted"] = {task.task: _figures(task, of_machine=False) for task in run.planted}
     write_json(folder / "metrics.json", rounded(document))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
+    costs = {task.task: _figures(task, of_machine=True) for task in run.tasks}
     write_json(folder / "costs.json", {"tasks": costs})
 
 
-def _figures(task: TaskReport, of_machine: bool) -> dict[str, dict[str, Number]]:
+def best_methods(run: RunFacts) -> dict[str, Sequence[str]]:
+    """Return metric -> the best method and those not clearly worse, none if random scores are not either."""
+    best: dict[str, Sequence[str]] = {}
+    if all(run.near_chance(task) for task in run.tasks):
+        return best
+    for metric in (MARKS, MODEL):
+        found = answer(run, metric)
+        if found is not None:
+            best[metric] = found.values["named"]
+    return best
+
+
+def _figures(task: Evaluation, of_machine: bool) -> dict[str, Figures]:
     """Return method -> metric -> figure: those that depend on the machine, or those that are the same on any."""
     dependent = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     figures = {}
-    for method, row in task.methods.items():
+    for method, row in task.figures.items():
         figures[method] = {name: value for name, value in row.items() if (name in dependent) == of_machine}
     return figures
 

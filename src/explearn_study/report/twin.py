@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
 import pandas as pd
 
-from explearn.evaluation import Figures
-from explearn.methods.results import RunFacts, TaskReport
+from explearn.evaluation.result import Evaluation
 from explearn.metrics.registry import CATALOGUE
-from explearn.report.verdict import MODEL, counted_tasks, means
+from explearn.report.run import MODEL, RunFacts, pooled
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Table, columns, figure
 
 FAR = 3
 """Most places that a method may move without being named."""
 
 
-def twin_blocks(run: RunFacts, tasks: Sequence[TaskReport], twins: Mapping[str, Mapping[str, Figures]]) -> list[Block]:
+def twin_blocks(run: RunFacts, twins: Mapping[str, Evaluation]) -> list[Block]:
     """Return the section: how far the two orders of the methods agree, who moves far, and a folded table.
 
     Args:
-        run: facts about the run.
-        tasks: its results on each task.
-        twins: task -> method -> its figures on the twin; empty if no twin was trained.
+        run: the run.
+        twins: task -> the evaluation on its classifier's twin; empty if no twin was trained.
     """
     if not twins:
         return []
-    counted = counted_tasks(run, tasks)
-    on_twins = means(run, MODEL, [replace(task, methods=twins[task.task]) for task in counted])
-    figures = pd.DataFrame({"classifier": means(run, MODEL, counted), "twin": on_twins}).dropna()
+    on_twins = pooled([twins[task.task] for task in run.counted]).values(MODEL)
+    figures = pd.DataFrame({"classifier": run.overall.values(MODEL), "twin": on_twins}).dropna()
     # Rank 1 is the largest value.
     places = figures.rank(ascending=False).sort_values("classifier")
     rho = places["classifier"].corr(places["twin"])

@@ -151,7 +151,7 @@ def test_the_predictor_is_compared_and_known_by_its_file(made, tmp_path):
     figures = []
     for number, classifier in enumerate((predictor, of)):
         options = {"methods": "random,occlusion", "out": tmp_path / f"{number}.html"}
-        figures.append(explearn.compare(classifier, texts, **options).methods)
+        figures.append(explearn.compare(classifier, texts, **options).figures)
     for metric in ("comprehensiveness", "sufficiency"):
         assert figures[0]["occlusion"][metric] == pytest.approx(figures[1]["occlusion"][metric], abs=1e-3)
     again = tmp_path / "again.onnx"

@@ -48,8 +48,8 @@ class TestWithoutLabelsOrMarks:
         return explearn.compare(model, list(TEXTS), methods=METHODS, out=out)
 
     def test_every_method_has_the_metrics_that_need_neither(self, comparison):
-        assert set(comparison.methods) == set(METHODS.split(","))
-        for figures in comparison.methods.values():
+        assert set(comparison.figures) == set(METHODS.split(","))
+        for figures in comparison.figures.values():
             assert figures["texts"] == len(TEXTS) and figures["f1_topk"] is None
             for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "infidelity", "consistency"):
                 assert isinstance(figures[metric], float)
@@ -58,7 +58,7 @@ class TestWithoutLabelsOrMarks:
         classifier = load_classifier(model, device="cpu")
         attributions = explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))
         expected = explearn.get_metric("aopc_comprehensiveness")(classifier, attributions).mean()
-        shown = comparison.methods["occlusion"]["aopc_comprehensiveness"]
+        shown = comparison.figures["occlusion"]["aopc_comprehensiveness"]
         assert shown == pytest.approx(expected, abs=tolerance())
 
     def test_the_page_says_what_is_missing(self, comparison):
@@ -80,8 +80,8 @@ class TestWithLabelsAndMarks:
         comparison = explearn.compare(model, path, methods=METHODS, columns=columns, out=out)
         classifier = load_classifier(model, device="cpu")
         right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
-        assert comparison.task.classifier["test"]["accuracy"] == sum(right) / len(right)
-        assert {figures["plausibility_texts"] for figures in comparison.methods.values()} == {sum(right)}
+        assert comparison.performance["test"]["accuracy"] == sum(right) / len(right)
+        assert {figures["plausibility_texts"] for figures in comparison.figures.values()} == {sum(right)}
         assert "No marks" not in page_of(out) and "unknown (three nurses)" in page_of(out)
 
 
@@ -101,7 +101,8 @@ class TestForAnAuditor:
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
-        good = "pages/audit.json: page, texts, models, code, versions, weights of the classifier are unchanged."
+        parts = "page, evaluation, texts, models, code, versions, weights of the classifier"
+        good = f"pages/audit.json: {parts} are unchanged."
         assert verify("pages/audit.html") == verify("pages") == (0, [good])
         texts.write_text(texts.read_text(encoding="utf-8") + "one more,yes\n", encoding="utf-8")
         Path("pages/audit.html").write_text(page.replace("0.", "1."), encoding="utf-8")
@@ -151,12 +152,12 @@ class TestGoingOn:
             model, list(TEXTS), methods=METHODS, out=out, work=work, options=CompareOptions(tell=lines.append)
         )
         assert begun[3:] == [stopped]
-        assert len(comparison.methods) == 3
+        assert len(comparison.figures) == 3
         assert [line.split()[0] for line in lines if "of an earlier run" in line] == finished
         kept = {path.name for path in work.iterdir() if not path.name.startswith(".")}
-        assert kept == {"plan.json", *(f"{name}.parquet" for name in comparison.methods)}
+        assert kept == {"plan.json", *(f"{name}.parquet" for name in comparison.figures)}
         # What it cost is that of the earlier call.
-        assert all(isinstance(figures["throughput"], float) for figures in comparison.methods.values())
+        assert all(isinstance(figures["throughput"], float) for figures in comparison.figures.values())
 
     def test_other_texts_in_the_same_folder_are_computed_anew(self, model, tmp_path):
         work = tmp_path / "work"
@@ -164,8 +165,8 @@ class TestGoingOn:
         after = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=None, work=work)
         fresh = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=None)
         name = "aopc_comprehensiveness"
-        assert after.methods["rollout"][name] == fresh.methods["rollout"][name]
-        assert before.methods["rollout"][name] != after.methods["rollout"][name]
+        assert after.figures["rollout"][name] == fresh.figures["rollout"][name]
+        assert before.figures["rollout"][name] != after.figures["rollout"][name]
 
 
 class TestTheCommand:
@@ -242,7 +243,7 @@ class TestOtherHeads:
         comparison = explearn.compare(
             multi_label, list(TEXTS), methods="random,attcat,occlusion", out=None, work=tmp_path / "work"
         )
-        assert {figures["texts"] for figures in comparison.methods.values()} == {len(TEXTS)}
+        assert {figures["texts"] for figures in comparison.figures.values()} == {len(TEXTS)}
         written = read_attributions(tmp_path / "work" / "attcat.parquet")
         assert [a.target for a in written] == multi_label.predict(list(TEXTS))
 
@@ -254,9 +255,9 @@ class TestOtherHeads:
 
 def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model, tmp_path):
     comparison = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
-    assert isinstance(comparison.methods["consensus"]["aopc_comprehensiveness"], float)
+    assert isinstance(comparison.figures["consensus"]["aopc_comprehensiveness"], float)
     page = page_of(comparison.report)
-    assert "consensus uses the weights that come with the package" in page
+    assert "Not trained here" in page
     # Nothing was trained here.
     assert "One training run" not in page and "Weights of the consensus" not in page
 
@@ -281,7 +282,7 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model, tmp_path):
     comparison = explearn.compare(
         model, texts, methods="random,hasty", out=out, options=CompareOptions(tell=lines.append)
     )
-    assert set(comparison.methods) == {"random"}
+    assert set(comparison.figures) == {"random"}
     assert "hasty: left out: hasty: a text has more than 8 words" in lines
     assert "a text has more than 8 words" in page_of(out)
     with pytest.raises(UnsupportedError, match="no method can explain it"):
@@ -294,7 +295,7 @@ def test_without_a_page_nothing_is_written(model, tmp_path, monkeypatch):
     comparison = explearn.compare(model, list(TEXTS), METHODS, out=None)
     assert comparison.report is None and list(tmp_path.iterdir()) == []
     assert repr(comparison) == f"Comparison(3 methods on {len(TEXTS)} texts)"
-    assert set(comparison.evaluation.figures) == set(comparison.methods)
+    assert comparison.figures.keys() == comparison.infos.keys()
     assert comparison.verdict
 
 

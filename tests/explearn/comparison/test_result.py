@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from task_reports import comparison, metrics, run, task
+from evaluations import metrics, paired, task
 
-from explearn import Comparison, Evaluation, ParamsError, UnknownNameError
+from explearn import Comparison, ParamsError, UnknownNameError
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.figures.critical_difference import groups, mean_ranks
@@ -14,10 +14,8 @@ from explearn.report.figures.critical_difference import groups, mean_ranks
 AOPC = "aopc_comprehensiveness"
 
 
-def compared(of, figures, texts):
-    ids = tuple(map(str, range(texts)))
-    evaluation = Evaluation(dict(figures), ids, {}, dict(of.comparisons), np.zeros((0, 0)))
-    return Comparison(Path("report.html"), evaluation, {}, of, run(*figures))
+def compared(figures, **changes):
+    return Comparison(**task("texts", figures, **changes).fields(), report=Path("report.html"))
 
 
 @pytest.fixture
@@ -26,8 +24,8 @@ def result():
     methods = {}
     for name, value in figures.items():
         methods[name] = metrics(None, **{AOPC: value, f"{AOPC}_low": value - 0.02, f"{AOPC}_high": value + 0.02})
-    tests = comparison(AOPC, figures, {("lime", "random"): 0.01, ("attn_lrp", "random"): 0.01})
-    return compared(task("texts", methods, comparisons={AOPC: tests}), methods, 20)
+    tests = paired(AOPC, figures, {("lime", "random"): 0.01, ("attn_lrp", "random"): 0.01})
+    return compared(methods, comparisons={AOPC: tests})
 
 
 def test_the_best_method_by_a_figure(result):
@@ -41,7 +39,7 @@ def test_the_best_method_by_a_figure(result):
 
 
 def test_it_is_shown_in_a_line_and_as_a_table(result):
-    assert repr(result) == "Comparison(3 methods on 20 texts: report.html)"
+    assert repr(result) == "Comparison(3 methods on 4 texts)"
     page = result._repr_html_()
     for shown in ("<b>0.310</b> <small>0.29 to 0.33</small>", "<td>0.300* <small>", "<td>0.050 <small>"):
         assert shown in page
@@ -64,8 +62,8 @@ def test_a_diagram_of_ranks_says_what_cannot_be_told_apart():
     assert ranked.sum() == pytest.approx(6) and ranked[2] > 2.5
     assert groups(tests, np.argsort(ranked)) == [(0, 1)]
     figures = {name: metrics(None) for name in values}
-    of = task("texts", figures, comparisons={AOPC: tests}, by_text={CATALOGUE[AOPC].by_text: values})
-    drawn = compared(of, figures, 40).critical_difference()
+    of = compared(figures, comparisons={AOPC: tests}, by_text={CATALOGUE[AOPC].by_text: values})
+    drawn = of.critical_difference()
     assert drawn.count("<svg") == 1 and all(name in drawn for name in values)
 
 

@@ -26,7 +26,7 @@ def compare(model, *scores):
 
 
 def test_what_explain_wrote_gets_the_figures_of_the_method_itself(model, tmp_path, records):
-    actual = compare(model, write_lines(tmp_path / "theirs.jsonl", records)).methods
+    actual = compare(model, write_lines(tmp_path / "theirs.jsonl", records)).figures
     for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
         assert actual["given_occlusion"][metric] == pytest.approx(actual["occlusion"][metric], abs=tolerance())
 

@@ -22,7 +22,6 @@ REVIEWS = (
     "Nothing here is bad. I know one fine scene, a good one. Who made it?",
     "Bad plot. Good cast, and a fine end.",
 )
-SENTENCES = (3, 3, 2)
 
 
 def positive(text):
@@ -42,9 +41,9 @@ def compare(texts, **options):
 
 def shown(of):
     """By text, its units and which of them are marked."""
-    for text in of.task.texts:
-        assert all(text.example.all_words == one.words for one in text.attributions.values())
-    return {text.example.id: (text.example.all_words, text.gold.tolist()) for text in of.task.texts}
+    words = {example.id: example.all_words for example in of.examples}
+    assert all(words[one.example_id] == one.words for one in of.attributions)
+    return {i: (of_text, of.gold.get(i, [False] * len(of_text))) for i, of_text in words.items()}
 
 
 def test_a_sentence_is_taken_out_whole():
@@ -56,7 +55,7 @@ def test_a_sentence_is_taken_out_whole():
         p = positive(text)
         q = positive(rest)
         falls.append(p - q if p >= 0.5 else q - p)
-    by_text = comparison.task.by_text["comprehensiveness"]["occlusion"]
+    by_text = comparison.by_text["comprehensiveness"]["occlusion"]
     np.testing.assert_allclose(np.sort(by_text), np.sort(falls), atol=1e-6)
     assert {words for words, _ in shown(comparison).values()} >= {("A good film.", "It is long.", "Mr. Fox is fine.")}
 
@@ -67,8 +66,8 @@ def test_a_sentence_is_marked_where_half_of_its_words_are():
     comparison = compare(rows, columns=TextColumns(label="label", rationales="marked:marks"), unit="sentence")
     masks = {words[0]: gold for words, gold in shown(comparison).values()}
     assert masks == {"A good film.": [True, False, False], "Nothing here is bad.": [False], "Bad plot.": [True, False]}
-    assert comparison.task.k == 1 and comparison.task.positive_rate == 2 / 5
-    assert comparison.methods["occlusion"]["plausibility_texts"] == 1  # the other is taken for neg
+    assert comparison.k == 1 and comparison.positive_rate == 2 / 5
+    assert comparison.figures["occlusion"]["plausibility_texts"] == 1  # the other is taken for neg
 
 
 def test_marks_too_short_for_any_sentence_are_named_once(tmp_path):
@@ -77,10 +76,10 @@ def test_marks_too_short_for_any_sentence_are_named_once(tmp_path):
     comparison = compare(rows, columns=TextColumns(rationales="marked:marks"), unit="sentence", out=out)
     page = html.unescape(comparison.report.read_text(encoding="utf-8"))
     assert page.count("no sentence has half of its words marked") == 1
-    assert page.count("Stability is not measured: different texts hardly ever share a sentence") == 1
+    assert page.count("is not measured: different texts hardly ever share a sentence") == 1
     assert (
-        comparison.methods["occlusion"]["f1_topk"] is None
-        and comparison.methods["occlusion"]["stability_lexical"] is None
+        comparison.figures["occlusion"]["f1_topk"] is None
+        and comparison.figures["occlusion"]["stability_lexical"] is None
     )
 
 
@@ -93,10 +92,7 @@ def test_the_page_speaks_of_sentences(tmp_path):
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     first = page[page.index("<h1") : page.index('id="sanity-checks"')]
-    assert (
-        f", by their {sum(SENTENCES) + 3} sentences." in first
-        and "Finds the sentences the classifier depends on" in first
-    )
+    assert ", by their sentences." in first and "Find the sentences that the classifier depends on" in first
     assert not re.search(r"\bwords?\b", re.sub(r"<[^>]*>", "", first))
 
 
@@ -129,7 +125,7 @@ def test_texts_of_every_script_have_the_same_units_in_marks_and_scores(kind, uni
             assert words == alone.words and gold == [start < spans[1][1] for start, _ in alone.spans]
         else:
             assert words == segments[script].words and gold == masks[script]
-    for figures in comparison.methods.values():
+    for figures in comparison.figures.values():
         assert all(np.isfinite(figures[name]) for name in ("aopc_comprehensiveness", "infidelity"))
         assert (figures["stability_lexical"] is None) == (unit in ("sentence", "span"))
 
@@ -156,7 +152,7 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path):
     assert any("of an earlier run" in line for line in lines)
     name = "aopc_sufficiency"
     assert (
-        again.methods["given_theirs"][name] == again.methods["occlusion"][name] == comparison.methods["occlusion"][name]
+        again.figures["given_theirs"][name] == again.figures["occlusion"][name] == comparison.figures["occlusion"][name]
     )
     with pytest.raises(DataError, match="expected a record with its words"):
         compare(pairs, classifier=classifier("WordPiece"), scores=[theirs])

@@ -184,20 +184,18 @@ def test_a_record_without_the_text_names_no_word(tmp_path, model):
 
 def test_the_best_method_of_a_comparison_is_taken(tmp_path, model):
     comparison = explearn.compare(model, tiny.TEXTS, "random,occlusion,gae", out=tmp_path / "report.html")
-    ranked = {name: comparison.methods[name]["aopc_comprehensiveness"] for name in ("occlusion", "gae")}
+    ranked = {name: comparison.figures[name]["aopc_comprehensiveness"] for name in ("occlusion", "gae")}
     record = explearn.record(model, TEXT, comparison=tmp_path / "report.json", device="cpu")
     assert record.method.name == max(ranked, key=lambda name: ranked[name])
     assert record.method.chosen == "best in the comparison"
     assert record.population is not None and record.population.caveats
-    figure = comparison.methods[record.method.name]["aopc_comprehensiveness"]
+    figure = comparison.figures[record.method.name]["aopc_comprehensiveness"]
     assert f"{figure:.3f}" in record.population.sentences[0]
     other = tiny.save(tmp_path / "other", "bert", seed=1)
     saying.complaint(lambda: explearn.record(other, TEXT, comparison=tmp_path / "report.json"), "another classifier")
-    saying.complaint(lambda: explearn.record(model, TEXT, comparison=model / "config.json"), "no findings")
-    document = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    del document["findings"]["methods"][record.method.name]
-    (tmp_path / "bad.json").write_text(json.dumps(document), encoding="utf-8")
-    saying.complaint(lambda: explearn.record(model, TEXT, comparison=tmp_path / "bad.json"), "field 'best'")
+    saying.complaint(lambda: explearn.record(model, TEXT, comparison=model / "config.json"), "names no evaluation")
+    (tmp_path / "report.evaluation" / "pairs.parquet").unlink()
+    saying.complaint(lambda: explearn.record(model, TEXT, comparison=tmp_path / "report.json"), "pairs.parquet")
 
 
 def test_words_are_exchanged_by_the_checkpoints_own_masked_word_head(tmp_path, model):

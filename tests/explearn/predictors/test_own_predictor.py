@@ -73,7 +73,7 @@ def test_it_is_evaluated(own):
 
 def test_methods_are_compared_on_it(own, tmp_path):
     comparison = explearn.compare(own, TEXTS, [occlusion(), "random"], out=tmp_path / "page.html")
-    assert set(comparison.methods) == {"occlusion", "random"}
+    assert set(comparison.figures) == {"occlusion", "random"}
     assert "word weights" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 

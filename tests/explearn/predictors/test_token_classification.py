@@ -162,7 +162,7 @@ def test_a_table_names_the_word_of_each_text(tmp_path):
     judged = explearn.compare(
         tagger, rows, columns=TextColumns(token="word"), methods=names, out=tmp_path / "page.html"
     )
-    assert set(judged.methods) == set(names)
+    assert set(judged.figures) == set(names)
     with pytest.raises(DataError, match="row 1, field 'word': the text: token: got 'cat', which is none"):
         given_texts([{"text": "the dog", "word": "cat"}], columns=TextColumns(token="word"))
 

@@ -8,8 +8,8 @@ import subprocess
 from itertools import pairwise, product
 
 import pytest
+from evaluations import HOSTILE, check, metrics, paired, run, shown, task, text
 from html_pages import Page
-from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
 
 from explearn.report.figures.style import svg
 from explearn.report.page import draw, report_blocks
@@ -22,18 +22,17 @@ BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if 
 @pytest.fixture(scope="module")
 def source():
     figures = {"marker": 0.5, "cam": 0.45}
-    texts = [shown(f"a {HOSTILE} </script> film&amp;", [0, 1, 0, 1], figures, number=i) for i in range(2)]
+    texts = [text(f"a {HOSTILE} </script> film&amp;", [0, 1, 0, 1], figures, number=i) for i in range(2)]
     of = task(
         "films",
         {"marker": metrics(0.5, 0.4, 0.6), "cam": metrics(0.45)},
         labels=[HOSTILE],
-        texts=[*texts, shown(methods=figures, predicted="bad", number=2)],
-        comparisons={"f1": comparison("f1", figures), "auroc": comparison("auroc", figures)},
-        sanity={"texts": 4, "methods": {"marker": check(), "cam": check(skipped=HOSTILE)}},
+        **shown(*texts, text(methods=figures, predicted="bad", number=2)),
+        comparisons={"f1": paired("f1", figures), "auroc": paired("auroc", figures)},
+        sanity={"marker": check(), "cam": check(skipped=HOSTILE)},
     )
     blocks = report_blocks(
-        run("marker", "cam", subtitle=HOSTILE, parameters=HOSTILE),
-        [of, task("meals", dict.fromkeys(figures, metrics()))],
+        run(of, task("meals", dict.fromkeys(figures, metrics())), subtitle=HOSTILE, parameters=HOSTILE)
     )
     return render_html(blocks, draw(blocks))
 
@@ -45,7 +44,7 @@ def page(source):
 
 def test_hostile_text_is_text(page):
     assert [tag for tag, _ in page.elements].count("script") == 1
-    assert HOSTILE in page.text and f"Not checked: cam ({HOSTILE})" in page.text and "film&amp;" in page.text
+    assert HOSTILE in page.text and f"cam could not be checked ({HOSTILE})" in page.text and "film&amp;" in page.text
     assert not page.acts()
 
 
@@ -79,7 +78,7 @@ def test_headings_labels_and_tables_are_whole(page):
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in pairwise(levels))
     ids = [a["id"] for _, a in page.elements if "id" in a]
-    assert len(ids) == len(set(ids)) and {"who-wins-on-what", "texts-films"} <= set(ids)
+    assert len(ids) == len(set(ids)) and {"what-not-to-trust", "texts-films"} <= set(ids)
     for _, attributes in page.elements:
         assert attributes.get("aria-labelledby", ids[0]) in ids
         if (address := attributes.get("href") or "").startswith("#"):

@@ -4,10 +4,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from evaluations import HOSTILE, attributed
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from task_reports import HOSTILE, attributed
 
 from explearn import Example
 from explearn.show.blocks import (

@@ -1,21 +1,23 @@
-"""What the study adds to the library's report: its facts, its JSON files, papers, students and curves."""
+"""What the study adds to the library's report: its JSON files, papers, students and curves."""
 
 from typing import ClassVar
 
-import pytest
+import numpy as np
 import yaml
+from evaluations import metrics, paired, run, task
 from parameter_cases import MARKERS
-from task_reports import metrics, run, task
 
 from explearn.core.documents import read_json
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import svg
-from explearn.show.blocks import Picture, Table
-from explearn_study.distil import COMPARED
+from explearn.report.run import MARKS, MODEL
+from explearn.show.blocks import Picture, Table, walk
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
-from explearn_study.report.papers import paper_blocks, student_blocks
-from explearn_study.report.project import parameters_text, run_facts, write_metrics
+from explearn_study.report.papers import paper_blocks
+from explearn_study.report.project import parameters_text, write_metrics
+from explearn_study.report.students import Students, student_blocks
+from explearn_study.sections import COMPARED
 
 
 def params(adapters=("corpus", "corpus"), **changes):
@@ -38,13 +40,6 @@ def cells(table):
     return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
 
 
-def test_the_facts_of_a_run_are_those_of_its_parameters():
-    of = params(methods={**MARKERS["methods"], **BASELINES})
-    facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "marker"), metrics()))])
-    assert list(facts.methods) == ["marker", "random", "lime"] and facts.study == "marker"
-    assert facts.options["marker"]["protocol"] == "universal" and "random" not in facts.trained
-
-
 def test_parameters_list_only_what_is_set():
     shown = yaml.safe_load(parameters_text(params(methods={**MARKERS["methods"], **BASELINES})))
     assert shown["methods"]["lime"] == {"of": "lime", "options": {"samples": 12}}
@@ -55,11 +50,13 @@ def test_parameters_list_only_what_is_set():
 def test_metrics_and_costs_are_two_files(tmp_path):
     methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("marker", "rollout")}
     meals = {"marker": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
-    write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)], [], {"f1_topk": ["cam"]})
+    write_metrics(tmp_path, run(task("films", methods), task("meals", meals)))
     actual = {name: read_json(tmp_path / f"{name}.json") for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}
-    assert set(actual["costs"]["tasks"]["films"]["rollout"]) == of_machine - {"time"}
+    assert set(actual["costs"]["tasks"]["films"]["rollout"]) == of_machine
+    # Without values by text the two cannot be told apart.
+    assert actual["metrics"]["verdict"] == {MARKS: ["rollout", "marker"], MODEL: ["marker", "rollout"]}
     assert actual["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4 and set(actual["metrics"]["classifiers"]) == {
         "films",
         "meals",
@@ -72,7 +69,7 @@ class TestPapers:
     EXPNET = ("sst2", "cola", "hatexplain")
 
     def tables(self, of, tasks):
-        return [block for block in paper_blocks(of, tasks) if isinstance(block, Table)]
+        return [block for block in walk(paper_blocks(of, tasks)) if isinstance(block, Table)]
 
     def test_a_table_is_shown_with_ours_only_where_its_data_sets_are(self):
         of = params(self.EXPNET)
@@ -111,71 +108,46 @@ class TestPapers:
 
 
 class TestStudents:
-    def document(self, task, teacher, p_value, student=0.3):
-        figures = {
-            "teacher": 0.2, "teacher_error": 0.01, "student": student, "student_error": 0.02, "random": 0.1,
-            "both": 0.5, "p_value": p_value,
-        }  # fmt: skip
+    def judged(self, task_name, teacher, p_value=0.01, second=0.3):
+        """A teacher at 0.2 and two students, of which each differs from it with this p."""
+        values = {"teacher": 0.2, "random": 0.1, "13": 0.4, "14": second}
+        figures = {side: {**dict.fromkeys(COMPARED, value), "f1_topk": None} for side, value in values.items()}
+        pairs = {("teacher", "13"): p_value, ("teacher", "14"): p_value}
+        comparisons = {name: paired(name, values, pairs, CATALOGUE[name].larger_is_better) for name in COMPARED[:-1]}
+        agreement = np.array([[1, 0, 0.5, 0.7], *np.zeros((3, 4))])
+        evaluation = task(task_name, figures, comparisons=comparisons, agreement=agreement)
         seconds = {"teacher": 0.5, "classifier": 0.01, "student_classified": 0.02, "student": 0.001}
-        formulations = {"labelling": dict.fromkeys(COMPARED, figures)}
-        return {
-            "task": task,
-            "teacher": teacher,
-            "formulations": formulations,
-            "students": [
-                {"formulation": "labelling", "rank_agreement": 0.5 + by, "top_overlap": None} for by in (0, 0.2)
-            ],
-            "seconds": seconds,
-            "training": [10.0, 20.0],
-        }
+        return Students(task_name, teacher, "labelling", evaluation, {"seconds": seconds, "training": [10.0, 20.0]})
 
-    def tables(self, *documents):
+    def tables(self, *students):
         of = params(("sst2", "cola"), teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
-        return {block.caption: block for block in student_blocks(of, documents) if isinstance(block, Table)}
+        found = [block for block in walk(student_blocks(of, students)) if isinstance(block, Table)]
+        return {block.caption: block for block in found if block.caption}
 
-    def test_rows_and_columns_are_those_of_the_paper_with_its_figures(self):
-        tables = self.tables(self.document("films", "lime", 0.9))
-        agreement = tables["Agreement of predictions, % (L2E table 1)"]
-        assert cells(agreement) == [
-            ["random", "", "10"], ["lime", "A", "20"], ["lime", "L2E", "30"], ["lime", "both", "50"],
+    def test_a_side_is_a_row_with_the_paper_s_figures_beside(self):
+        table = self.tables(self.judged("films", "lime"))["Students that learned by labelling"]
+        assert [cell.partition(" ")[0] for cell in (column.title for column in table.columns[:3])] == [
+            "Task", "Teacher", "Side",
         ]  # fmt: skip
-        assert [row[2].note for row in agreement.rows[1:]] == ["84", "82", "80"]
-        assert cells(tables["Stability among texts of similar meaning, IoU in % (table 3)"])[1][2] == "20.0 ± 1.0"
-        assert cells(tables["Precision / recall / F1 against marked words, % (table 4)"])[2][2] == "30 / 30 / 30"
-        fidelity = tables["Fidelity of students to their teachers"]
-        assert fidelity.rows == [["lime", "films", "labelling", "0.60", "–"]]
-        times = tables["Time (L2E figures 3 to 6)"]
-        assert times.machine and times.rows == [
-            ["lime", "films", "500.00", "10.00", "20.00", "1.00", "500.0×", "25.0×", "15"]
-        ]
+        assert cells(table)[1][:4] == ["films", "lime", "L2E", "0.350"] and cells(table)[1][-1] == "0.60"
+        # Agreement on SST-2: 84 and 82 %.
+        assert [row[3].note for row in table.rows] == ["0.840", "0.820", ""]
+        assert not any("F1" in column.title for column in table.columns), "nothing was marked"
 
-    @pytest.mark.parametrize(
-        ("caption", "better"),
-        [
-            ("Stability among texts of similar meaning, IoU in % (table 3)", 2),
-            ("Log-odds lost by masking words against the class (table 8); lower is better", 1),
-        ],
-    )
-    def test_the_better_of_a_pair_is_bold_where_they_differ_after_holm_s_correction(self, caption, better):
-        """Of two cells, 0.02 passes 0.05 / 2 and 0.06 does not pass 0.05; 0.03 and 0.03 both fail 0.05 / 2."""
-        table = self.tables(self.document("films", "lime", 0.02), self.document("meals", "lime", 0.06))[caption]
-        assert [cell.mark for cell in table.rows[better][2:]] == ["best", ""]
-        assert not any(cell.mark for cell in table.rows[3 - better][2:])
-        unsure = self.tables(self.document("films", "lime", 0.03), self.document("meals", "lime", 0.03))[caption]
-        for row in unsure.rows[1:]:
-            assert not any(cell.mark for cell in row[2:])
+    def test_the_better_side_is_bold_where_every_student_differs(self):
+        for p_value, second, marks in ((0.01, 0.3, ["", "best"]), (0.2, 0.3, ["", ""]), (0.01, 0.1, ["", ""])):
+            table = self.tables(self.judged("films", "lime", p_value, second))["Students that learned by labelling"]
+            assert [row[3].mark for row in table.rows[:2]] == marks, "larger is better"
+        table = self.tables(self.judged("films", "lime"))["Students that learned by labelling"]
+        place = [column.title for column in table.columns].index("Δ log-odds − ↓")
+        assert [row[place].mark for row in table.rows[:2]] == ["best", ""], "smaller is better"
 
-    def test_what_is_missing_is_a_dash_or_no_table(self):
-        tables = self.tables(self.document("films", "lime", 0.9), self.document("meals", "occlusion", 0.9))
-        assert cells(tables["Log-odds lost by masking words for the class (tables 2 and 9)"])[1][2:] == [
-            "0.20 ± 0.01",
-            "–",
-        ]
-        assert list(self.tables(self.document("films", "lime", 0.9, None))) == [
-            "Fidelity of students to their teachers",
-            "Time (L2E figures 3 to 6)",
-        ]
-        assert student_blocks(params(), []) == []
+    def test_times_are_of_the_machine(self):
+        times = self.tables(self.judged("films", "lime"))["L2E figures 3 to 6"]
+        expected = ["films", "lime", "labelling", "500.00", "10.00", "20.00", "1.00", "25.0×", "15"]
+        assert times.machine and times.rows == [expected]
+        untimed = self.judged("films", "lime")._replace(costs={})
+        assert "L2E figures 3 to 6" not in self.tables(untimed) and student_blocks(params(), []) == []
 
 
 class TestCurves:
@@ -192,11 +164,10 @@ class TestCurves:
         return {"marks": marks, **figures}
 
     def test_the_section_has_a_drawing_and_all_points(self):
-        facts = run(*self.METHODS)
         curve = {"task": "films", "points": [self.point(0, 0.4), self.point(10, 0.5), self.point(80, None)]}
-        blocks = curve_blocks(facts, [task(methods=self.METHODS), task("other")], {"films": curve})
+        blocks = curve_blocks(run(task(figures=self.METHODS), task("other")), {"films": curve})
         drawn = svg(next(block for block in blocks if isinstance(block, Picture)))
         for text in ("films: F1 top-K", "films: AUROC", "rollout 0.50", "95 % interval"):
             assert text in drawn, text
         assert blocks[-1].blocks[0].rows[2] == ["films", "80", "–", "–", "–"]
-        assert curve_blocks(facts, [task()], {}) == []
+        assert curve_blocks(run(task()), {}) == []

@@ -1,27 +1,23 @@
 """How the report says that methods rank otherwise on a classifier's twin."""
 
-import task_reports
+from evaluations import metrics, run, task
 
 from explearn_study.report.twin import twin_blocks
 
 METHODS = ("rollout", "gae", "attcat", "lime", "cam")
 
 
-def document(*values):
-    return {m: {"aopc_comprehensiveness": value} for m, value in zip(METHODS, values, strict=True)}
-
-
 def blocks(*values):
     """The section of a run on whose classifier the methods rank as METHODS does."""
-    methods = {}
+    figures = {}
     for place, method in enumerate((*METHODS, "ivra")):
-        methods[method] = task_reports.metrics(aopc_comprehensiveness=0.9 - place / 10)
-    run = task_reports.run(*methods)
-    return twin_blocks(run, [task_reports.task("films", methods)], {"films": document(*values)})
+        figures[method] = metrics(aopc_comprehensiveness=0.9 - place / 10)
+    on_twin = {m: {"aopc_comprehensiveness": value} for m, value in zip(METHODS, values, strict=True)}
+    return twin_blocks(run(task("films", figures)), {"films": task("films", on_twin)})
 
 
 def test_nothing_without_a_twin():
-    assert twin_blocks(task_reports.run(), [task_reports.task()], {}) == []
+    assert twin_blocks(run(task()), {}) == []
 
 
 def test_the_same_order():

@@ -83,9 +83,9 @@ FILES = [
     ("data/attributions/films/random.parquet", "judge", []),
     ("data/rationales/films.json", "judge", []),
     ("data/explainers/films/marker/marker.safetensors", "judge", []),
-    ("data/attributions/films/random.parquet", "report", None),
-    ("reports/metrics/films/explanations.json", "report", None),
-    ("reports/metrics/studies/students/films/occlusion.json", "report", None),
+    ("reports/metrics/films/evaluation.json", "report", None),
+    ("reports/metrics/films/pairs.parquet", "report", None),
+    ("reports/metrics/studies/students/films/occlusion/ranking/texts.parquet", "report", None),
 ]
 
 
@@ -109,8 +109,8 @@ def test_a_file_of_an_earlier_stage_that_is_missing_or_damaged(project, file, st
 def test_a_damaged_document_of_the_report_leaves_the_earlier_report(project):
     """All is read and drawn before the first file of an earlier report is replaced."""
     before = (project / "reports" / "report.md").read_bytes()
-    (project / "reports" / "metrics" / "films" / "explanations.json").write_text("[", encoding="utf-8")
-    assert "explanations.json" in complaint(project, "report")
+    (project / "reports" / "metrics" / "films" / "evaluation.json").write_text("[", encoding="utf-8")
+    assert "evaluation.json" in complaint(project, "report")
     assert (project / "reports" / "report.md").read_bytes() == before
 
 

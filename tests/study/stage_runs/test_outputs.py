@@ -12,11 +12,9 @@ import tiny
 from cli_cases import run
 from stage_cases import BASELINES, LEARNED, METHODS, change_params, complaint, files, succeed
 
+from explearn import Evaluation
 from explearn.core.documents import read_json
-from explearn.evaluation import compare_methods
-from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import read_run
-from explearn_study.metric_files import read_by_text
 
 pytestmark = pytest.mark.slow
 SIZES = {"train": 24, "validation": 8, "test": 8}
@@ -24,6 +22,10 @@ SIZES = {"train": 24, "validation": 8, "test": 8}
 
 def document(root, name):
     return read_json(root / name)
+
+
+def evaluation(root):
+    return Evaluation.load(root / "reports" / "metrics" / "films")
 
 
 def report(root):
@@ -81,7 +83,7 @@ def test_a_variant_is_fitted_with_its_own_options(finished):
     assert options["features"] == "task_to_token" and options["epochs"] == 3
     sparse = document(folder, "ivra_sparse/config.json")["options"]
     assert sparse["norm"] == "sparsemax" and sparse["schedule"]["epochs"] == 1
-    figures = document(finished, "reports/metrics/films/explanations.json")
+    figures = evaluation(finished).figures
     assert figures["first_layer"]["aopc_sufficiency"] != figures["raw_attention"]["aopc_sufficiency"]
 
 
@@ -115,15 +117,16 @@ class TestExplain:
             studies={},
             explainer="ivra",
         )
-        before = document(project, "reports/metrics/films/explanations.json")["ivra"]
+        before = evaluation(project).figures["ivra"]
         for stage in ("finetune", "explain", "judge"):
             succeed(project, stage, "--task", "films")
-        figures = document(project, "reports/metrics/films/explanations.json")
+        judged = evaluation(project)
+        figures = judged.figures
         assert set(figures) == {"ivra", *names}
         for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity"):
             # Asked in other batches, so up to rounding.
             assert figures["ivra"][name] == pytest.approx(before[name], abs=1e-6)
-        assert set(document(project, "reports/metrics/films/comparisons.json")["consistency"]["best"]) <= set(figures)
+        assert set(judged.comparisons["consistency"].best) <= set(figures)
 
     def test_says_what_a_method_costs(self, finished):
         folder = finished / "data" / "attributions" / "films"
@@ -185,22 +188,22 @@ def test_what_differs_from_run_to_run_is_kept_apart(finished):
 
 class TestJudge:
     def test_keeps_the_texts_own_values_and_the_tests(self, finished):
-        folder = finished / "reports" / "metrics" / "films"
-        by_text = read_by_text(folder / "texts.parquet")
-        assert set(by_text["aopc_comprehensiveness"]) == set(METHODS)
-        assert all(len(values) == 8 for values in by_text["aopc_comprehensiveness"].values())
-        figures = document(folder, "explanations.json")
+        judged = evaluation(finished)
+        by_text = judged.by_text["aopc_comprehensiveness"]
+        assert set(by_text) == set(METHODS) and all(len(values) == 8 for values in by_text.values())
         # ivra and its variant explain other classifiers than the others.
-        own = {"ivra", "ivra_sparse"}
-        comparisons = compare_methods(figures, by_text, own)
-        compared = set(METHODS) - own
-        assert set(comparisons["aopc_sufficiency"].methods) == compared
-        leaders = document(folder, "comparisons.json")
-        assert set(leaders) == {metric.name for metric in CATALOGUE.values() if metric.compared}
-        best = leaders["aopc_sufficiency"]["best"]
-        assert best == list(comparisons["aopc_sufficiency"].best)
-        lowest = min(figures[m]["aopc_sufficiency"] for m in compared)
-        assert {figures[name]["aopc_sufficiency"] for name in best} == {lowest}
+        compared = set(METHODS) - {"ivra", "ivra_sparse"}
+        tests = judged.comparisons["aopc_sufficiency"]
+        assert set(tests.methods) == compared
+        lowest = min(judged.figures[m]["aopc_sufficiency"] for m in compared)
+        assert {judged.figures[name]["aopc_sufficiency"] for name in tests.best} == {lowest}
+
+    def test_keeps_what_the_report_shows(self, finished):
+        judged = evaluation(finished)
+        assert judged.splits == {"train": 24, "validation": 8, "test": 8}
+        assert judged.options["marker"]["protocol"] == "universal" and judged.marks["mean_length"] is not None
+        assert {text.method for text in judged.attributions} == set(METHODS) == set(judged.infos)
+        assert 0 <= judged.performance["test"]["accuracy"] <= 1
 
     def test_notes_say_how_a_method_was_trained(self, finished):
         notes = read_run(finished / "data/attributions/films/ivra.parquet").notes
@@ -211,32 +214,31 @@ class TestJudge:
         assert (finished / "reports" / "figures" / "coefficients.svg").is_file()
 
     def test_checks_the_learned_and_the_quick_methods(self, finished):
-        sanity = document(finished, "reports/metrics/films/sanity.json")
-        assert sanity["texts"] == 4
-        assert set(sanity["methods"]) == {*LEARNED, *BASELINES} - {"occlusion"}
-        random = sanity["methods"]["random"]
-        assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
-        assert random["max_sensitivity"] == 0 and random["random_labels"] is None
-        skipped = {name: method["skipped"] for name, method in sanity["methods"].items() if method["skipped"]}
+        judged = evaluation(finished)
+        assert judged.checked == 4
+        assert set(judged.sanity) == {*LEARNED, *BASELINES} - {"occlusion"}
+        random = judged.sanity["random"]
+        assert random.random_model["embeddings"].spearman == pytest.approx(1)
+        assert random.max_sensitivity == 0 and random.random_labels is None
+        skipped = {name: result.skipped for name, result in judged.sanity.items() if result.skipped}
         assert list(skipped) == ["l2e"] and "another classifier" in skipped["l2e"]
 
 
 class TestStudies:
     def test_students_are_set_against_their_teacher(self, finished):
-        for name in ("occlusion", "ensemble:occlusion,input_x_gradient"):
-            figures = document(finished, f"reports/metrics/studies/students/films/{name}.json")
-            assert figures["texts"] == 8 and set(figures["formulations"]) == {"ranking", "labelling"}
-            assert [(student["formulation"], student["seed"]) for student in figures["students"]] == [
-                *product(("ranking", "labelling"), (13, 14))
-            ]
-            assert all(-1 <= student["rank_agreement"] <= 1 for student in figures["students"])
-            agreement = figures["formulations"]["ranking"]["agreement"]
-            assert all(0 <= agreement[side] <= 1 for side in ("teacher", "student", "random", "both"))
-            costs = document(finished, f"data/costs/films/students-{name}.json")
-            assert costs["seconds"]["teacher"] > costs["seconds"]["student"] > 0 and len(costs["training"]) == 4
+        ensemble = "ensemble:occlusion,input_x_gradient"
+        for name, formulation in product(("occlusion", ensemble), ("ranking", "labelling")):
+            judged = Evaluation.load(finished / f"reports/metrics/studies/students/films/{name}/{formulation}")
+            assert list(judged.figures) == ["teacher", "random", "13", "14"] and len(judged.example_ids) == 8
+            assert all(0 <= figures["prediction_agreement"] <= 1 for figures in judged.figures.values())
+            signed = judged.figures["teacher"]["delta_log_odds_negative"] is not None
+            assert signed is (formulation == "labelling"), "under ranking the sign does not count"
+            costs = document(finished, f"data/costs/films/students-{name}.json")[formulation]
+            assert costs["seconds"]["teacher"] > costs["seconds"]["student"] > 0 and len(costs["training"]) == 2
         tables = report(finished).partition("\n## Students against their teachers\n")[2].partition("\n## ")[0]
-        assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 8
-        assert "\n| random |  | " in tables and "\n| occlusion | both | " in tables
+        # A row for each task and formulation.
+        for side in ("teacher", "L2E", "random"):
+            assert len(re.findall(rf"\n\| \w+ \| {ensemble} \| {side} \| ", tables)) == 4
 
     def test_the_curve_of_marks_goes_from_no_mark_to_all(self, finished):
         curve = document(finished, "reports/metrics/studies/marks_curve/films.json")
@@ -246,7 +248,7 @@ class TestStudies:
         for point in points:
             assert 0 <= point["f1_topk_low"] <= point["f1_topk"] <= point["f1_topk_high"] <= 1
             assert len(point["by_draw"]["auroc"]) == 2
-        marker = document(finished, "reports/metrics/films/explanations.json")["marker"]
+        marker = evaluation(finished).figures["marker"]
         # Its first draw without marks is the run's Marker. Stored attention is rounded to float16, which may turn the
         # order of two words.
         assert points[0]["by_draw"]["auroc"][0] == pytest.approx(marker["auroc"], abs=0.02)
@@ -269,7 +271,7 @@ class TestReport:
                 # Agreement with the words, agreement with the model, all else.
                 assert len(re.findall(rf"\n\| {name}( [†‡])? \| ", section)) >= 3
             assert f"\n| paml | {task} | " in text
-        assert "**faml sees the metric while it explains.**" in text
+        assert "| faml ‡ |" in text
 
     def test_is_also_a_page_and_the_command_line_writes_both(self, project):
         page = (project / "reports" / "report.html").read_text(encoding="utf-8")

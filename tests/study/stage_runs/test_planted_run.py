@@ -5,8 +5,8 @@ import yaml
 from files import write_lines
 from stage_cases import succeed
 
+from explearn import Evaluation
 from explearn.core.documents import read_json
-from explearn_study.metric_files import read_by_text
 
 NOUNS = ("fox", "dog", "sea", "castle", "tide", "morning", "guide", "light")
 
@@ -47,7 +47,7 @@ def test_known_answers_are_judged_and_shown_apart(tmp_path):
     planted = metrics["planted"]["planted"]["random"]
     assert planted["texts"] == 16 and "aopc_comprehensiveness" not in planted
     assert "Planted: planted ↑" in (tmp_path / "reports" / "report.md").read_text(encoding="utf-8")
-    shares = read_by_text(tmp_path / "reports" / "metrics" / "films" / "mosaics.parquet")["mosaics"]
+    shares = Evaluation.load(tmp_path / "reports" / "metrics" / "films").by_text["mosaics"]
     assert {method: len(values) for method, values in shares.items()} == {"random": 4, "raw_attention": 4}
     assert metrics["tasks"]["films"]["random"]["mosaics"] == round(shares["random"].mean(), 3)
-    assert read_by_text(tmp_path / "reports" / "metrics" / "planted" / "mosaics.parquet") == {}
+    assert "mosaics" not in Evaluation.load(tmp_path / "reports" / "metrics" / "planted").by_text

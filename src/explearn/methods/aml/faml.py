@@ -370,7 +370,6 @@ class FAML(BatchExplainer):
         uncounted=True,
         watches_metric=True,
         base="paml",
-        report="explearn.methods.aml.report:report",
     )
     variants: ClassVar = {
         "faml_states": Variant(

@@ -321,7 +321,6 @@ class PAML(BoundExplainer, BatchExplainer):
         family="learned",
         cost="one forward pass, and one of its own network",
         uncounted=True,
-        report="explearn.methods.aml.report:report",
     )
     variants: ClassVar = {
         "paml_states": Variant(

@@ -50,7 +50,6 @@ class Consensus(LearnedExplainer, BatchExplainer):
         needs={"gradients", "training_rationales", "other_tasks"},
         binarisation="expected_f1",
         ready=True,
-        report="explearn.methods.consensus.report:report",
     )
     Options = ConsensusParams
     options: ConsensusParams

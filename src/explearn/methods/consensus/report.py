@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from explearn.methods.results import RunFacts, TaskReport
-from explearn.show.blocks import Block, Cell, Heading, Paragraph, Table, bold, columns
+from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
 
 CONSENSUS = "consensus"
 
@@ -22,71 +21,42 @@ INTRODUCTION = (
 )
 
 
-class FeatureWeight(NamedTuple):
-    """A feature's coefficient.
-
-    Attributes:
-        mean: mean over the tasks.
-        interval: its interval; None if unknown.
-    """
-
-    mean: float
-    interval: tuple[float, float] | None
-
-    @property
-    def clear(self) -> bool:
-        """True if the interval excludes zero."""
-        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
-
-    @property
-    def cell(self) -> Cell:
-        """Return the cell of a table."""
-        text = f"{self.mean:+.2f}"
-        if self.interval is None:
-            return Cell(text, self.mean)
-        return Cell(bold(text) if self.clear else text, self.mean, note="{:+.2f} to {:+.2f}".format(*self.interval))
-
-
-def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return the weights of a consensus that this run trained."""
-    notes = [task.notes[CONSENSUS] for task in tasks if "coefficients" in task.notes.get(CONSENSUS, {})]
-    notes = [note for note in notes if "shipped" not in note]
-    if not notes:
-        return []
-    weights = feature_weights(notes)
-    blocks: list[Block] = [Heading("Weights of the consensus"), Paragraph(INTRODUCTION)]
-
-    clear = sum(weight.clear for weight in weights.values())
-    blocks.append(Paragraph(f"{clear} of {len(weights)} intervals exclude zero."))
-
-    others = dict(weights)
-    rows: list[list[str | Cell]] = []
-    for signal in notes[0]["signals"]:
-        row: list[str | Cell] = [signal]
-        for kind in KINDS:
-            weight = others.pop(f"{signal}_{kind}", None)
-            row.append(Cell("–") if weight is None else weight.cell)
-        rows.append(row)
-    if rows:
-        blocks.append(Table(columns(["Signal"], list(KINDS.values())), rows))
-
-    names = sorted(others, key=lambda name: (-abs(others[name].mean), name))
-    listed = ", ".join(f"{name} {others[name].cell.text}" for name in names)
-    return [*blocks, Paragraph(f"Neighbouring words, and the word itself: {listed}.", page_only=True)]
-
-
-def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeight]:
-    """Return the means over the tasks, by feature.
+def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]:
+    """Return the weights of a consensus that this run trained.
 
     Args:
-        notes: each task's notes on the consensus.
+        notes: task -> method -> its notes.
     """
-    weights = {}
-    for feature in notes[0]["coefficients"]:
-        mean = fmean(float(note["coefficients"][feature]) for note in notes)
-        interval = None
-        if all(feature in note["intervals"] for note in notes):
-            low, high = zip(*(note["intervals"][feature] for note in notes), strict=True)
-            interval = (fmean(low), fmean(high))
-        weights[feature] = FeatureWeight(mean, interval)
-    return weights
+    trained = []
+    for by_method in notes.values():
+        noted = by_method.get(CONSENSUS, {})
+        if "coefficients" in noted and "shipped" not in noted:
+            trained.append(noted)
+    if not trained:
+        return []
+    cells = {feature: weight(trained, feature) for feature in trained[0]["coefficients"]}
+    rows: list[list[str | Cell]] = []
+    for signal in trained[0]["signals"]:
+        rows.append([signal, *(cells.pop(f"{signal}_{kind}", Cell("–")) for kind in KINDS)])
+    # Features of neighbouring words, and of the word itself.
+    for feature, cell in cells.items():
+        rows.append([feature, cell, *[Cell("–")] * (len(KINDS) - 1)])
+    table = Table(columns(["Signal or feature"], list(KINDS.values())), rows)
+    return [Heading("Consensus"), Fold("Weights of its signals", [Paragraph(INTRODUCTION), table])]
+
+
+def weight(trained: Sequence[Mapping[str, Any]], feature: str) -> Cell:
+    """Return the cell of a feature: its mean coefficient over the tasks, bold if its interval excludes zero.
+
+    Args:
+        trained: each task's notes on the consensus.
+        feature: name of the feature.
+    """
+    mean = fmean(float(note["coefficients"][feature]) for note in trained)
+    text = f"{mean:+.2f}"
+    if not all(feature in note["intervals"] for note in trained):
+        return Cell(text, mean)
+    low, high = (fmean(note["intervals"][feature][end] for note in trained) for end in (0, 1))
+    if low > 0 or high < 0:
+        text = bold(text)
+    return Cell(text, mean, note=f"{low:+.2f} to {high:+.2f}")

@@ -88,7 +88,6 @@ class IvRA(BoundExplainer, BatchExplainer):
         cost="one forward pass",
         needs={"attentions"},
         own_model=True,
-        report="explearn.methods.ivra.report:report",
     )
     variants: ClassVar = {
         "ivra_frozen": Variant(

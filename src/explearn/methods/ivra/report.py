@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.methods.results import RunFacts, TaskReport
-from explearn.show.blocks import Block, Heading, Paragraph, Picture
+from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture
 from explearn.show.display import AGAINST, FOR, hexadecimal
 
 
@@ -48,36 +47,36 @@ _BESIDE = 4.5
 """Cells beside the heads of a map: its labels, and those of the layers."""
 
 
-def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return how IvRA's methods were trained on each task, and heat maps of the coefficients that they learned."""
+def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]:
+    """Return how IvRA's methods were trained on each task, and heat maps of the coefficients that they learned.
+
+    Args:
+        notes: task -> method -> its notes.
+    """
     trainings: list[str] = []
     maps: dict[str, Mapping[str, Any]] = {}
-    for task in tasks:
-        for method, notes in task.notes.items():
-            if "criteria" in notes:
-                name = f"{method}, {task.task}"
-                epochs = f"epoch {notes['best_epoch']} of {notes['trained_epochs']}"
-                trainings.append(f"{name}: for {', '.join(notes['criteria'])}, {epochs}")
-                maps[name] = notes["coefficients"]
+    for task, by_method in notes.items():
+        for method, noted in by_method.items():
+            if "criteria" in noted:
+                name = f"{method}, {task}"
+                epochs = f"epoch {noted['best_epoch']} of {noted['trained_epochs']}"
+                trainings.append(f"{name}: for {', '.join(noted['criteria'])}, {epochs}")
+                maps[name] = noted["coefficients"]
     if not maps:
         return []
     layers, heads = np.shape(next(iter(maps.values()))["heads"])
     across = min(len(maps), ACROSS)
     width = across * (heads + _BESIDE) * _CELL
     height = ceil(len(maps) / across) * (layers * _CELL + _MARGIN)
-    return [
-        Heading("IvRA: training, and learned weights of heads and layers"),
-        Paragraph(
-            f"Criteria, and the epoch that was best (0: none was better than the start). {'; '.join(trainings)}."
-        ),
-        Picture(
-            "figures/coefficients.svg",
-            "Coefficients of heads and (on the right) layers, as differences from their mean",
-            "Heat maps of heads and layers",
-            (width, height),
-            partial(_draw, maps, across),
-        ),
-    ]
+    best = f"Criteria, and the epoch that was best (0: none was better than the start). {'; '.join(trainings)}."
+    picture = Picture(
+        "figures/coefficients.svg",
+        "Coefficients of heads and (on the right) layers, as differences from their mean",
+        "Heat maps of heads and layers",
+        (width, height),
+        partial(_draw, maps, across),
+    )
+    return [Heading("IvRA"), Fold("Training, and learned weights of heads and layers", [Paragraph(best), picture])]
 
 
 def _draw(maps: Mapping[str, Mapping[str, Any]], across: int, figure: Any) -> None:

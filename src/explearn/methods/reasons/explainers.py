@@ -88,7 +88,6 @@ class LLMRationale(OwnReason):
         cost="one request",
         binarisation="threshold",
         uncounted=True,
-        report="explearn.methods.reasons.report:report",
     )
     question = RATIONALE
     threshold = 1.0

@@ -1,117 +1,93 @@
-"""The overview: a named row per method, a panel per question, and the time."""
+"""The overview: a named row per method, a panel per question, and the passes through the classifier."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from explearn.methods.results import Number, RunFacts, Tasks
-from explearn.metrics.base import Metric
-from explearn.metrics.registry import CATALOGUE
-from explearn.report.columns import marked
+from explearn.evaluation.result import Evaluation
+from explearn.metrics.mosaics import MOSAICS
 from explearn.report.figures.style import FAINT, STYLES, draw_legend, draw_value, set_rows
-from explearn.report.known_answers import KnownAnswer
-from explearn.report.verdict import MARKS, MODEL, TIME, means
+from explearn.report.run import MARKS, MODEL, RunFacts
 from explearn.show.blocks import Picture
 
-PANELS = {MARKS: "Agrees:\nmarks", MODEL: "Agrees:\nmodel"}
-"""Metric and title of the first panels; a panel without figures is left out. Known answers follow."""
-
-CAPTION = "Known answers are explained below the next table."
+PANELS = {
+    MARKS: "Finds\nwhat is\nmarked",
+    MODEL: "Finds what\nthe model\nuses",
+    MOSAICS.name: "Finds\nits class\n(mosaics)",
+}
+"""Metric and title of the first panels; a panel without figures is left out. Planted words follow."""
 
 # In inches. As narrow as can be read: a phone shows it at two thirds of this size.
 _ROW = 0.2
 _MARGIN = 1.5
 _LABELS = 1.95
-_PANEL = 0.82
+_PANEL = 0.92
 
-_TIME = 38
-"""Points from a panel to the right end of the column of times."""
+_PASSES = 38
+"""Points from a panel to the right end of the column of passes."""
 
 TICKS = 2
 """Most steps between an axis's ticks."""
 
 
-class Panel(NamedTuple):
-    """A column of the picture: title, metric, the methods' figures and bounds, and what chance has, if known."""
-
-    title: str
-    metric: Metric
-    figures: Mapping[str, Mapping[str, Number]]
-    chance: Number
-
-    def value(self, method: str) -> Number:
-        """Return a method's figure; None if it has none."""
-        return self.figures.get(method, {}).get(self.metric.name)
-
-
-def dot_plot(run: RunFacts, tasks: Tasks, named: Collection[str], known: Sequence[KnownAnswer] = ()) -> Picture | None:
+def dot_plot(run: RunFacts, named: Collection[str]) -> Picture | None:
     """Return a picture of the methods' means over the tasks, and of known answers; None without figures.
 
-    The methods are ordered by the first panel, best on top. Lines are intervals: of known answers, and of one task.
+    The methods are ordered by the first panel, best on top. Lines are intervals, where the figure is of one task.
 
     Args:
-        run: facts about the run.
-        tasks: its results on each task.
+        run: the run.
         named: methods whose names are bold.
-        known: tests with a known answer.
     """
-    panels = []
-    for name, title in PANELS.items():
-        values = means(run, name, tasks)
-        if not values:
-            continue
-        figures: Mapping[str, Mapping[str, Number]] = {method: {name: value} for method, value in values.items()}
-        if len(tasks) == 1:
-            figures = {method: tasks[0].methods[method] for method in values}
-        panels.append(Panel(title, CATALOGUE[name], figures, values.get("random")))
-    for answer in known:
-        what = answer.metric.heading.removeprefix("Planted: ").lower()
-        panels.append(Panel(f"Known:\n{what}", answer.metric, answer.figures, answer.chance))
+    overall = run.overall
+    panels = {}
+    for name in overall.metrics:
+        title = PANELS.get(name)
+        if name.startswith("planted_"):
+            title = f"Finds\nplanted\n({name.removeprefix('planted_')})"
+        if title is not None and overall.values(name):
+            panels[name] = title
     if not panels:
         return None
-    methods = list(dict.fromkeys(method for panel in panels for method in panel.figures))
+    first = next(iter(panels))
+    methods = list(dict.fromkeys(method for name in panels for method in overall.values(name)))
     # Methods without the first figure come last.
-    methods.sort(key=lambda method: panels[0].value(method) or float("-inf"), reverse=True)
+    methods.sort(key=lambda method: overall.values(first).get(method, float("-inf")), reverse=True)
     return Picture(
-        "machine/glance.svg",
-        CAPTION if known else "",
-        f"A row per method: {', '.join(panel.metric.heading for panel in panels)}, time",
+        "figures/glance.svg",
+        "Dashed: random scores.",
+        f"A row per method: {', '.join(overall.metrics[name].heading for name in panels)}, passes",
         (_LABELS + _PANEL * len(panels), _MARGIN + _ROW * len(methods)),
-        partial(_draw, run, panels, methods, named, means(run, TIME.name, tasks)),
-        machine=True,
+        partial(_draw, overall, panels, methods, named),
     )
 
 
 def _draw(
-    run: RunFacts,
-    panels: Sequence[Panel],
-    methods: Sequence[str],
-    named: Collection[str],
-    times: Mapping[str, float],
-    figure: Figure,
+    overall: Evaluation, panels: dict[str, str], methods: Sequence[str], named: Collection[str], figure: Figure
 ) -> None:
     row_of_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, panel in zip(row_of_axes, panels, strict=True):
-        axes.set_title(panel.title, fontsize=9, fontweight="bold", loc="left")
-        axes.set_xlabel(panel.metric.heading.replace(" ", "\n"))
+    for axes, (name, title) in zip(row_of_axes, panels.items(), strict=True):
+        heading = overall.metrics[name].heading
+        values = overall.values(name)
+        axes.set_title(title, fontsize=9, fontweight="bold", loc="left")
+        axes.set_xlabel(heading.replace(" ", "\n"))
         axes.xaxis.set_major_locator(MaxNLocator(TICKS))
-        set_rows(axes, [marked(run, method) for method in methods], "y")
-        if panel.chance is not None:
-            axes.axvline(panel.chance, color=FAINT, linewidth=1.2, linestyle="--", zorder=1)
+        set_rows(axes, [overall.marked(method) for method in methods], "y")
+        for method in overall.chance & values.keys():
+            axes.axvline(values[method], color=FAINT, linewidth=1.2, linestyle="--", zorder=1)
         for row, method in enumerate(methods):
-            value = panel.value(method)
-            if value is None:
+            if method not in values:
                 continue
-            name = panel.metric.name
-            bounds = panel.figures[method].get(f"{name}_low"), panel.figures[method].get(f"{name}_high")
-            words = f"{method}: {panel.metric.heading} {value:.3f}"
-            draw_value(axes, row, value, bounds, STYLES[run.methods[method].family], words)
+            figures = overall.figures[method]
+            bounds = figures.get(f"{name}_low"), figures.get(f"{name}_high")
+            words = f"{method}: {heading} {values[method]:.3f}"
+            draw_value(axes, row, values[method], bounds, STYLES[overall.infos[method].family], words)
     figure.supxlabel("better →", fontsize=9)
     first: Axes = row_of_axes[0]
     last: Axes = row_of_axes[-1]
@@ -119,12 +95,14 @@ def _draw(
         if method in named:
             label.set_fontweight("bold")
     beside: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
-    if times:
-        above = (_TIME, 6)
-        last.annotate("time", (1, 1), above, "axes fraction", fontsize=9, fontweight="bold", **beside)
+    forward = overall.values("forward_passes")
+    backward = overall.values("backward_passes")
+    if forward:
+        above = (_PASSES, 6)
+        last.annotate("passes", (1, 1), above, "axes fraction", fontsize=9, fontweight="bold", **beside)
     at_row = last.get_yaxis_transform()
     for row, method in enumerate(methods):
-        if method in times:
-            shown = TIME.shown(times[method])
-            last.annotate(shown, (1, row), (_TIME, 0), at_row, va="center", **beside)
-    draw_legend(figure, run.methods, methods, any(panel.chance is not None for panel in panels))
+        if method in forward:
+            count = f"{forward[method] + backward.get(method, 0.0):.0f}"
+            last.annotate(count, (1, row), (_PASSES, 0), at_row, va="center", **beside)
+    draw_legend(figure, overall.infos, methods, bool(overall.chance))

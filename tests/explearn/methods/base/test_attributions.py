@@ -54,7 +54,7 @@ def test_a_comparison_goes_on_without_a_method_that_fails(monkeypatch, change, s
     failing = plugged_in(change)
     monkeypatch.setattr(registry, "_registered", {"mine": type(failing)})
     result = explearn.compare(tiny.classifier(), list(tiny.TEXTS), [failing, "random"], out=None)
-    assert list(result.methods) == ["random"] and said in result.left_out["mine"]
+    assert list(result.figures) == ["random"] and said in result.left_out["mine"]
 
 
 def test_masked_scores_of_a_method_are_refused():

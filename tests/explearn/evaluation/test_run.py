@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeClassifier, attribution, random_probability
 
 from explearn import DataError, EvaluateOptions, Example
-from explearn.evaluation import evaluate as evaluate_methods
+from explearn.evaluation.run import evaluate as evaluate_methods
 from explearn.lens import representations
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE

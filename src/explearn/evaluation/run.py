@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.arguments import models_left_as_they_came, options_of
-from explearn.core.arrays import Array, Array32
+from explearn.core.arrays import Array, Array32, Mask
 from explearn.core.attribution import Attribution, text_numbers
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.examples import Example
-from explearn.core.extras import need
+from explearn.core.seeds import hash_order
+from explearn.evaluation.result import Evaluation, Figures, in_table_order
+from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info
 from explearn.metrics.arrays import check_scores, correlation, ranks, ratio
 from explearn.metrics.base import Metric
 from explearn.metrics.context import Context, Explanations, by_method, gold_masks, read_texts
 from explearn.metrics.mosaics import MOSAICS, Mosaics, mosaic_figures, shares_of_methods
-from explearn.metrics.params import EvaluateParams
+from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.metrics.plausibility import texts_with_marks
 from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
 from explearn.metrics.runs import MethodRun
+from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.metrics.significance import PairedTests, paired_tests
 from explearn.predictors.answers import Answers
-from explearn.show.blocks import Cell, Column, Mark, Table, columns, several
+from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     # It imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.predictor import Predictor
     from explearn.text.encoding import Encoding
@@ -64,12 +63,6 @@ def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
     return ratio(total, texts)
 
 
-Figures = dict[str, int | float | None]
-
-MAIN = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
-"""Metrics that are shown first; those without any figure are left out."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateOptions:
     """Further settings of `explearn.evaluate`.
@@ -85,6 +78,16 @@ class EvaluateOptions:
         own: method -> the classifier that it trained, and explains instead.
         predictions: what the classifier has predicted before (default: nothing).
         encodings: example id -> the text as the classifier reads it. Needed for other units than words.
+        unit: what is scored.
+        infos: method -> its facts (default: those that the registry knows).
+        explainers: methods that are ready to explain further texts: mosaics, and those of the sanity checks.
+        mosaics: mosaics that they explain (default: none).
+        checked: texts of the sanity checks (default: none, and no checks), by words.
+        unchecked: methods that the sanity checks leave out.
+        sanity: settings of the sanity checks.
+        other_labels: the classifier fine-tuned on permuted labels, for a seed; checked, too, if given.
+        shown: number of texts that are kept in the result, with their explanations.
+        facts: further fields of the `Evaluation`, such as `marks` or `left_out`.
 
     Example:
         >>> import explearn
@@ -106,197 +109,16 @@ class EvaluateOptions:
     own: Mapping[str, Predictor] = field(default_factory=dict)
     predictions: Answers | None = None
     encodings: Mapping[str, Encoding] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Evaluation:
-    """The metrics of some methods on the same texts; it displays itself as a table, and prints one line a metric.
-
-    Attributes:
-        figures: method -> metric -> figure, with the bounds of its interval as METRIC_low and METRIC_high; None where
-            undefined, never NaN. Also the numbers of texts (`texts`), of those with marks that were classified
-            correctly (`plausibility_texts`), and of words that were not read (`unaligned_words`).
-        example_ids: the n texts; a text with several targets is one.
-        by_text: metric -> method -> value on each text, (n,), NaN where undefined; names are those of
-            `explearn.Metric.by_text`.
-        comparisons: metric -> paired tests of all methods (Wilcoxon's signed-rank test over the texts, Holm's
-            correction), with the best method and those that are not significantly worse. Methods with their own
-            classifier are only compared in metrics that do not depend on the classifier.
-        agreement: `rank_agreement` of every two methods, in the order of `figures`, (methods, methods).
-        metrics: the metrics by name, in the order of tables.
-
-    Example:
-        >>> import explearn
-        >>> from explearn.testing.tiny import classifier, TEXTS
-        >>> attributions = list(explearn.get_explainer("random").explain(classifier(), TEXTS))
-        >>> explearn.evaluate(classifier(), attributions, metrics=["sufficiency"])
-        Evaluation(1 method on 5 texts)
-    """
-
-    figures: dict[str, Figures]
-    example_ids: tuple[str, ...]
-    by_text: dict[str, dict[str, Array]]
-    comparisons: dict[str, PairedTests]
-    agreement: Array
-    metrics: Mapping[str, Metric] = field(default_factory=lambda: CATALOGUE)
-
-    def __str__(self) -> str:
-        shown = self._table()
-        printed = [[column.title for column in shown.columns]]
-        for row in shown.rows:
-            printed.append([cell if isinstance(cell, str) else cell.text for cell in row])
-        widths = [max(map(len, column)) for column in printed]
-        lines = []
-        for title, *cells in zip(*printed, strict=True):
-            aligned = map(str.rjust, cells, widths[1:])
-            lines.append("  ".join([title.ljust(widths[0]), *aligned]))
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"Evaluation({several(len(self.figures), 'method')} on {several(len(self.example_ids), 'text')})"
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a frame with one row per method and one column per figure.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        return figures_frame(self.figures)
-
-    def best(self, metric: str) -> str:
-        """Return the method with the best figure of a metric.
-
-        Others may not be significantly worse: see `comparisons[metric].tied`.
-
-        Args:
-            metric: name of a metric.
-
-        Raises:
-            UnknownNameError: there is no such metric.
-            ParamsError: no method has it, or it has no better direction.
-        """
-        return best_method(self.figures, metric, self.metrics)
-
-    def _repr_html_(self) -> str:
-        return table_html(self._table(), repr(self))
-
-    def _table(self) -> Table:
-        heads = columns(["Method"])
-        rows: list[list[Cell | str]] = [[method] for method in self.figures]
-        for metric in self.metrics.values():
-            if metric.direction and any(figures.get(metric.name) is not None for figures in self.figures.values()):
-                heads.append(Column(metric.title))
-                tests = self.comparisons.get(metric.name)
-                standing: Standing = ((), ())
-                if tests is not None and len(tests.methods) > 1:
-                    standing = tests.best, tests.tied
-                for row, (method, figures) in zip(rows, self.figures.items(), strict=True):
-                    row.append(figure_cell(metric, method, figures, standing))
-        return Table(heads, rows)
-
-
-def add_mosaics(
-    evaluation: Evaluation,
-    explainers: Mapping[str, Any],
-    classifier: Predictor,
-    mosaics: Mosaics,
-    params: EvaluateParams,
-    own: Mapping[str, Predictor] = MappingProxyType({}),
-) -> None:
-    """Explain mosaics, and add figures, values by mosaic and paired tests to an evaluation.
-
-    Args:
-        evaluation: the evaluation of these methods.
-        explainers: method -> the method.
-        classifier: the classifier.
-        mosaics: the mosaics.
-        params: settings of the metrics.
-        own: method -> the classifier that it trained, and explains instead.
-    """
-    shares = shares_of_methods(explainers, classifier, mosaics, own)
-    for name, values in shares.items():
-        evaluation.figures[name] |= mosaic_figures(values, mosaics, params.confidence)
-    evaluation.by_text[MOSAICS.name] = shares
-    tests = compare_methods(evaluation.figures, evaluation.by_text, own, params.significance, [MOSAICS])
-    evaluation.comparisons.update(tests)
-
-
-Standing = tuple[Collection[str], Collection[str]]
-"""The methods with the best figure of a metric, and those that are not significantly worse."""
-
-
-def figure_cell(
-    metric: Metric, method: str, figures: Mapping[str, int | float | None], standing: Standing, after: str = ""
-) -> Cell:
-    """Return a table's cell for a method's figure, with its interval.
-
-    Args:
-        metric: the metric.
-        method: the method.
-        figures: metric -> figure of the method.
-        standing: the best and the tied methods.
-        after: text that follows the figure.
-    """
-    value = figures.get(metric.name)
-    low = figures.get(f"{metric.name}_low")
-    high = figures.get(f"{metric.name}_high")
-    best, tied = standing
-    mark: Mark = ""
-    if method in best:
-        mark = "best"
-    elif method in tied:
-        mark = "tied"
-    note = ""
-    if low is not None and high is not None:
-        note = f"{low:.2f} to {high:.2f}"
-    return Cell(metric.shown(value) + after, value, mark, note)
-
-
-def table_html(table: Table, caption: str) -> str:
-    """Return a table as HTML for a notebook: the best figures bold, those not significantly worse with an asterisk."""
-    head = "".join(f"<th>{escape(column.title)}</th>" for column in table.columns)
-    rows = [f"<tr>{head}</tr>"]
-    for row in table.rows:
-        cells = "".join(f"<td>{_cell_html(cell)}</td>" for cell in row)
-        rows.append(f"<tr>{cells}</tr>")
-    note = "bold: best; *: not significantly worse; small: intervals"
-    return f"<table>{''.join(rows)}</table><p>{escape(caption)} ({note})</p>"
-
-
-def _cell_html(cell: Cell | str) -> str:
-    if isinstance(cell, str):
-        return escape(cell)
-    text = cell.text
-    if cell.mark == "best":
-        text = f"<b>{text}</b>"
-    if cell.mark == "tied":
-        text += "*"
-    if cell.note:
-        text += f" <small>{cell.note}</small>"
-    return text
-
-
-def figures_frame(figures: Mapping[str, Mapping[str, int | float | None]]) -> pd.DataFrame:
-    """Return a frame with one row per method and one column per figure; see `Evaluation.to_pandas`."""
-    need("pandas", extra="pipeline", what="a frame")
-    import pandas as pd
-
-    return pd.DataFrame.from_dict(dict(figures), orient="index").dropna(axis="columns", how="all")
-
-
-def best_method(
-    figures: Mapping[str, Mapping[str, int | float | None]], metric: str, metrics: Mapping[str, Metric] = CATALOGUE
-) -> str:
-    """Return the method with the best figure of a metric; see `Evaluation.best`."""
-    found = metrics.get(metric) or get_metric(metric)
-    values = {}
-    for method, of_method in figures.items():
-        value = of_method.get(metric)
-        if value is not None:
-            values[method] = value
-    if not values or found.direction is None:
-        raise ParamsError(f"metric: got {metric!r}, which no method has, or which has no better direction")
-    return found.best(values)
+    unit: Unit = "word"
+    infos: Mapping[str, MethodInfo] = field(default_factory=dict)
+    explainers: Mapping[str, Any] = field(default_factory=dict)
+    mosaics: Mosaics = field(default_factory=lambda: Mosaics([], []))
+    checked: Sequence[Example] = ()
+    unchecked: Collection[str] = ()
+    sanity: SanityParams = field(default_factory=SanityParams)
+    other_labels: Callable[[int], Predictor] | None = None
+    shown: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @models_left_as_they_came
@@ -353,7 +175,7 @@ def evaluate(
     chosen = _chosen_metrics(metrics)
     runs = _runs(attributions)
     if not any(run.attributions for run in runs.values()):
-        return Evaluation({}, (), {}, {}, np.zeros((0, 0)))
+        return Evaluation()
     model = as_predictor(classifier)
     first, *others = _by_target(runs)
     explanations = [_explanations(model, runs, first, rationales, texts, options)]
@@ -365,20 +187,109 @@ def evaluate(
     by_text: dict[str, dict[str, Array]] = {}
     figures: dict[str, Figures] = {}
     scores: dict[str, list[Array32]] = {}
-    for method in runs:
+    for method, run in runs.items():
         by_target = [of_target[method] for of_target in explanations]
         figures[method] = _figures(by_target, chosen, by_text)
+        if run.cost is not None:
+            figures[method] |= run.cost.figures()
         scores[method] = []
         for explained in by_target:
             scores[method] += [text.filled() for text in explained.attributions]
+    shares = shares_of_methods(options.explainers, model, options.mosaics, options.own)
+    if shares:
+        by_text[MOSAICS.by_text] = shares
+        chosen.append(MOSAICS)
+    for name, values in shares.items():
+        figures[name] |= mosaic_figures(values, options.mosaics, options.params.confidence)
+    facts = {
+        "task": options.task,
+        "unit": unit_name(options.unit),
+        "labels": model.labels,
+        "classifier": next((run.classifier for method, run in runs.items() if method not in options.own), ""),
+        "infos": in_table_order(_infos(runs, options)),
+        "options": {method: dict(run.options) for method, run in runs.items()},
+        "notes": {method: dict(run.notes) for method, run in runs.items() if run.notes},
+        "thresholds": {method: run.threshold for method, run in runs.items() if run.threshold is not None},
+        "params": options.params,
+        "seed": options.seed,
+        "k": options.k,
+        "positive_rate": options.positive_rate,
+        "sanity": _sanity(model, options),
+        "checked": len(options.checked),
+        **_shown(explanations[0], marks, options),
+    }
     return Evaluation(
-        figures,
-        tuple(example.id for example in examples),
-        by_text,
-        compare_methods(figures, by_text, options.own, options.params.significance, chosen),
-        rank_agreement(scores),
-        CATALOGUE | {metric.name: metric for metric in chosen},
+        figures=figures,
+        example_ids=tuple(example.id for example in examples),
+        by_text=by_text,
+        comparisons=compare_methods(figures, by_text, options.own, options.params.significance, chosen),
+        agreement=rank_agreement(scores),
+        metrics=CATALOGUE | {metric.name: metric for metric in chosen},
+        **{**facts, **options.facts},
     )
+
+
+def _sanity(model: Predictor, options: EvaluateOptions) -> dict[str, SanityResult]:
+    """Run the sanity checks; none without texts for them."""
+    if not options.checked:
+        return {}
+    return check_methods(
+        [explainer for name, explainer in options.explainers.items() if name not in options.unchecked],
+        model,
+        options.checked,
+        options.sanity,
+        options.seed,
+        options.params.headline_percent,
+        options.other_labels,
+        options.unit,
+        options.own,
+    )
+
+
+def _shown(
+    explanations: Mapping[str, Explanations], marks: Mapping[str, Mask], options: EvaluateOptions
+) -> dict[str, Any]:
+    """Return the texts that are kept, their marks and their explanations, as fields of an evaluation."""
+    examples = next(iter(explanations.values())).context.examples
+    shown = choose_examples(examples, marks, options.shown, options.seed)
+    ids = {example.id for example in shown}
+    attributions = []
+    for method, explained in explanations.items():
+        for attribution in explained.attributions:
+            if attribution.example_id in ids:
+                attributions.append(replace(attribution, method=method))
+    gold = {example.id: marks[example.id].tolist() for example in shown if marks[example.id].any()}
+    return {"examples": shown, "gold": gold, "attributions": attributions}
+
+
+def _infos(runs: Collection[str], options: EvaluateOptions) -> dict[str, MethodInfo]:
+    """Return the facts of the methods that are known."""
+    infos = {}
+    for method in runs:
+        try:
+            infos[method] = options.infos.get(method) or get_info(method)
+        except UnknownNameError:
+            continue
+    return infos
+
+
+def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:
+    """Draw `count` texts to show: texts with marked words first, alternating labels.
+
+    The same seed gives the same texts. A text's place in the draw depends only on the seed and its id, not on the other
+    texts or their order.
+    """
+    drawn: Counter[tuple[bool, str]] = Counter()
+    turns: list[tuple[bool, int, str]] = []
+    by_id = {example.id: example for example in examples}
+    ordered = [by_id[identifier] for identifier in hash_order(by_id, seed)]
+    for example in ordered:
+        unmarked = not np.asarray(gold.get(example.id, False), dtype=np.bool_).any()
+        # The labels take turns, texts with marks first.
+        turns.append((unmarked, drawn[unmarked, example.label], example.label))
+        drawn[unmarked, example.label] += 1
+    order = sorted(range(len(ordered)), key=turns.__getitem__)
+    return [ordered[number] for number in order[:count]]
 
 
 def _chosen_metrics(metrics: Iterable[str | Metric] | None) -> list[Metric]:
@@ -469,13 +380,10 @@ def _rule(method: str, run: MethodRun, options: EvaluateOptions) -> str:
     """Return how a method chooses words: as the options or its declaration say, else the top K."""
     if method in options.rules:
         return options.rules[method]
-    try:
-        rule = get_info(method).binarisation
-    except UnknownNameError:
+    info = _infos([method], options).get(method)
+    if info is None or (info.binarisation == "threshold" and run.threshold is None):
         return "top_k"
-    if rule == "threshold" and run.threshold is None:
-        return "top_k"
-    return rule
+    return info.binarisation
 
 
 def _figures(
@@ -523,16 +431,16 @@ def compare_methods(
         metrics: metrics to compare. None: all.
 
     Returns:
-        Metric -> its paired tests.
+        Metric -> its paired tests; without metrics that no method has.
     """
     comparisons = {}
     for metric in CATALOGUE.values() if metrics is None else metrics:
-        if not metric.compared:
-            continue
         values = {}
         tested = by_text.get(metric.by_text, {})
         for method, of_method in figures.items():
-            if method in tested and not (metric.of_model and method in own):
-                values[method] = of_method.get(metric.name)
-        comparisons[metric.name] = paired_tests(metric.name, values, tested, metric.larger_is_better, significance)
+            value = of_method.get(metric.name)
+            if method in tested and value is not None and not (metric.of_model and method in own):
+                values[method] = value
+        if metric.compared and values:
+            comparisons[metric.name] = paired_tests(metric.name, values, tested, metric.larger_is_better, significance)
     return comparisons

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from explearn.evaluation import rank_agreement
+from explearn.evaluation.run import rank_agreement
 
 RNG = np.random.default_rng(0)
 LENGTHS = (4, 7, 3)

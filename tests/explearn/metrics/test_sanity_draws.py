@@ -1,7 +1,6 @@
 """Sanity checks under several seeds."""
 
-from explearn.metrics.sanity import SanityResult, ScoreSimilarity
-from explearn_study.evaluate import over_draws
+from explearn.metrics.sanity import SanityResult, ScoreSimilarity, over_draws
 
 
 def test_several_draws_are_averaged_():

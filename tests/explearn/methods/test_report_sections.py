@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from task_reports import metrics, run, task
 
-from explearn.methods.aml.report import report as aml_report
-from explearn.methods.consensus.report import feature_weights
-from explearn.methods.ivra.report import report as ivra_report
-from explearn.report.columns import used_marks
+from explearn.methods.aml.report import section as aml_section
+from explearn.methods.consensus.report import section as consensus_section
+from explearn.methods.consensus.report import weight
+from explearn.methods.ivra.report import section as ivra_section
 from explearn.report.figures.style import svg
-from explearn.show.blocks import Fold, Paragraph, Picture, Table, walk
+from explearn.show.blocks import Paragraph, Picture, Table, bold, walk
 
 
 def tables(blocks):
@@ -28,19 +27,13 @@ class TestAML:
         }
 
     def test_training_names_the_weights_and_the_epoch_that_was_kept(self):
-        (table,) = tables(aml_report(run(), [task(notes={"paml": self.trained()})]))
+        (table,) = tables(aml_section({"films": {"paml": self.trained()}}))
         assert table.rows == [["paml", "films", "prediction 1.00, size 0.25", "log_odds", "-0.500", "-1.500", "1 of 2"]]
 
-    def test_what_chose_its_maps_by_a_metric_says_so_with_its_passes(self):
+    def test_maps_that_were_chosen_by_one_metric_are_shown_with_all(self):
         judged = {name: {"comprehensiveness": 0.5, "log_odds": -1.0} for name in ("comprehensiveness", "log_odds")}
         notes = {"optimised_for": "comprehensiveness", "steps": 7.5, "judged": judged}
-        methods = {"faml": metrics(forward_passes=123.4, backward_passes=30.2)}
-        blocks = aml_report(run(), [task(methods=methods, notes={"faml": notes})])
-        (fold,) = (block for block in blocks if isinstance(block, Fold))
-        assert fold.summary.startswith(
-            "faml on films: 7.5 steps per text, best by comprehensiveness; 123 forward and 30"
-        )
-        (table,) = fold.blocks
+        (table,) = tables(aml_section({"films": {"faml": notes}}))
         assert [column.title for column in table.columns][2:] == ["Map chosen by", "Comprehensiveness ↑", "Log-odds ↓"]
         assert table.rows[1] == ["faml", "films", "log_odds", "0.500", "-1.000"]
 
@@ -48,15 +41,16 @@ class TestAML:
 def test_ivra_s_coefficients_are_heat_maps():
     coefficients = {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}
     trained = {"criteria": ["comp", "suff"], "trained_epochs": 3, "best_epoch": 2, "coefficients": coefficients}
-    _, training, picture = ivra_report(run(), [task(notes={"consensus": {"coefficients": {}}, "ivra": trained})])
-    assert isinstance(training, Paragraph) and training.text.endswith("ivra, films: for comp, suff, epoch 2 of 3.")
-    assert isinstance(picture, Picture)
+    blocks = ivra_section({"films": {"consensus": {"coefficients": {}}, "ivra": trained}})
+    (training,) = (block for block in walk(blocks) if isinstance(block, Paragraph))
+    (picture,) = (block for block in walk(blocks) if isinstance(block, Picture))
+    assert training.text.endswith("ivra, films: for comp, suff, epoch 2 of 3.")
     assert "ivra, films" in svg(picture) and "layers" in svg(picture)
 
 
-def test_the_accuracy_of_a_method_s_own_classifier_stands_under_the_table():
-    sentence = used_marks(run("ivra"), [task(notes={"ivra": {"accuracy": [0.9, 0.85]}})])
-    assert sentence.endswith("and of the task's, on validation texts: ivra on films 0.850 (0.900).")
+def test_a_run_without_these_methods_has_no_section():
+    notes = {"films": {"marker": {"best_epoch": 3}}}
+    assert [section(notes) for section in (aml_section, ivra_section, consensus_section)] == [[], [], []]
 
 
 class TestConsensus:
@@ -69,5 +63,11 @@ class TestConsensus:
         return {"coefficients": coefficients, "intervals": ends, "signals": ["gae"]}
 
     def test_weights_are_means_over_the_tasks(self):
-        weight = feature_weights([self.notes(1.0), self.notes(2.0)])["gae_rank"]
-        assert (weight.mean, weight.interval) == (pytest.approx(1.6), pytest.approx((1.1, 2.1)))
+        cell = weight([self.notes(1.0), self.notes(2.0)], "gae_rank")
+        assert cell.value == pytest.approx(1.6) and cell.note == "+1.10 to +2.10"
+        assert cell.text == bold("+1.60"), "its interval excludes zero"
+        assert weight([self.notes(0.3)], "gae_z").text == "+0.30"
+
+    def test_weights_that_came_with_the_package_are_no_training_of_the_run(self):
+        assert tables(consensus_section({"films": {"consensus": self.notes(1.0)}}))
+        assert consensus_section({"films": {"consensus": {**self.notes(1.0), "shipped": "2026"}}}) == []
