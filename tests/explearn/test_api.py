@@ -141,7 +141,7 @@ def test_the_attributions_are_a_list_that_shows_itself():
     assert isinstance(together, list) and together[1].words == ("she", "sells", "shells")
     assert repr(together) == "Attributions(2 texts, methods=attn_lrp)"
     pytest.importorskip("pandas")
-    assert list(together.to_pandas()["word"]) == [*TEXT.split(), "she", "sells", "shells"]
+    assert list(together.to_frame()["word"]) == [*TEXT.split(), "she", "sells", "shells"]
 
 
 class TestTargets:

@@ -15,7 +15,6 @@ import numpy as np
 from explearn.auditing.claims import Claim, find_claims
 from explearn.auditing.findings import Finding
 from explearn.auditing.reading import AuditOptions, AuditText, audited_texts, explain_texts, halves
-from explearn.auditing.result import Result
 from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
 from explearn.core.arguments import models_left_as_they_came, options_of
@@ -24,6 +23,7 @@ from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
+from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Heading, Paragraph, bold, several
 from explearn.subject.manifest import check_page
 from explearn.subject.subject import Subject

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from explearn.auditing.result import frame_of
+from explearn.report.result import frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +147,7 @@ class FindingList(list[Finding]):
         """Return those of a class."""
         return FindingList(finding for finding in self if finding.target == target)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """Return a frame with one row a finding.
 
         Raises:

@@ -22,7 +22,6 @@ from explearn.auditing.reading import (
     halves,
     rates,
 )
-from explearn.auditing.result import Result
 from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
 from explearn.core.arguments import models_left_as_they_came, options_of
@@ -30,6 +29,7 @@ from explearn.core.documents import file_digest
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
+from explearn.report.result import Result
 from explearn.show.blocks import (
     Block,
     Bullets,

@@ -75,4 +75,4 @@ def compare(
     for name, reason in comparison.left_out.items():
         tell(f"left out: {name} ({reason})")
     tell(comparison.verdict)
-    tell(comparison.report)
+    tell(comparison.page)

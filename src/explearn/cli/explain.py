@@ -240,11 +240,9 @@ def _check_no_file_names(texts: Sequence[str]) -> None:
 
 def _write_manifests(files: Sequence[Path], origin: Origin) -> None:
     """Write a manifest next to each page, which `explearn verify` checks."""
-    from explearn.subject.manifest import write_manifest
-
     for path in files:
         if path.suffix == ".html":
-            write_manifest(path, origin.manifest(path, "texts", origin.facts(path)))
+            origin.write_manifest(path, "texts", origin.facts(path))
 
 
 def _lines() -> list[str]:

@@ -5,9 +5,9 @@ When a method has finished, its main figures are shown at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import cached_property, partial
 
 from explearn.comparison.plan import Plan, Tell
 from explearn.comparison.score_files import Records, match_scores
@@ -19,12 +19,11 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.runs import MethodRun, kept_run, write_run
+from explearn.metrics.runs import MethodRun
 from explearn.predictors.answers import Answers
 from explearn.predictors.labelled import check_use
-from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
-from explearn.subject.texts import UserTexts
+from explearn.subject.subject import Subject
 from explearn.text.encoding import Encoding
 from explearn.text.rationales import marked_words
 from explearn.text.sampling import texts_to_explain
@@ -52,21 +51,21 @@ class ComparedTexts:
         fingerprint: of the classifier; of a function of texts also of its answers.
     """
 
-    def __init__(self, classifier: Predictor, user_texts: UserTexts, count: int, seed: int, unit: Unit) -> None:
+    def __init__(self, subject: Subject, count: int, unit: Unit) -> None:
         """Draw some texts; those with marked words come first.
 
         Args:
-            classifier: the classifier that reads them.
-            user_texts: all texts.
+            subject: the classifier, all texts, and the seed of the draw.
             count: number of texts.
-            seed: seed of the draw.
             unit: what is scored.
         """
+        classifier = subject.classifier
+        user_texts = subject.texts
         self.classifier = classifier
         self.user_texts = user_texts
         self.unit = unit
         self.rationales = user_texts.rationales
-        self.examples = texts_to_explain(user_texts.examples, marked_words(self.rationales), count, seed)
+        self.examples = texts_to_explain(user_texts.examples, marked_words(self.rationales), count, subject.seed)
         self.units = {example.id: example for example in user_texts.examples}
         encodings = classifier.read(self.examples)
         if unit != "word":
@@ -169,35 +168,39 @@ class MethodsRun:
         if unread := texts.unread():
             tell(unread)
 
-    def explain(self, explainers: Mapping[str, Explainer], folder: Path | None) -> None:
+    def explain(self, subject: Subject) -> None:
         """Explain the texts with every planned method that an earlier call has not finished.
 
         Args:
-            explainers: the methods, by name.
-            folder: folder that keeps the runs; None: nothing is kept.
+            subject: the methods, and where their runs are kept.
         """
         texts = self.texts
-        clock: ForwardClock | None = None
         for name in self.plan.methods:
-            explainer = explainers[name]
-            options = explainer.settings()
+            explainer = subject.explainers[name]
             self.used[name] = explainer
-            path = folder and folder / f"{name}.parquet"
-            source = text_digest(repr((texts.fingerprint, texts.explained, options)))
-            if path and (run := kept_run(path, source)):
-                self.add(run, "of an earlier run")
-                continue
-            if clock is None:
-                clock = ForwardClock(texts.classifier, texts.examples, max(1, len(texts.examples) // CLOCKED_TEXTS))
+            source = (texts.fingerprint, texts.explained, explainer.settings())
             try:
-                run = explain_timed(explainer, texts.classifier, texts.examples, options, clock, texts.unit, warm_up=1)
+                run, kept = subject.work.run(name, source, partial(self._timed, explainer))
             except UnsupportedError as error:
                 self.refused[name] = str(error)
                 self._tell(f"{name}: left out: {error}")
                 continue
-            if path:
-                write_run(path, replace(run, source=source), with_cost=True)
-            self.add(run, f"{run.cost.seconds:.1f} s" if run.cost else "")
+            note = "of an earlier run"
+            if not kept and run.cost is not None:
+                note = f"{run.cost.seconds:.1f} s"
+            self.add(run, note)
+
+    def _timed(self, explainer: Explainer) -> MethodRun:
+        """Return a method's run, timed."""
+        texts = self.texts
+        options = explainer.settings()
+        return explain_timed(explainer, texts.classifier, texts.examples, options, self._clock, texts.unit, warm_up=1)
+
+    @cached_property
+    def _clock(self) -> ForwardClock:
+        """Times the classifier alone, around each method."""
+        texts = self.texts
+        return ForwardClock(texts.classifier, texts.examples, max(1, len(texts.examples) // CLOCKED_TEXTS))
 
     def add(self, run: MethodRun, note: str) -> None:
         """Add a method's run and report its main figures; predictions made here are kept."""

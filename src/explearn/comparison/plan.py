@@ -1,4 +1,4 @@
-"""The plan of a comparison: its methods and texts within a time budget, and how an interrupted comparison resumes."""
+"""The plan of a comparison: its methods and texts within a time budget."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from explearn.core.documents import read_json
 from explearn.core.errors import ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.validation import MOST, Shape, check
-from explearn.core.writing import write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.defaults import FLOOR, defaults
 from explearn.methods.registry import get_info
 from explearn.metrics.params import SanityParams
 from explearn.metrics.significance import FEWEST_TEXTS
-from explearn.predictors.predictor import Predictor
 from explearn.show.blocks import several
-from explearn.subject.texts import UserTexts
+from explearn.subject.subject import Subject
 from explearn.text.units import Unit
 
 JUDGING_PASSES = 8
@@ -38,9 +34,6 @@ TIMED_TEXTS_COSTLY = 2
 
 SANITY_TEXTS = 5
 """Number of texts explained again on perturbed models."""
-
-PLAN = "plan.json"
-"""First file written to a comparison's folder."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -82,10 +75,22 @@ class Plan(Shape):
     left_out: dict[str, str]
 
 
+def kept_plan(subject: Subject, most: int, budget: float | None, end: float, unit: Unit, tell: Tell) -> Plan:
+    """Return the plan that an earlier call made and kept, or make one: choices by speed stay as they were.
+
+    Arguments and errors are those of `make_plan`.
+
+    Raises:
+        DataError: the kept plan is damaged.
+    """
+    make = partial(make_plan, subject, most, budget, end, unit, tell)
+    kept = subject.work.part("plan", subject.origin.request, lambda: make().model_dump())
+    plan: Plan = check(Plan, kept, before="plan.json, ", after="; remove it, or work in another folder")
+    return plan
+
+
 def make_plan(
-    classifier: Predictor,
-    texts: UserTexts,
-    explainers: Mapping[str, Explainer],
+    subject: Subject,
     most: int,
     budget: float | None,
     end: float,
@@ -95,9 +100,7 @@ def make_plan(
     """Choose methods and texts. With a budget, every method is first timed on a few texts, for at most half of it.
 
     Args:
-        classifier: the classifier to explain.
-        texts: the user's texts.
-        explainers: the methods, by name.
+        subject: the classifier, the texts and the methods.
         most: most texts.
         budget: the budget in seconds; None: without one.
         end: its end, by `time.perf_counter`.
@@ -107,9 +110,11 @@ def make_plan(
     Raises:
         UnsupportedError: no method can explain the classifier.
     """
+    classifier = subject.classifier
+    texts = subject.texts
     left_out: dict[str, str] = {}
     usable: dict[str, Explainer] = {}
-    for name, explainer in explainers.items():
+    for name, explainer in subject.explainers.items():
         try:
             explainer.check_explains(classifier)
         except UnsupportedError as error:
@@ -184,37 +189,3 @@ def within_budget(seconds: Mapping[str, float], texts: int, budget: float) -> Pl
         left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s per text"
     fitting = int(budget / sum(map(seconds.__getitem__, order)))
     return Plan(methods=order, texts=max(fewest, min(texts, fitting)), left_out=left_out)
-
-
-# ---- resuming --------------------------------------------------------------------------------------------------------
-
-
-class _Planned(Shape):
-    request: dict[str, Any]
-    plan: Plan
-
-
-def kept_plan(folder: Path | None, request: Mapping[str, Any], make: Callable[[], Plan]) -> Plan:
-    """Return the plan of an earlier call in this folder with the same request, or else make one, and keep it there.
-
-    Choices by speed are kept, so that an interrupted comparison resumes unchanged.
-
-    Args:
-        folder: the folder; None: nothing is kept.
-        request: the arguments that the figures depend on.
-        make: makes the plan.
-
-    Raises:
-        DataError: the plan is damaged.
-    """
-    if folder is None:
-        return make()
-    path = folder / PLAN
-    if path.exists():
-        hint = "; remove it, or work in another folder"
-        planned: _Planned = check(_Planned, read_json(path), before=f"{path}, ", after=hint)
-        if planned.request == request:
-            return planned.plan
-    plan = make()
-    write_json(path, {"request": request, "plan": plan.model_dump()})
-    return plan

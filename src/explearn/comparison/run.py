@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +14,26 @@ from pydantic import Field
 
 from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Tell, kept_plan, make_plan, parse_budget
+from explearn.comparison.plan import Tell, kept_plan, parse_budget
 from explearn.comparison.score_files import read_scores
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import read_json, text_digest
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
-from explearn.core.writing import check_place, check_replaceable, locked, write_text
+from explearn.core.writing import check_replaceable, write_text
 from explearn.evaluation.result import DOCUMENT, Evaluation
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.finding import find_explainers
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.labelled import CLASSES, check_problem
-from explearn.predictors.predictor import Predictor
-from explearn.predictors.pretrained import as_predictor
 from explearn.report.conclusions import verdict
 from explearn.report.page import page
 from explearn.report.run import MODEL, RunFacts
 from explearn.show.blocks import several
-from explearn.subject.manifest import Origin, check_page, part, write_manifest
+from explearn.subject.manifest import COMPARISON, Origin, check_page, versions
+from explearn.subject.subject import Subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.units import Unit, check_unit, unit_name
 
@@ -48,7 +44,7 @@ class Comparison(Evaluation):
     """The evaluation of methods that `explearn.compare` returns, with its page.
 
     Attributes:
-        report: path of the page; None if none was written.
+        page: path of the page; None if none was written.
 
     Example:
         >>> import explearn
@@ -60,10 +56,10 @@ class Comparison(Evaluation):
         Comparison(1 method on 5 texts)
     """
 
-    report: Path | None = Field(default=None, exclude=True)
+    page: Path | None = Field(default=None, exclude=True)
 
     def __str__(self) -> str:
-        return f"{self.counts}: {self.report}" if self.report else self.counts
+        return f"{self.counts}: {self.page}" if self.page else self.counts
 
     @property
     def verdict(self) -> str:
@@ -209,51 +205,40 @@ def compare(
     if checked.out is not None:
         check_page(checked.out)
         check_replaceable(folder_of(checked.out), lambda earlier: (earlier / DOCUMENT).exists(), "evaluation")
-    if checked.work is not None:
-        check_replaceable(checked.work, lambda earlier: (earlier / PLAN).exists(), "comparison")
-        check_place(checked.work / PLAN)
     user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
-    model = _load(classifier, options)
-    user_texts = user_texts.of_classes(model.name, model.labels)
-    request = {
-        "classifier": model.fingerprint,
-        "texts": text_digest(repr((user_texts.examples, user_texts.rationales))),
-        "methods": {name: explainer.settings() for name, explainer in explainers.items()},
-        "budget": limit,
-        "max_texts": checked.max_texts,
-        "seed": checked.seed,
-        "unit": unit_name(options.unit),
-    }
-    folder = checked.work
+    subject = Subject.of(
+        "explearn.compare, in Python",
+        classifier,
+        user_texts,
+        list(explainers.values()),
+        seed=checked.seed,
+        compute=options.compute,
+        work=checked.work,
+        files=[texts, *checked.scores],
+        settings={"budget": limit, "max_texts": checked.max_texts, "unit": unit_name(options.unit)},
+    )
     # Two comparisons at once would evaluate each other's files.
-    with ExitStack() as stack:
-        if folder:
-            stack.enter_context(locked(folder / "compare", what=f"comparison {folder}"))
-        stack.enter_context(unread_words_known())
+    with subject.work.locked(), unread_words_known():
         most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
-        make = partial(make_plan, model, user_texts, explainers, most, limit, end, options.unit, options.tell)
-        plan = kept_plan(folder, request, make)
-        compared = ComparedTexts(model, user_texts, plan.texts, checked.seed, options.unit)
+        plan = kept_plan(subject, most, limit, end, options.unit, options.tell)
+        compared = ComparedTexts(subject, plan.texts, options.unit)
         given = methods if isinstance(methods, list | tuple) else [methods]
         passed = [name for name, explainer in explainers.items() if explainer.folder or explainer in given]
         run = MethodsRun(compared, plan, options.tell, passed)
         # Before the work, so that a record that fits no text is reported at once.
         matched = compared.match(records)
-        run.explain(explainers, folder)
+        run.explain(subject)
         for name, attributions in matched.items():
             run.add(MethodRun(name, attributions), "from a file")
         if not run.runs:
-            raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
+            refused = "; ".join(run.refused.values())
+            raise UnsupportedError(f"{subject.classifier.name}: no method can explain it ({refused})")
         evaluation = judge(run, from_files, checked.seed, by_budget=limit is not None)
-        result = Comparison(**evaluation.fields(), report=checked.out)
+        result = Comparison(**evaluation.fields(), page=checked.out)
         if checked.out is not None:
-            compute = options.compute or ComputeOptions()
-            origin = Origin(
-                "explearn.compare, in Python", classifier, model, compute, [texts, *checked.scores], request
-            )
-            _write_page(checked.out, result, origin)
+            _write_page(checked.out, result, subject.origin)
         return result
 
 
@@ -267,7 +252,6 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
     folder = folder_of(out)
     result.save(folder)
     made = origin.facts(out)
-    manifest = origin.manifest(out, result.task, made)
     performance = result.performance.get("test", {})
     accuracy = "accuracy not known"
     if performance:
@@ -285,11 +269,10 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
         folders=[folder.name],
         parameters=yaml.safe_dump(options, sort_keys=False),
         made=made,
-        versions=list(manifest["versions"].items()),
+        versions=versions(COMPARISON),
     )
     write_text(out, page(run))
-    parts = {"evaluation": part(out.parent, [folder.name]), **manifest["parts"]}
-    write_manifest(out, {**manifest, "verdict": result.verdict, "evaluation": folder.name, "parts": parts})
+    origin.write_manifest(out, result.task, made, [folder.name], verdict=result.verdict, evaluation=folder.name)
 
 
 def read_comparison(path: Path) -> Evaluation:
@@ -331,10 +314,3 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
         rationales=[rationale for rationale in texts.rationales if rationale.example_id in unseen],
         hint=f"{note}. {texts.hint}".strip(),
     )
-
-
-def _load(classifier: Any, options: CompareOptions) -> Predictor:
-    """Load the classifier."""
-    model = as_predictor(classifier, options.compute or ComputeOptions())
-    check_problem(model, CLASSES)
-    return model

@@ -350,7 +350,7 @@ class Evaluation(Shape):
         after = UNCOUNTED * (value is not None and self._uncounted(method, metric))
         return Cell(metric.shown(value) + after, value, mark, note)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """Return a frame with one row per method and one column per figure.
 
         Raises:

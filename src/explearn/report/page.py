@@ -263,7 +263,7 @@ def _all_methods(run: RunFacts) -> Iterator[Block]:
         yield Fold("Which methods can be told apart", [Paragraph(tests), *pictures])
     if run.folders:
         yield Paragraph("All figures as a data frame, a row a method:")
-        lines = [f'explearn.Evaluation.load("{folder}").to_pandas()' for folder in run.folders]
+        lines = [f'explearn.Evaluation.load("{folder}").to_frame()' for folder in run.folders]
         yield Code("\n".join(["import explearn", "", *lines]), "python")
 
 

@@ -69,7 +69,7 @@ class Attributions(list[Attribution]):
         """
         return display.embed_or_write("".join(map(display.rows, self.texts)), path)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """Return a frame with one row per word (`explearn.to_frame`)."""
         return to_frame(self)
 

@@ -67,8 +67,8 @@ class Manifest(Shape):
 
     Attributes:
         manifest: version of the format.
-        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the parts
-            `page` and `evaluation` are relative to the manifest's folder, those in `code` to CODE.
+        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the part
+            `page` are relative to the manifest's folder, those in `code` to CODE.
         parts: name -> files.
         versions: package -> version.
         classifiers: task -> classifier, loadable by its name.
@@ -127,7 +127,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
     root = path.parent / manifest.root
     differences = []
     for name, files in manifest.parts.items():
-        base = {"page": path.parent, "evaluation": path.parent, "code": CODE}.get(name, root)
+        base = {"page": path.parent, "code": CODE}.get(name, root)
         differences += [f"{name}: {difference}" for difference in _changed_files(base, files)]
     installed = dict(versions(RUN))
     for name, version in manifest.versions.items():
@@ -309,6 +309,22 @@ class Origin:
             },
             "versions": dict(versions(COMPARISON)),
         }
+
+    def write_manifest(
+        self, page: Path, task: str, made: Mapping[str, str], beside: Iterable[str] = (), **more: Any
+    ) -> None:
+        """Write the manifest of a page that exists.
+
+        Args:
+            page: the page.
+            task: name of the texts.
+            made: how the page was made, as it says itself (`facts`).
+            beside: names of files and folders next to it that belong to it.
+            more: further fields of the manifest.
+        """
+        manifest = self.manifest(page, task, made)
+        manifest["parts"]["page"] = part(page.parent, [page.name, *beside])
+        write_manifest(page, {**manifest, **more})
 
 
 def _from_here(path: object) -> str:

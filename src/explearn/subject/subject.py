@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, text_digest
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.finding import find_explainer
-from explearn.predictors.labelled import CLASSES, check_problem
+from explearn.predictors.labelled import CLASSES, Problem, check_problem
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.subject.manifest import Origin
@@ -52,12 +52,13 @@ class Subject:
         work: str | Path | None = None,
         files: Sequence[object] = (),
         settings: Mapping[str, Any] | None = None,
+        problems: Collection[Problem] = CLASSES,
     ) -> Subject:
         """Load the classifier, fit labels to its classes, and find the explainers.
 
         Args:
             call: what was called, such as `explearn.audit`.
-            classifier: as for `explearn.explain`; it must have classes.
+            classifier: as for `explearn.explain`.
             texts: the texts (`explearn.subject.texts.given_texts`).
             explainers: as for `explearn.methods.finding.find_explainer`; None stands for the default of the classifier.
             seed: seed of all draws.
@@ -65,17 +66,18 @@ class Subject:
             work: folder that keeps finished parts. None: nothing is kept.
             files: the files that were read; what is no path is left out.
             settings: further arguments that results depend on, JSON values.
+            problems: kinds of output that will do.
 
         Raises:
             ModelError: the classifier cannot be loaded, or a label is none of its classes.
             ParamsError: an explainer cannot be used, or the working folder has other content.
             UnknownNameError: there is no such method.
-            UnsupportedError: the classifier has no classes.
+            UnsupportedError: the classifier has another kind of output.
         """
         kept = Work(work)
         compute = compute or ComputeOptions()
         model = as_predictor(classifier, compute)
-        check_problem(model, CLASSES)
+        check_problem(model, problems)
         texts = texts.of_classes(model.name, model.labels)
         found = [find_explainer(source, classifier=model, seed=seed) for source in explainers]
         by_name = {explainer.name: explainer for explainer in found}

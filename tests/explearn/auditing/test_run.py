@@ -45,7 +45,7 @@ def test_effects_are_the_changes_of_the_probability():
     first = findings[0]
     assert (first.element, first.target, first.confirmed) == ("‘alpha’", "yes", True)
     assert first.taken_out == pytest.approx(0.7) and first.put_in == pytest.approx(0.7)
-    assert next(iter(findings.to_pandas()["element"])) == "‘alpha’"
+    assert next(iter(findings.to_frame()["element"])) == "‘alpha’"
 
 
 def test_errors_and_groups():

@@ -53,7 +53,7 @@ def test_what_needs_an_inside_is_left_out_or_undefined(comparison):
         assert figures["consistency"] is None
         assert figures["simulatability"] is None
         assert figures["forward_passes"] is None
-    page = comparison.report.read_text(encoding="utf-8")
+    page = comparison.page.read_text(encoding="utf-8")
     assert "(the function has no model to look into)" in page
 
 

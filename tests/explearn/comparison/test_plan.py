@@ -1,13 +1,9 @@
 """What a budget of time leaves of texts and methods."""
 
-import json
-
 import pytest
 
-from explearn import DataError, ParamsError
+from explearn import ParamsError
 from explearn.comparison.plan import (
-    Plan,
-    kept_plan,
     parse_budget,
     within_budget,
 )
@@ -41,23 +37,3 @@ def test_a_budget_takes_fewer_texts_and_then_fewer_methods(seconds, budget, meth
     choice = within_budget(seconds, 500, budget)
     assert (choice.methods, choice.texts) == (methods, texts)
     assert choice.left_out.keys() == seconds.keys() - {*methods}
-
-
-REQUEST = {"methods": {"random": {}, "lime": {}}}
-PLAN = Plan(methods=["random"], texts=3, left_out={"lime": "slow"})
-
-
-def test_a_plan_is_that_of_the_same_request(tmp_path):
-    other = PLAN.model_copy(update={"texts": 2})
-    assert kept_plan(tmp_path, REQUEST, lambda: PLAN) == PLAN
-    assert kept_plan(tmp_path, REQUEST, lambda: other) == PLAN
-    assert kept_plan(tmp_path, {"methods": {"random": {}}}, lambda: other) == other
-    assert kept_plan(None, REQUEST, lambda: other) == other
-
-
-@pytest.mark.parametrize("change", [{"texts": 0}, {"left_out": [1]}], ids=ascii)
-def test_a_damaged_plan_is_named(tmp_path, change):
-    plan = {"request": REQUEST, "plan": {**PLAN.model_dump(), **change}}
-    (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-    with pytest.raises(DataError, match=r"plan\.json[:,] .*remove it, or work in another folder"):
-        kept_plan(tmp_path, REQUEST, lambda: PLAN)

@@ -15,7 +15,7 @@ AOPC = "aopc_comprehensiveness"
 
 
 def compared(figures, **changes):
-    return Comparison(**task("texts", figures, **changes).fields(), report=Path("report.html"))
+    return Comparison(**task("texts", figures, **changes).fields(), page=Path("report.html"))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_diagram_of_ranks_says_what_cannot_be_told_apart():
 
 def test_a_frame_has_a_row_a_method(result):
     pytest.importorskip("pandas")
-    frame = result.to_pandas()
+    frame = result.to_frame()
     assert list(frame.index) == ["attn_lrp", "lime", "random"]
     np.testing.assert_allclose(frame[AOPC], [0.3, 0.31, 0.05])
     assert frame.notna().any().all()

@@ -74,7 +74,7 @@ def test_marks_too_short_for_any_sentence_are_named_once(tmp_path):
     rows = [{"marks": "A [[good]] film of ours."}, {"marks": "I like it so much."}]
     out = tmp_path / "page.html"
     comparison = compare(rows, columns=TextColumns(rationales="marked:marks"), unit="sentence", out=out)
-    page = html.unescape(comparison.report.read_text(encoding="utf-8"))
+    page = html.unescape(comparison.page.read_text(encoding="utf-8"))
     assert page.count("no sentence has half of its words marked") == 1
     assert page.count("is not measured: different texts hardly ever share a sentence") == 1
     assert (

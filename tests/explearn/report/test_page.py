@@ -81,7 +81,7 @@ class TestWhatIsOpen:
 
     def test_the_rows_are_a_line_away(self):
         code = next(b for b in report_blocks(whole_run(folders=["reports/metrics/films"])) if hasattr(b, "language"))
-        assert code.text.endswith('\nexplearn.Evaluation.load("reports/metrics/films").to_pandas()')
+        assert code.text.endswith('\nexplearn.Evaluation.load("reports/metrics/films").to_frame()')
 
 
 class TestMeanings:

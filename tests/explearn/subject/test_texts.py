@@ -1,13 +1,10 @@
 """Somebody's own texts from files."""
 
 import json
-import re
 
 import pytest
-import tiny
 from saying import complaint
 
-from explearn.comparison.explaining import ComparedTexts
 from explearn.subject.texts import TextColumns, given_texts, read_texts
 from explearn_study.example_files import read_examples, write_examples
 
@@ -94,12 +91,3 @@ def test_the_white_space_of_a_text_is_kept(tmp_path):
     assert listed.words == ("def", "f(x):", "return", "x") and not listed.joined
     write_examples(tmp_path / "texts.parquet", [listed, pair, read])
     assert read_examples(tmp_path / "texts.parquet") == [listed, pair, read]
-
-
-@pytest.mark.parametrize("unit", ("word", "token", "sentence", re.compile(r"\w+")))
-def test_a_classifier_compares_the_text_that_it_is_given(unit):
-    classifier = tiny.classifier("roberta")
-    texts = ComparedTexts(classifier, given_texts([SPACED]), 1, 0, unit)
-    (encoding,) = texts.encodings.values()
-    assert encoding.input_ids == classifier.encode([SPACED])[0].input_ids
-    assert texts.explained[0].text == SPACED

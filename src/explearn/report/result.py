@@ -18,7 +18,7 @@ from explearn.core.writing import write_json, write_text
 from explearn.report.page import draw
 from explearn.show.blocks import Block, Table, columns, plain
 from explearn.show.html_page import render_html
-from explearn.subject.manifest import Origin, check_page, part, write_manifest
+from explearn.subject.manifest import Origin, check_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,9 +104,8 @@ class Result(ABC):
         beside = [page.with_suffix(f".{self.table}.csv"), page.with_suffix(f".{self.table}.json")]
         write_text(beside[0], rows.getvalue())
         write_json(beside[1], document)
-        manifest = self.origin.manifest(page, self.name, made)
-        manifest["parts"]["page"] = part(page.parent, [page.name, *(file.name for file in beside)])
-        write_manifest(page, {**manifest, "verdict": " ".join(self.sentences())})
+        verdict = " ".join(self.sentences())
+        self.origin.write_manifest(page, self.name, made, [file.name for file in beside], verdict=verdict)
         return replace(self, page=page)
 
 

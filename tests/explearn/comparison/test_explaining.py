@@ -13,9 +13,13 @@ from comparison_cases import TEXTS
 
 import explearn
 from explearn import CompareOptions, DataError, ParamsError
-from explearn.comparison import explaining, run
+from explearn.comparison import explaining
+from explearn.comparison.explaining import ComparedTexts
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.metrics.runs import read_run
+from explearn.subject import subject
+from explearn.subject.subject import Subject
+from explearn.subject.texts import given_texts
 
 SECONDS = 0.5
 
@@ -86,8 +90,8 @@ def test_a_folder_that_holds_something_else_stays_as_it_is(model, tmp_path, monk
     project = tmp_path / "project"
     project.mkdir()
     (project / "params.yaml").write_text("mine: 1\n", encoding="utf-8")
-    monkeypatch.setattr(run, "_load", lambda *_: pytest.fail("the model was loaded"))
-    with pytest.raises(ParamsError, match=r"holds 'params.yaml', which belongs to no comparison"):
+    monkeypatch.setattr(subject, "as_predictor", lambda *_: pytest.fail("the model was loaded"))
+    with pytest.raises(ParamsError, match=r"holds 'params.yaml', which belongs to no working folder"):
         explearn.compare(model, list(TEXTS), methods="random", work=project, out=tmp_path / "r.html")
     assert (project / "params.yaml").read_text(encoding="utf-8") == "mine: 1\n"
 
@@ -134,3 +138,15 @@ def test_a_budget_that_does_not_suffice_is_said(model, budget, said):
     assert comparison.left_out == ({"gae": "no time for it within the budget"} if said else {})
     assert any(line.startswith("The budget of 0.001 s does not suffice: ") for line in lines) == said
     assert any(line.startswith(f"{2 if said else 3} methods on 6 of 6 texts, classes no, yes\n") for line in lines)
+
+
+SPACED = "  def  f(x):\n\treturn x \n"
+
+
+@pytest.mark.parametrize("unit", ("word", "token", "sentence", re.compile(r"\w+")))
+def test_a_classifier_compares_the_text_that_it_is_given(unit):
+    classifier = tiny.classifier("roberta")
+    texts = ComparedTexts(Subject.of("compare", classifier, given_texts([SPACED])), 1, unit)
+    (encoding,) = texts.encodings.values()
+    assert encoding.input_ids == classifier.encode([SPACED])[0].input_ids
+    assert texts.explained[0].text == SPACED

@@ -62,7 +62,7 @@ class TestWithoutLabelsOrMarks:
         assert shown == pytest.approx(expected, abs=tolerance())
 
     def test_the_page_says_what_is_missing(self, comparison):
-        page = page_of(comparison.report)
+        page = page_of(comparison.page)
         assert "No marks" in page and f" methods on {len(TEXTS)} texts." in page
         assert "No labels" in page
         assert "F1 of each method" not in page
@@ -101,7 +101,7 @@ class TestForAnAuditor:
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
-        parts = "page, evaluation, texts, models, code, versions, weights of the classifier"
+        parts = "page, texts, models, code, versions, weights of the classifier"
         good = f"pages/audit.json: {parts} are unchanged."
         assert verify("pages/audit.html") == verify("pages") == (0, [good])
         texts.write_text(texts.read_text(encoding="utf-8") + "one more,yes\n", encoding="utf-8")
@@ -117,7 +117,7 @@ class TestForAnAuditor:
         assert "mine" in out.read_text(encoding="utf-8")
         out.write_text("")
         for _ in range(2):
-            assert is_page(explearn.compare(model, list(TEXTS), methods="random", out=out).report or out)
+            assert is_page(explearn.compare(model, list(TEXTS), methods="random", out=out).page or out)
 
     def test_nothing_is_lost_to_a_manifest(self, model, tmp_path):
         mine = tmp_path / "report.json"
@@ -155,7 +155,7 @@ class TestGoingOn:
         assert len(comparison.figures) == 3
         assert [line.split()[0] for line in lines if "of an earlier run" in line] == finished
         kept = {path.name for path in work.iterdir() if not path.name.startswith(".")}
-        assert kept == {"plan.json", *(f"{name}.parquet" for name in comparison.figures)}
+        assert kept == {"plan.json", "work.json", *(f"{name}.parquet" for name in comparison.figures)}
         # What it cost is that of the earlier call.
         assert all(isinstance(figures["throughput"], float) for figures in comparison.figures.values())
 
@@ -256,7 +256,7 @@ class TestOtherHeads:
 def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model, tmp_path):
     comparison = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
     assert isinstance(comparison.figures["consensus"]["aopc_comprehensiveness"], float)
-    page = page_of(comparison.report)
+    page = page_of(comparison.page)
     assert "Not trained here" in page
     # Nothing was trained here.
     assert "One training run" not in page and "Weights of the consensus" not in page
@@ -293,7 +293,7 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model, tmp_path):
 def test_without_a_page_nothing_is_written(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     comparison = explearn.compare(model, list(TEXTS), METHODS, out=None)
-    assert comparison.report is None and list(tmp_path.iterdir()) == []
+    assert comparison.page is None and list(tmp_path.iterdir()) == []
     assert repr(comparison) == f"Comparison(3 methods on {len(TEXTS)} texts)"
     assert comparison.figures.keys() == comparison.infos.keys()
     assert comparison.verdict
