@@ -20,7 +20,7 @@ from explearn.methods.registry import get_explainer, get_info, known_infos
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.params import FinetuneParams
-from explearn.predictors.pretrained import as_predictor
+from explearn.subject.subject import Subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.rationales import marked_words
 
@@ -92,17 +92,17 @@ def train(
     explainer = get_explainer(info.name, **seeded(info.name, options, seed))
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
-    model = as_predictor(classifier, compute)
-    user_texts = user_texts.of_classes(model.name, model.labels)
-    explainer.check_problem(model)
+    problems = explainer.problems
+    subject = Subject.of("explearn.train", classifier, user_texts, seed=seed, compute=compute, problems=problems)
+    explainer.check_problem(subject.classifier)
     marks = marked_words(user_texts.rationales)
     if MARKS in info.needs:
         # These methods need no validation texts.
-        train = [replace(example, split="train") for example in user_texts.examples]
+        train = [replace(example, split="train") for example in subject.texts.examples]
         validation: list[Example] = []
     else:
-        train, validation = _split(user_texts.examples, seed)
-    explainer.fit(model, train, marks, validation, name=user_texts.name, description=description)
+        train, validation = _split(subject.texts.examples, seed)
+    explainer.fit(subject.classifier, train, marks, validation, name=user_texts.name, description=description)
     if out is not None:
         explainer.save_pretrained(out)
     return explainer

@@ -37,15 +37,16 @@ from explearn.decision.document import (
 from explearn.decision.page import page_of
 from explearn.decision.replacements import from_list, from_masked_words
 from explearn.decision.signature import read_private_key, sign
+from explearn.evaluation.result import Evaluation
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
-from explearn.predictors.labelled import CLASSES, check_problem, check_use
-from explearn.predictors.predictor import Predictor
-from explearn.predictors.pretrained import as_predictor
+from explearn.predictors.labelled import check_use
 from explearn.report.conclusions import about, best_of
 from explearn.subject.manifest import COMPARISON, facts_of, versions
-from explearn.text.encoding import Text, as_segments
+from explearn.subject.subject import Subject
+from explearn.subject.texts import listed_texts
+from explearn.text.encoding import Text
 from explearn.text.rewriting import Edits
 
 Chosen = Literal["named", "best in the comparison", "default"]
@@ -112,11 +113,20 @@ def record(
     signer = None
     if key is not None:
         signer = read_private_key(Path(key))
-    model = as_predictor(classifier, ComputeOptions(device=device) if isinstance(device, str) else device)
-    explainer, chosen, population = _method(model, method, comparison)
-    made = observe(model, text, explainer, chosen, exchange, hash_only)
-    made.population = population
-    made.made = _made(model, text, hash_only)
+    chosen: Chosen = "default" if method is None else "named"
+    evaluation = None
+    if comparison is not None:
+        evaluation = read_comparison(Path(comparison))
+        if method is None:
+            chosen = "best in the comparison"
+            method = _best(evaluation, comparison)
+    compute = ComputeOptions(device=device) if isinstance(device, str) else device
+    texts = listed_texts([text], None)
+    subject = Subject.of("explearn.record, in Python", classifier, texts, [method], compute=compute)
+    made = observe(subject, chosen, exchange, hash_only)
+    if evaluation is not None and comparison is not None:
+        made.population = _population(subject, evaluation, Path(comparison))
+    made.made = _made(subject, hash_only)
     page = page_of(made, signed=signer is not None)
     if target is not None:
         made.page_sha256 = text_digest(page)
@@ -141,66 +151,59 @@ def check_files(out: Path) -> None:
 # ---- the method ------------------------------------------------------------------------------------------------------
 
 
-def _method(
-    model: Predictor, method: PathLike | Explainer | None, comparison: str | Path | None
-) -> tuple[Explainer, Chosen, Population | None]:
-    """Return the explainer, why this one, and what the comparison says about it."""
-    chosen: Chosen = "default" if method is None else "named"
-    if comparison is None:
-        return find_explainer(method, classifier=model), chosen, None
-    evaluation = read_comparison(Path(comparison))
-    if evaluation.classifier != model.fingerprint:
-        raise DataError(f"{comparison}: is about another classifier; expected a comparison of {model.name}")
-    if method is None:
-        chosen = "best in the comparison"
-        best = best_of(evaluation)
-        if best is None or get_info(best).untrained:
-            raise ParamsError(f"{comparison}: its best method is {best}, which cannot be made anew; name a method")
-        options = dict(evaluation.options[best])
-        options.pop("weights", None)  # of weights that come with the package; they are compared below
-        explainer = find_explainer(best, options, seed=evaluation.seed)
-    else:
-        explainer = find_explainer(method)
+def _best(evaluation: Evaluation, comparison: str | Path) -> Explainer:
+    """Return the method that a comparison found best."""
+    best = best_of(evaluation)
+    if best is None or get_info(best).untrained:
+        raise ParamsError(f"{comparison}: its best method is {best}, which cannot be made anew; name a method")
+    options = dict(evaluation.options[best])
+    options.pop("weights", None)  # of weights that come with the package; `_population` compares them
+    return find_explainer(best, options, seed=evaluation.seed)
+
+
+def _population(subject: Subject, evaluation: Evaluation, comparison: Path) -> Population:
+    """Return what a comparison says about the method."""
+    if evaluation.classifier != subject.classifier.fingerprint:
+        raise DataError(
+            f"{comparison}: is about another classifier; expected a comparison of {subject.classifier.name}"
+        )
+    (explainer,) = subject.explainers.values()
     weights = evaluation.options.get(explainer.name, {}).get("weights")
     if weights is not None and weights != explainer.settings().get("weights"):
         raise DataError(f"the comparison judged another {explainer.name}, with other weights; compare this one first")
     sentences, caveats = about(evaluation, explainer.name)
-    population = Population(comparison=file_digest(Path(comparison)), sentences=sentences, caveats=caveats)
-    return explainer, chosen, population
+    return Population(comparison=file_digest(comparison), sentences=sentences, caveats=caveats)
 
 
 # ---- what is observed ------------------------------------------------------------------------------------------------
 
 
 def observe(
-    model: Predictor,
-    text: Text,
-    explainer: Explainer,
+    subject: Subject,
     chosen: Chosen,
     exchange: Exchange | None,
     hash_only: bool,
     ranked: Sequence[float | None] | None = None,
 ) -> DecisionRecord:
-    """Return a record of what is computed from classifier, text and method.
+    """Return a record of what is computed.
 
     Args:
-        model: the classifier.
-        text: the text.
-        explainer: the method.
+        subject: the classifier, the text and the method.
         chosen: why this method.
         exchange: as for `record`.
         hash_only: as for `record`.
         ranked: scores by which words are ranked, (words,). None, or of another length: those of the method now.
 
     Raises:
-        DataError: the text cannot be used.
-        UnsupportedError: the classifier or the method cannot be used for it.
+        UnsupportedError: the classifier or the method cannot be used for the text.
     """
-    check_problem(model, CLASSES)
+    model = subject.classifier
     check_use(model, "records")
-    segments, _ = as_segments(text, 1)
+    (explainer,) = subject.explainers.values()
+    (example,) = subject.texts.examples
+    segments = example.segments
     decision = Decision(model, segments)
-    (attribution,) = explainer.explain(model, [text], [model.labels[decision.target]])
+    (attribution,) = explainer.explain(model, [example], [model.labels[decision.target]])
     words = attribution.words
     if hash_only:
         words = tuple(f"word {number}" for number in range(1, len(words) + 1))
@@ -298,12 +301,11 @@ def _change(
     return Change(edits=edits, answer=answer, passes=passes, budget=BUDGET, exchange=source, replacements=listed)
 
 
-def _made(model: Predictor, text: Text, hash_only: bool) -> dict[str, str]:
+def _made(subject: Subject, hash_only: bool) -> dict[str, str]:
     """Return when and how the record was made."""
-    facts = facts_of(model, "explearn.record, in Python")
+    facts = facts_of(subject.classifier, subject.origin.call)
     if hash_only:
-        segments, _ = as_segments(text, 1)
-        for segment in segments:
+        for segment in subject.texts.examples[0].segments:
             # As the shell's words are quoted in the command.
             facts["Command"] = facts["Command"].replace(shlex.quote(segment.text), "TEXT")
     return facts
