@@ -50,7 +50,7 @@ from explearn.decision.decision import Decision
 from explearn.decision.document import read_record
 from explearn.methods.finding import find_explainer
 from explearn.predictors.predictor import Predictor
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.text.encoding import as_segments
 from explearn.text.scored import Vocabulary
 from explearn_study.sources.planted import PLANTS
@@ -157,14 +157,14 @@ def verify(classifier: Predictor, folder: Path) -> None:
 
 
 def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
-    subject = Subject.of("again", classifier, audited_texts(texts[:count], None, None, None), [None])
+    subject = make_subject("again", classifier, audited_texts(texts[:count], None, None, None), [None])
     searched, held_out = halves(subject.texts.examples, subject.seed)
     read = explain_texts(subject, searched, None, False)
     vocabulary = Vocabulary.from_texts(read)
     claims = find_claims([read[i] for i in searched], vocabulary, ())
     first = Tested(subject, read, vocabulary, searched, held_out, claims).run(False)
     confirmed = [claim for claim, verdict in zip(claims, first, strict=True) if verdict.confirmed]
-    others = Subject.of("again", classifier, audited_texts(texts[count : 2 * count], None, None, None), [None])
+    others = make_subject("again", classifier, audited_texts(texts[count : 2 * count], None, None, None), [None])
     read = explain_texts(others, [], None, False)
     second = Tested(others, read, vocabulary, [], range(len(read)), confirmed).run(False)
     tested = [verdict for verdict in second if verdict.changed >= FEWEST_VALUES]

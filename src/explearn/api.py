@@ -94,12 +94,13 @@ def explain(
         raise ParamsError(f"{', '.join(options)}: no such argument; a method's options need its name, method='lime'")
     single = isinstance(texts, str | Example) or is_pair(texts)
     one_target = targets is None or isinstance(targets, str | int | np.integer)
-    read: Any = list(texts) if isinstance(texts, Iterator) else texts
+    if isinstance(texts, Iterator):
+        texts = list(texts)
     attributions = Attributions()
     model = _loaded(classifier, device)
     explainers = [find_explainer(source, options, classifier=model) for source in methods]
     for explainer in explainers:
-        attributions.extend(explainer.explain(model, read, targets, windows=windows, unit=unit))
+        attributions.extend(explainer.explain(model, texts, targets, windows=windows, unit=unit))
     if single and one_target and not several_methods and len(attributions) == 1:
         return attributions[0]
     return Attributions(chain.from_iterable(attributions.texts))

@@ -20,7 +20,7 @@ from explearn.methods.registry import get_explainer, get_info, known_infos
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.params import FinetuneParams
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.rationales import marked_words
 
@@ -93,7 +93,7 @@ def train(
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
     problems = explainer.problems
-    subject = Subject.of("explearn.train", classifier, user_texts, seed=seed, compute=compute, problems=problems)
+    subject = make_subject("explearn.train", classifier, user_texts, seed=seed, compute=compute, problems=problems)
     explainer.check_problem(subject.classifier)
     marks = marked_words(user_texts.rationales)
     if MARKS in info.needs:

@@ -26,7 +26,7 @@ from explearn.metrics.significance import mean_interval
 from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Heading, Paragraph, bold, several
 from explearn.subject.manifest import check_page
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.text.elements import Element, Pattern
 from explearn.text.scored import Vocabulary, bare
 
@@ -90,7 +90,7 @@ def diff(
         check_page(Path(out))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     subject_of = partial(
-        Subject.of,
+        make_subject,
         "explearn.diff",
         seed=options.seed,
         compute=options.compute,

@@ -45,7 +45,7 @@ from explearn.show.blocks import (
     several,
 )
 from explearn.subject.manifest import check_page
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.text.elements import Pattern
 from explearn.text.scored import Vocabulary
 
@@ -125,7 +125,7 @@ def audit(
         explainers = []
         settings |= {"job": file_digest(job.files[0]), "method": job.method}
         files += job.files
-    subject = Subject.of(
+    subject = make_subject(
         "explearn.audit",
         classifier,
         user_texts,

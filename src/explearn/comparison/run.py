@@ -33,7 +33,7 @@ from explearn.report.page import page
 from explearn.report.run import MODEL, RunFacts
 from explearn.show.blocks import several
 from explearn.subject.manifest import COMPARISON, Origin, check_page, versions
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.units import Unit, check_unit, unit_name
 
@@ -208,7 +208,7 @@ def compare(
     user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
-    subject = Subject.of(
+    subject = make_subject(
         "explearn.compare, in Python",
         classifier,
         user_texts,

@@ -13,7 +13,7 @@ from explearn.decision.record import observe
 from explearn.decision.signature import is_signed_by
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.predictor import Predictor
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.subject.texts import listed_texts
 from explearn.text.encoding import Text
 
@@ -93,7 +93,7 @@ def observed_differences(record: DecisionRecord, model: Predictor, explainer: Ex
         exchange = record.change.replacements
     hash_only = record.text.segments is None
     # Words are ranked by the recorded scores: those of two may be so near that their order changes elsewhere.
-    subject = Subject.of("explearn verify", model, listed_texts([text], None), [explainer])
+    subject = make_subject("explearn verify", model, listed_texts([text], None), [explainer])
     seen = observe(subject, record.method.chosen, exchange, hash_only, record.scores)
     now = seen.model_dump(mode="json")
     then = record.model_dump(mode="json")

@@ -44,7 +44,7 @@ from explearn.methods.registry import get_info
 from explearn.predictors.labelled import check_use
 from explearn.report.conclusions import about, best_of
 from explearn.subject.manifest import COMPARISON, facts_of, versions
-from explearn.subject.subject import Subject
+from explearn.subject.subject import Subject, make_subject
 from explearn.subject.texts import listed_texts
 from explearn.text.encoding import Text
 from explearn.text.rewriting import Edits
@@ -122,7 +122,7 @@ def record(
             method = _best(evaluation, comparison)
     compute = ComputeOptions(device=device) if isinstance(device, str) else device
     texts = listed_texts([text], None)
-    subject = Subject.of("explearn.record, in Python", classifier, texts, [method], compute=compute)
+    subject = make_subject("explearn.record, in Python", classifier, texts, [method], compute=compute)
     made = observe(subject, chosen, exchange, hash_only)
     if evaluation is not None and comparison is not None:
         made.population = _population(subject, evaluation, Path(comparison))

@@ -39,55 +39,54 @@ class Subject:
     work: Work
     origin: Origin
 
-    @classmethod
-    def of(
-        cls,
-        call: str,
-        classifier: Any,
-        texts: UserTexts,
-        explainers: Sequence[PathLike | Explainer | None] = (),
-        *,
-        seed: int = 13,
-        compute: ComputeOptions | None = None,
-        work: str | Path | None = None,
-        files: Sequence[object] = (),
-        settings: Mapping[str, Any] | None = None,
-        problems: Collection[Problem] = CLASSES,
-    ) -> Subject:
-        """Load the classifier, fit labels to its classes, and find the explainers.
 
-        Args:
-            call: what was called, such as `explearn.audit`.
-            classifier: as for `explearn.explain`.
-            texts: the texts (`explearn.subject.texts.given_texts`).
-            explainers: as for `explearn.methods.finding.find_explainer`; None stands for the default of the classifier.
-            seed: seed of all draws.
-            compute: where and how to compute.
-            work: folder that keeps finished parts. None: nothing is kept.
-            files: the files that were read; what is no path is left out.
-            settings: further arguments that results depend on, JSON values.
-            problems: kinds of output that will do.
+def make_subject(
+    call: str,
+    classifier: Any,
+    texts: UserTexts,
+    explainers: Sequence[PathLike | Explainer | None] = (),
+    *,
+    seed: int = 13,
+    compute: ComputeOptions | None = None,
+    work: str | Path | None = None,
+    files: Sequence[object] = (),
+    settings: Mapping[str, Any] | None = None,
+    problems: Collection[Problem] = CLASSES,
+) -> Subject:
+    """Load the classifier, fit labels to its classes, and find the explainers.
 
-        Raises:
-            ModelError: the classifier cannot be loaded, or a label is none of its classes.
-            ParamsError: an explainer cannot be used, or the working folder has other content.
-            UnknownNameError: there is no such method.
-            UnsupportedError: the classifier has another kind of output.
-        """
-        kept = Work(work)
-        compute = compute or ComputeOptions()
-        model = as_predictor(classifier, compute)
-        check_problem(model, problems)
-        texts = texts.of_classes(model.name, model.labels)
-        found = [find_explainer(source, classifier=model, seed=seed) for source in explainers]
-        by_name = {explainer.name: explainer for explainer in found}
-        request = {
-            "call": call,
-            "classifier": model.fingerprint,
-            "texts": text_digest(repr((texts.examples, texts.rationales, texts.groups))),
-            "methods": {name: explainer.settings() for name, explainer in by_name.items()},
-            "seed": seed,
-            **(settings or {}),
-        }
-        origin = Origin(call, classifier, model, compute, files, request)
-        return cls(classifier=model, texts=texts, explainers=by_name, seed=seed, work=kept, origin=origin)
+    Args:
+        call: what was called, such as `explearn.audit`.
+        classifier: as for `explearn.explain`.
+        texts: the texts (`explearn.subject.texts.given_texts`).
+        explainers: as for `explearn.methods.finding.find_explainer`; None stands for the default of the classifier.
+        seed: seed of all draws.
+        compute: where and how to compute.
+        work: folder that keeps finished parts. None: nothing is kept.
+        files: the files that were read; what is no path is left out.
+        settings: further arguments that results depend on, JSON values.
+        problems: kinds of output that will do.
+
+    Raises:
+        ModelError: the classifier cannot be loaded, or a label is none of its classes.
+        ParamsError: an explainer cannot be used, or the working folder has other content.
+        UnknownNameError: there is no such method.
+        UnsupportedError: the classifier has another kind of output.
+    """
+    kept = Work(work)
+    compute = compute or ComputeOptions()
+    model = as_predictor(classifier, compute)
+    check_problem(model, problems)
+    texts = texts.of_classes(model.name, model.labels)
+    found = [find_explainer(source, classifier=model, seed=seed) for source in explainers]
+    by_name = {explainer.name: explainer for explainer in found}
+    request = {
+        "call": call,
+        "classifier": model.fingerprint,
+        "texts": text_digest(repr((texts.examples, texts.rationales, texts.groups))),
+        "methods": {name: explainer.settings() for name, explainer in by_name.items()},
+        "seed": seed,
+        **(settings or {}),
+    }
+    origin = Origin(call, classifier, model, compute, files, request)
+    return Subject(classifier=model, texts=texts, explainers=by_name, seed=seed, work=kept, origin=origin)

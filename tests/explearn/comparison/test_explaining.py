@@ -18,7 +18,7 @@ from explearn.comparison.explaining import ComparedTexts
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.metrics.runs import read_run
 from explearn.subject import subject
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.subject.texts import given_texts
 
 SECONDS = 0.5
@@ -146,7 +146,7 @@ SPACED = "  def  f(x):\n\treturn x \n"
 @pytest.mark.parametrize("unit", ("word", "token", "sentence", re.compile(r"\w+")))
 def test_a_classifier_compares_the_text_that_it_is_given(unit):
     classifier = tiny.classifier("roberta")
-    texts = ComparedTexts(Subject.of("compare", classifier, given_texts([SPACED])), 1, unit)
+    texts = ComparedTexts(make_subject("compare", classifier, given_texts([SPACED])), 1, unit)
     (encoding,) = texts.encodings.values()
     assert encoding.input_ids == classifier.encode([SPACED])[0].input_ids
     assert texts.explained[0].text == SPACED

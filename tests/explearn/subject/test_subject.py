@@ -5,7 +5,7 @@ import tiny
 
 from explearn import ModelError, UnsupportedError, get_explainer
 from explearn.predictors.labelled import Problem
-from explearn.subject.subject import Subject
+from explearn.subject.subject import make_subject
 from explearn.subject.texts import given_texts
 
 TEXTS = ["a warm funny sequel", "slow delivery"]
@@ -13,7 +13,7 @@ TEXTS = ["a warm funny sequel", "slow delivery"]
 
 def subject(**arguments):
     given = {"classifier": tiny.classifier(), "texts": given_texts(TEXTS, [1, 0]), **arguments}
-    return Subject.of("a call", **given)
+    return make_subject("a call", **given)
 
 
 def test_labels_are_those_of_the_classifier_and_methods_have_names():
