@@ -236,8 +236,7 @@ def architecture(config: Any) -> Architecture:
 def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
     """Return which token's vector a classifier's head reads.
 
-    `mean` is the mean of all tokens; `marked` is the token that the input marks
-    (`explearn.predictors.heads.token_classification`).
+    `mean` is the mean of all tokens; `marked` is the token that the input marks.
     """
     if getattr(model, "reads_marked", False):
         return "marked"

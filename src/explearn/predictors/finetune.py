@@ -31,6 +31,7 @@ from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
 from explearn.predictors.architectures import max_length
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.heads.wrapped import kind_for
 from explearn.predictors.labelled import check_use
 from explearn.predictors.loading import (
     SCRATCH,
@@ -41,7 +42,6 @@ from explearn.predictors.loading import (
 )
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
 from explearn.predictors.predictor import Predictor, read_labelled
-from explearn.predictors.pretrained import kind_for
 from explearn.predictors.problems import label_maps
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Removal
@@ -129,7 +129,7 @@ def load_encoder(
 ) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
     """Load pretrained weights with a new head for `labels`, and their tokenizer.
 
-    The head is that of the class of predictors for these labels (`explearn.predictors.pretrained.kind_for`).
+    The head is that of the class of predictors for these labels (`explearn.predictors.heads.wrapped.kind_for`).
 
     Args:
         encoder: `embedded`, a hub name or a local folder; not `scratch`, which has no weights to load.
@@ -184,7 +184,7 @@ def from_scratch(
     import transformers
 
     if kind_for(labels) is not TransformerPredictor:
-        raise ModelError("encoder 'scratch' is made for classes; expected pretrained weights for questions")
+        raise ModelError(f"encoder 'scratch' is made for classes; expected pretrained weights for {', '.join(labels)}")
     special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
     # With few texts, words are learned sooner if neither case nor position in the text makes a difference.
     bpe = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True)

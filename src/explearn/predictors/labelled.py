@@ -142,10 +142,12 @@ GIVES = {
 """What a model gives, for error messages."""
 
 
-Use = Literal["windows", "units", "interactions", "records", "jobs", "service", "onnx", "training", "masks", "removal"]
+Use = Literal[
+    "windows", "units", "interactions", "records", "jobs", "service", "onnx", "training", "students", "masks", "removal"
+]
 """What may be done with a predictor, and some predictors refuse: long texts read through windows, other units than
-words, interactions of words, records of decisions, large jobs, the service, export to ONNX, training explainers, masks
-of whole texts (AML), words removed at random while fine-tuning."""
+words, interactions of words, records of decisions, large jobs, the service, export to ONNX, training explainers,
+students that predict its classes (IvRA), masks of whole texts (AML), words removed at random while fine-tuning."""
 
 FOR_TEXTS: tuple[Use, ...] = ("interactions", "records", "service", "onnx", "masks")
 """What needs a classifier of whole texts."""

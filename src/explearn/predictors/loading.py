@@ -31,31 +31,6 @@ EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 """Digest of all-MiniLM-L6-v2's model.safetensors. The package is not by the model's authors, so the copy is checked."""
 
 
-CLASSIFICATION = "AutoModelForSequenceClassification"
-QUESTION_ANSWERING = "AutoModelForQuestionAnswering"
-TOKEN_CLASSIFICATION = "AutoModelForTokenClassification"
-GENERATION = "AutoModelForCausalLM"
-"""Kinds of head, named by the transformers class that loads models with it. The last predicts the next token: such a
-model is a classifier only with a prompt and label words (`explearn.predictors.heads.completion`)."""
-
-_SUFFIXES = {
-    "ForQuestionAnswering": QUESTION_ANSWERING,
-    "ForTokenClassification": TOKEN_CLASSIFICATION,
-    "ForCausalLM": GENERATION,
-    "LMHeadModel": GENERATION,
-}
-"""Suffix of the name of a transformers class, which config.json gives in `architectures` -> head."""
-
-
-def head_of(names: Sequence[str]) -> str:
-    """Return the head of a model of one of these transformers classes; a classification head for other classes."""
-    for suffix, head in _SUFFIXES.items():
-        for name in names:
-            if name.endswith(suffix):
-                return head
-    return CLASSIFICATION
-
-
 # ---- where weights come from -----------------------------------------------------------------------------------------
 
 

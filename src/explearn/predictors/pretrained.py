@@ -18,19 +18,14 @@ from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
 from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
-from explearn.predictors.heads.question_answering import QuestionPredictor
-from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.heads.names import CLASSIFICATION, GENERATION, HEADS_OF_TASKS, head_of
+from explearn.predictors.heads.wrapped import WRAPPED
 from explearn.predictors.heads.zero_shot import ENTAILMENT, ZeroShotPredictor, index_of
 from explearn.predictors.labelled import Problem
 from explearn.predictors.loading import (
-    CLASSIFICATION,
-    GENERATION,
-    QUESTION_ANSWERING,
-    TOKEN_CLASSIFICATION,
     check_place,
     check_size,
     errors_of_loading,
-    head_of,
     holds_no_words,
     load_model,
     may_be_on_hub,
@@ -49,14 +44,6 @@ KIND = "a classifier"
 
 CROSS_ENCODER = "config_sentence_transformers.json"
 """File in which sentence-transformers keeps the activation of a cross-encoder."""
-
-_HEADS_OF_TASKS = {
-    "SEQ_CLS": CLASSIFICATION,
-    "QUESTION_ANS": QUESTION_ANSWERING,
-    "TOKEN_CLS": TOKEN_CLASSIFICATION,
-    "CAUSAL_LM": GENERATION,
-}
-"""Name of a task in peft -> head, for adapters, whose base model may have no head."""
 
 
 def place_of_model(name: str) -> str:
@@ -216,7 +203,7 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
         config.chunk_size_feed_forward = 0
         head = head_of([str(architecture) for architecture in getattr(config, "architectures", None) or ()])
     if adapters is not None:
-        head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
+        head = HEADS_OF_TASKS.get(adapters.config.task_type, head)
     return Source(name, location, revision, config, adapters, head, compute, prompted)
 
 
@@ -279,7 +266,7 @@ def _load_wrapped(source: Source, params: Params) -> Predictor:
     """Load a model with another head than a classifier's."""
     if params is not None:
         raise _has_own_head(source)
-    return PREDICTORS[source.head].around(*_load_weights(source), source.compute, source.name)
+    return WRAPPED[source.head].around(*_load_weights(source), source.compute, source.name)
 
 
 def _load_generation(source: Source, params: Params) -> Predictor:
@@ -310,25 +297,10 @@ def _has_own_head(source: Source) -> ModelError:
 
 LOADERS: dict[str, Callable[[Source, Params], Predictor]] = {
     CLASSIFICATION: _load_classification,
-    QUESTION_ANSWERING: _load_wrapped,
-    TOKEN_CLASSIFICATION: _load_wrapped,
     GENERATION: _load_generation,
+    **dict.fromkeys(WRAPPED, _load_wrapped),
 }
 """Head -> its loader."""
-
-PREDICTORS: dict[str, type[TransformerPredictor]] = {
-    QUESTION_ANSWERING: QuestionPredictor,
-    TOKEN_CLASSIFICATION: TokenPredictor,
-}
-"""Head -> class of predictors that have it; TransformerPredictor for others."""
-
-
-def kind_for(labels: Sequence[str]) -> type[TransformerPredictor]:
-    """Return the class of predictors to train for a task's labels."""
-    for kind in PREDICTORS.values():
-        if kind.task_labels == tuple(labels):
-            return kind
-    return TransformerPredictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +377,7 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
         model.config.sentence_transformers = {"activation_fn": saved_as}
     name = str(getattr(model, "name_or_path", "")) or "the model"
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
-    kind = PREDICTORS.get(head_of([type(model).__name__]), TransformerPredictor)
+    kind = WRAPPED.get(head_of([type(model).__name__]), TransformerPredictor)
     if kind is not TransformerPredictor or not hasattr(classifier, "_postprocess_params"):
         return kind.around(model, tokenizer, compute, name)
     return _of_pipeline(classifier, model, tokenizer, compute, name)

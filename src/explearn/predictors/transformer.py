@@ -28,8 +28,8 @@ from explearn.predictors.architectures import (
 from explearn.predictors.checks import check_config, check_ends, check_runs, padding_shows, with_padding
 from explearn.predictors.encoding import Batch, Encoding, collate, encode_texts
 from explearn.predictors.heads.completion import Completion
+from explearn.predictors.heads.names import CLASSIFICATION
 from explearn.predictors.labelled import Problem, Use
-from explearn.predictors.loading import CLASSIFICATION
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.problems import (
     OutputFunction,
@@ -136,6 +136,8 @@ class TransformerPredictor(Predictor):
     """The labels of a task that this class is for; empty: any others."""
     only_accuracy: ClassVar[bool] = False
     """Whether a labelled text is right or wrong, whatever its class: classes have no figures and no weights."""
+    marks_answers: ClassVar[bool] = False
+    """Whether `read` marks the model's own answer in a text, and of labelled texts the true one."""
 
     @torch.inference_mode(False)
     def __init__(

@@ -163,7 +163,7 @@ class TestIvRA:
         assert float(loss) == pytest.approx(-spans[7, 7], abs=1e-4)
 
     def test_simulatability_is_refused_before_training(self):
-        with pytest.raises(DataError, match="criterion 'sim'"):
+        with pytest.raises(UnsupportedError, match="student"):
             IvRA(**settings(["sim"])).fit(tiny.make_answerer(), examples(), validation=examples("validation"))
 
 

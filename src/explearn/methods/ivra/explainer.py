@@ -48,8 +48,7 @@ from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.architectures import architecture
 from explearn.predictors.finetune import class_weights
-from explearn.predictors.heads.question_answering import QuestionPredictor
-from explearn.predictors.labelled import ONE_CLASS
+from explearn.predictors.labelled import ONE_CLASS, check_use
 from explearn.predictors.predictor import read_labelled
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
@@ -211,11 +210,8 @@ class IvRA(BoundExplainer, BatchExplainer):
                 f"a {config.model_type!r} model's last token, local attention or distances; train with criteria sim "
                 "or cons"
             )
-        if "sim" in criteria and isinstance(classifier, QuestionPredictor):
-            raise DataError(
-                "criterion 'sim': a student predicts classes, but answers to questions are not classes; "
-                "expected comp, suff or cons"
-            )
+        if "sim" in criteria:
+            check_use(classifier, "students")
 
     @property
     def best_epoch(self) -> int:

@@ -23,7 +23,6 @@ from explearn.methods.ivra.params import LEAST_TEXTS, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Batch
-from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.predictor import read_labelled
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -178,9 +177,9 @@ class JointTrainer:
         encodings, classes = read_labelled(classifier, examples)
         batch = classifier.batch(encodings)
         logits = None
-        if isinstance(classifier, QuestionPredictor):
+        if classifier.marks_answers:
             logits = self._logits(batch.model_inputs())
-            # Questions are explained with the model's own answer marked, which it gives without dropout.
+            # Texts are explained with the model's own answer marked, which it gives without dropout.
             training = classifier.model.training
             classifier.model.eval()
             batch = classifier.batch(classifier.read(examples))

@@ -194,12 +194,14 @@ class QuestionPredictor(TransformerPredictor):
     wrapper = SpanScorer
     task_labels = ANSWER_LABELS
     only_accuracy = True
+    marks_answers = True
     same_length = False
     """Padding is not tried: the questions of a batch may have different lengths."""
     refuses: Mapping[Use, str] = {
         **dict.fromkeys(FOR_TEXTS, "answers questions; expected a classifier of texts"),
         "windows": "questions are not read window by window; cut the passages instead",
         "units": "questions are explained by words; leave out unit",
+        "students": "a student predicts classes, but answers to questions are none; expected comp, suff or cons",
         "removal": "a question may lose its answer with words removed at random; leave out random_removal",
     }
 
