@@ -6,9 +6,6 @@ from graphlib import TopologicalSorter
 
 import grimp
 
-STILL_TWICE = {"Candidate", "Change", "Element", "Findings"}
-"""In auditing, comparison and decision, of which some are being renamed."""
-
 
 def test_no_circle_of_imports():
     # Imports inside functions and for types count.
@@ -26,5 +23,5 @@ def test_no_two_classes_have_one_name(repository):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 modules[node.name].append(path.relative_to(repository).as_posix())
-    twice = {name: paths for name, paths in modules.items() if len(paths) > 1 and name not in STILL_TWICE}
+    twice = {name: paths for name, paths in modules.items() if len(paths) > 1}
     assert len(modules) > 300 and twice == {}
