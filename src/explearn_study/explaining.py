@@ -25,7 +25,7 @@ from explearn_study.workspace import Workspace, read_costs
 logger = logging.getLogger(__name__)
 
 WARM_UP_TEXTS = 2
-"""Texts that each method explains before the clock starts."""
+"""Texts that each method explains before the clock starts: first calls load kernels and allocate buffers."""
 
 CLOCK_SHARE = 4
 """1 / share of the texts on which the time of classifying alone is measured anew beside each method."""
