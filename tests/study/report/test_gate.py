@@ -1,12 +1,6 @@
 """A gate lets through what its rules allow, and nothing else."""
 
-import contextlib
-import json
-import subprocess
-
 import pytest
-import yaml
-from cli_cases import run
 
 from explearn import DataError, ParamsError
 from explearn.core.documents import read_json
@@ -19,25 +13,21 @@ def verdicts(rule, old, new):
 
 
 @pytest.mark.parametrize(
-    ("direction", "new", "verdict"),
+    ("rule", "old", "new", "verdict"),
     [
-        ("higher", 0.39, "worse"),
-        ("higher", 0.4, "within noise"),
-        ("higher", 0.5, "same"),
-        ("higher", 0.9, "better"),
-        ("lower", 0.61, "worse"),
-        ("higher", None, "gone"),
+        ({}, 0.5, 0.39, "worse"),
+        ({}, 0.5, 0.4, "within noise"),
+        ({}, 0.5, 0.5, "same"),
+        ({}, 0.5, 0.9, "better"),
+        ({"direction": "lower"}, 0.5, 0.61, "worse"),
+        ({}, 0.5, None, "gone"),
+        # A share of the earlier value.
+        ({"direction": "lower", "relative": True}, 50, 55, "within noise"),
+        ({"direction": "lower", "relative": True}, -50, -44, "worse"),
     ],
 )
-def test_a_figure_may_differ_by_the_tolerance(direction, new, verdict):
-    rule = {"metric": "a.f1", "direction": direction}
-    assert verdicts(rule, {"a": {"f1": 0.5}}, {"a": {"f1": new}}) == {"a.f1": verdict}
-
-
-def test_a_relative_tolerance_is_a_share_of_the_earlier_value():
-    rule = {"metric": "x", "relative": True, "direction": "lower"}
-    assert verdicts(rule, {"x": 50}, {"x": 55}) == {"x": "within noise"}
-    assert verdicts(rule, {"x": -50}, {"x": -44}) == {"x": "worse"}
+def test_a_figure_may_differ_by_the_tolerance(rule, old, new, verdict):
+    assert verdicts({"metric": "a.f1", **rule}, {"a": {"f1": old}}, {"a": {"f1": new}}) == {"a.f1": verdict}
 
 
 def test_a_star_stands_for_any_keys_and_new_or_lost_figures_are_told_apart():
@@ -57,10 +47,15 @@ def test_a_rule_takes_its_direction_from_the_catalogue_and_may_say_otherwise(met
     assert GateRule(metric=metric, tolerance=0.1, direction=other).direction == other
 
 
-def test_an_earlier_run_without_figures_is_an_error():
-    for old in ([], {}, {"f2": 1}):
-        with pytest.raises(DataError, match="of the earlier run: none of the figures"):
-            verdicts({"metric": "f1"}, old, {"f1": 1})
+@pytest.mark.parametrize("old", [[], {}, {"f2": 1}])
+def test_an_earlier_run_without_figures_is_an_error(old):
+    with pytest.raises(DataError, match="of the earlier run: none of the figures"):
+        verdicts({"metric": "f1"}, old, {"f1": 1})
+
+
+def test_a_rule_that_speaks_of_nothing_is_an_error():
+    with pytest.raises(DataError, match="no such figure in reports"):
+        verdicts({"metric": "f2"}, {"f1": 1}, {"f1": 1})
 
 
 def test_the_headline_is_compared_only_for_the_same_explainer():
@@ -80,11 +75,6 @@ def test_the_headline_is_compared_only_for_the_same_explainer():
 def test_a_verdict_is_worse_if_no_method_that_was_best_is_best(old, new, verdict):
     before, after = ({"f1": 0.5, "verdict": {"f1_topk": methods}} for methods in (old, new))
     assert verdicts({"metric": "f1"}, before, after)["verdict.f1_topk"] == verdict
-
-
-def test_a_rule_that_speaks_of_nothing_is_an_error():
-    with pytest.raises(DataError, match="no such figure in reports"):
-        verdicts({"metric": "f2"}, {"f1": 1}, {"f1": 1})
 
 
 @pytest.mark.parametrize(
@@ -107,53 +97,3 @@ def test_the_repository_s_own_rules_speak_of_figures_that_there_are(repository):
     metrics = read_json(repository / METRICS)
     changes = check(load_gate(repository / "conf" / "gate.yaml"), metrics, metrics)
     assert summary(changes) == f"Within noise: all {len(changes)} figures ({len(changes)} same)."
-
-
-def gate(folder, *arguments):
-    with contextlib.chdir(folder):
-        return run("gate", *arguments)
-
-
-def write(folder, f1):
-    (folder / METRICS).parent.mkdir(parents=True, exist_ok=True)
-    (folder / METRICS).write_text(json.dumps({"f1": f1, "auroc": 0.5}))
-
-
-@pytest.fixture
-def project(tmp_path):
-    rules = [{"metric": name, "direction": "higher", "tolerance": 0.1} for name in ("f1", "auroc")]
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "gate.yaml").write_text(yaml.safe_dump({"rules": rules}))
-    write(tmp_path, 0.5)
-    return tmp_path
-
-
-def test_files_and_folders_are_compared(project):
-    write(project / "better", 0.9)
-    write(project / "worse", 0.1)
-    forth = gate(project, "--base", f"worse/{METRICS}")
-    assert forth.exit_code == 0
-    assert forth.stdout == "Not worse: none of 2 figures became worse than allowed (1 better, 1 same).\n"
-    back = gate(project, "conf/gate.yaml", "--base", "better")
-    assert back.exit_code == 1 and "| ±0.1 | **worse** |" in back.stdout and "auroc" not in back.stdout
-    assert "Worse: 1 of 2 figures became worse than allowed (1 worse, 1 same)." in back.stdout
-
-
-def test_by_default_the_last_commit_with_the_files_as_they_stand(project):
-    def git(*arguments):
-        identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
-        subprocess.run(["git", *identity, *arguments], cwd=project, check=True, capture_output=True)
-
-    git("init", "--quiet", "--initial-branch=main")
-    git("add", "--all")
-    git("commit", "--quiet", "--message", "first")
-    same = gate(project)
-    assert same.exit_code == 0 and same.stdout == "Within noise: all 2 figures (2 same).\n"
-    write(project, 0.3)
-    worse = gate(project, "--base", "main")
-    assert worse.exit_code == 1 and "-0.2000" in worse.stdout
-    for revision in ("nowhere", "--output=x"):
-        unknown = gate(project, f"--base={revision}")
-        assert unknown.exit_code == 2 and f"reports/metrics.json at {revision}" in unknown.stderr
-    unset = gate(project, "--base", "")
-    assert unset.exit_code == 2 and "--base: got ''" in unset.stderr
