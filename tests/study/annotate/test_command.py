@@ -21,8 +21,7 @@ def by_text(request):
 
 class TestRun:
     def test_keeps_what_agrees_with_gold_and_marks_some_words(self, films):
-        with ChatServer(by_text) as server:
-            printed = films.succeed("run", server=server)
+        printed, _ = films.served(by_text, "run")
         assert films.kept() == {"f-0": "01010", "f-1": "0001010", "f-2": "00100110", "f-7": "01010"}
         for fate in (
             "4  kept",
@@ -37,8 +36,7 @@ class TestRun:
 
     def test_each_text_is_sent_as_data_and_once_ever(self, films):
         """One string of a JSON object, whatever it holds; texts with the same words share an answer."""
-        with ChatServer(by_text) as server:
-            films.succeed("run", server=server)
+        _, server = films.served(by_text, "run")
         asked = Counter(request.text for request in server.requests)
         assert set(asked) == {example.text for example in TEXTS[:10]}
         # What cannot be read is asked for once more.
@@ -53,9 +51,8 @@ class TestRun:
         common = {"annotator": "ana", "kind": "human"}
         rows = [{"id": text, **common, "rationale": " ".join(digits)} for text, digits in marks.items()]
         write_lines(films.folder / "seeds.jsonl", rows)
-        with ChatServer(by_text) as server:
-            films.params(model="m", shots=3)
-            films.succeed("run", server=server)
+        films.params(model="m", shots=3)
+        _, server = films.served(by_text, "run")
         # People have marked the seeds, so they are not asked about.
         assert {request.text for request in server.requests}.isdisjoint({TEXTS[0].text, TEXTS[1].text, TEXTS[9].text})
         shots = server.requests[0].body["messages"][1:-1]
@@ -69,8 +66,7 @@ class TestRun:
             cut = request.text == TEXTS[0].text or request.attempt == 0
             return Reply(whole[: len(whole) // 2] if cut else whole, finish="length" if cut else "stop")
 
-        with ChatServer(answer) as server:
-            printed = films.succeed("run", server=server)
+        printed, server = films.served(answer, "run")
         assert "3  answer cannot be read" in printed  # f-0, f-7 with the same words, and f-9
         assert set(Counter(request.text for request in server.requests).values()) == {2}
 
@@ -83,8 +79,9 @@ class TestRun:
         assert "2  answer cannot be read" in films.succeed("run")
 
     def test_requests_are_under_way_together_but_no_more_than_asked_for(self, films):
-        with ChatServer(lambda request: Reply(BY_TEXT[request.text], delay=0.05)) as server:
-            films.succeed("run", server=server, EXPLEARN_LLM_CONCURRENCY="3")
+        _, server = films.served(
+            lambda request: Reply(BY_TEXT[request.text], delay=0.05), "run", EXPLEARN_LLM_CONCURRENCY="3"
+        )
         assert server.most_in_flight == 3
 
 
@@ -110,8 +107,7 @@ class TestTrouble:
             message = films.complaint("run", server=server)
         assert "1 of 9 texts have no answer" in message
         assert "asked 2 times (HTTP 500, out of order)" in message
-        with ChatServer(by_text) as server:
-            films.succeed("run", server=server)
+        _, server = films.served(by_text, "run")
         assert [request.text for request in server.requests] == [TEXTS[8].text]
 
     def test_no_server_no_such_task_and_no_prepared_task(self, films):
@@ -164,8 +160,7 @@ class TestDryRun:
 
         printed = films.succeed("run", "--dry-run", EXPLEARN_LLM_PRICES="3,15")
         bound = float(printed.rpartition("at most ")[2].split()[0])
-        with ChatServer(answer) as server:
-            printed = films.succeed("run", server=server, EXPLEARN_LLM_PRICES="3,15")
+        printed, _ = films.served(answer, "run", EXPLEARN_LLM_PRICES="3,15")
         # One answer cannot be read and is asked for twice: a repeat, which the bound leaves out.
         money = float(printed.rpartition("cost ")[2])
         assert 0.5 * bound < money * 9 / 10 <= bound

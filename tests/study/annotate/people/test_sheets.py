@@ -11,7 +11,7 @@ from unittest.mock import patch
 from urllib.parse import unquote
 
 import pytest
-from chat_server import ChatServer, Reply, answer_json
+from chat_server import Reply, answer_json
 from project_cases import TEXTS, example, mask
 from saying import complaint
 from sheet_cases import HOSTILE, rows, write
@@ -56,8 +56,7 @@ ANSWERS = {
 @pytest.fixture
 def annotated(films):
     """Three texts with a model's rationales; f-7 has the words of f-0."""
-    with ChatServer(lambda request: Reply(ANSWERS.get(request.text, answer_json("positive")))) as server:
-        films.succeed("run", server=server)
+    films.served(lambda request: Reply(ANSWERS.get(request.text, answer_json("positive"))), "run")
     return films
 
 
@@ -120,9 +119,8 @@ class TestSpotCheck:
         annotated.succeed("import", fill(out, f_1={"verdict": "reject"}), "--annotator", "ana")
         assert "f-1" not in annotated.kept()
         other = answer_json("negative", "dull")
-        with ChatServer(lambda _: Reply(other)) as server:
-            annotated.params(model="n")
-            annotated.succeed("run", server=server)
+        annotated.params(model="n")
+        annotated.served(lambda _: Reply(other), "run")
         assert "f-1" in annotated.kept()
 
     def test_nothing_but_the_same_sheet_is_overwritten(self, annotated):
