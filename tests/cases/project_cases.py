@@ -128,11 +128,6 @@ def make_explained(root, texts, predicted):
     return project
 
 
-@pytest.fixture
-def new_project(tmp_path):
-    return lambda *arguments, **more: make_project(tmp_path, *arguments, **more)
-
-
 def example(number, text, label, split="train"):
     return Example(f"f-{number}", tuple(text.split()), label, split, "films")
 
