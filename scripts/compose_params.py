@@ -10,12 +10,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from explearn.core.writing import write_text
+
 PARAMS = ROOT / "params.yaml"
 
 
@@ -42,13 +45,6 @@ def compose(overrides: list[str]) -> str:
         return composed.read_text(encoding="utf-8")
 
 
-def write(text: str) -> None:
-    """Put params.yaml in place by rename, so that a reader never sees half of it."""
-    partial = PARAMS.with_name(f".{PARAMS.name}.partial-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(PARAMS)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -63,7 +59,7 @@ def main() -> None:
         return
     if options.check:
         sys.exit("params.yaml: it is not what conf/ composes; change conf/ where that is meant, then run `make params`")
-    write(text)
+    write_text(PARAMS, text)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import argparse
 import importlib
 import inspect
 import json
-import os
 import pkgutil
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import explearn.methods
+from explearn.core.writing import write_text
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import Family, MethodInfo, Variant
 
@@ -100,13 +100,6 @@ def table(text: str, found: Found) -> str:
     return "\n".join([f"{head}{START}", "", *rows, "", f"{END}{tail}"])
 
 
-def write(path: Path, text: str) -> None:
-    """Put a file in place by rename, so that a reader never sees half of it."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a file would change")
@@ -119,7 +112,7 @@ def main() -> None:
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if not check:
         for path in stale:
-            write(path, made[path])
+            write_text(path, made[path])
     elif stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
         sys.exit(f"{names}: not what the classes of the methods declare; run `make index`")

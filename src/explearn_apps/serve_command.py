@@ -86,10 +86,10 @@ def serve(
     with bind(host, port) as listening:
         from explearn.methods.finding import find_explainer
         from explearn_apps.serve.app import make_app
-        from explearn_apps.serve.loading import load, read_verdict
+        from explearn_apps.serve.loading import load_served, read_verdict
 
         explainers = [find_explainer(source) for source in (*(explainer or ()), *(method or ()))]
-        loaded, explainers, left_out = load(explainers, classifier(explainers), compute)
+        loaded, explainers, left_out = load_served(explainers, classifier(explainers), compute)
         hosts = hosts_of(listening)
         verdict = None
         if comparison is not None:

@@ -30,13 +30,11 @@ from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
+from explearn_study.explaining import WARM_UP_TEXTS
 from explearn_study.params import Params
 from explearn_study.sections import COMPARED, RANDOM, TEACHER
 from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace
-
-WARM_UP_TEXTS = 2
-"""Texts that the teacher explains before it is timed: first calls load kernels and allocate buffers."""
 
 
 def compare_with_students(

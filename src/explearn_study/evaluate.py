@@ -56,7 +56,13 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     own = {}
     for entry in params.with_own_model:
         own[entry.name] = load_classifier(workspace.explained(params, task, entry.name), compute)
-    runs = _runs(workspace.attribution_files(params, task), classifier, own)
+    runs = {}
+    for name in params.methods:
+        path = workspace.attributions(task) / f"{name}.parquet"
+        runs[name] = read_run(path)
+        explained = own.get(name, classifier)
+        if runs[name].classifier != explained.fingerprint:
+            raise DataError(f"{path}: explains another classifier than {explained.name}; run explain again")
     agreement = read_json(workspace.agreement(task))
     performance = read_json(workspace.classifier_figures(task))
     facts = {
@@ -79,11 +85,12 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     marked = workspace.read_gold(task, params)
     test = workspace.read_examples(task, "test")
     gold = {example.id: marked[example.id] for example in test if example.id in marked}
+    metrics = None
     twin = None
     if task in params.planted_tasks:
         turned = obeyed(test, classifier.predict(test))
         gold = {example_id: mask for example_id, mask in gold.items() if example_id in turned}
-        evaluation = evaluate(classifier, runs, gold, PLANTED_METRICS, texts=test, options=options)
+        metrics = PLANTED_METRICS
     else:
         if params.evaluate.twin:
             twin = judge_twin(workspace, params, task, classifier, runs, options, compute)
@@ -102,21 +109,9 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
             sanity=params.sanity,
             other_labels=other_labels,
         )
-        evaluation = evaluate(classifier, runs, gold, texts=test, options=options)
-    evaluation.save(workspace.metrics(task))
+    evaluate(classifier, runs, gold, metrics, texts=test, options=options).save(workspace.metrics(task))
     if twin is not None:
         twin.save(workspace.twin(task))
-
-
-def _runs(files: Mapping[str, Path], classifier: Predictor, own: Mapping[str, Predictor]) -> dict[str, MethodRun]:
-    """Read the methods' runs. Raises DataError if one explains another classifier."""
-    runs = {}
-    for method, path in files.items():
-        runs[method] = read_run(path)
-        expected = own.get(method, classifier)
-        if runs[method].classifier != expected.fingerprint:
-            raise DataError(f"{path}: explains another classifier than {expected.name}; run explain again")
-    return runs
 
 
 def unchecked(params: Params) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from explearn.core.attribution import Aggregation
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, read_json, text_digest
+from explearn.core.documents import file_digest, text_digest
 from explearn.core.writing import write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
@@ -20,12 +20,12 @@ from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, RunMethod
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_costs
 
 logger = logging.getLogger(__name__)
 
 WARM_UP_TEXTS = 2
-"""Texts that each method explains before the clock starts."""
+"""Texts that each method explains before the clock starts: first calls load kernels and allocate buffers."""
 
 CLOCK_SHARE = 4
 """1 / share of the texts on which the time of classifying alone is measured anew beside each method."""
@@ -75,8 +75,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         )
         # The costs come first: a run that is killed in between explains anew, and measures again.
         measured = workspace.costs(task)
-        costs: dict[str, Any] = read_json(measured) if measured.exists() else {}
-        write_json(measured, {**costs, name: run.cost and run.cost.model_dump()})
+        write_json(measured, {**read_costs(measured), name: run.cost and run.cost.model_dump()})
         write_run(path, replace(run, source=source))
     for path in folder.iterdir():
         if path.stem not in made:

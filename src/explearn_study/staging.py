@@ -47,7 +47,7 @@ class Run(NamedTuple):
     seed: int
 
 
-def read_run(
+def run_options(
     params_file: Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")] = Path(
         "params.yaml"
     ),
@@ -63,7 +63,7 @@ def read_run(
     return Run(params, params.seed if seed is None else seed)
 
 
-RunOptions = Annotated[Run, Group("Run", read_run)]
+RunOptions = Annotated[Run, Group("Run", run_options)]
 
 
 def stage(function: Callable[..., None]) -> Callable[[], None]:

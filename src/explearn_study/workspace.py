@@ -125,6 +125,7 @@ class Workspace:
         """Return example id -> word mask, annotators merged; texts where no word remains are left out."""
         return marked_words(self.read_rationales(task), params.rationale_agreement)
 
-    def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
-        """Return method -> its file, for every method of the run."""
-        return {name: self.attributions(task) / f"{name}.parquet" for name in params.methods}
+
+def read_costs(path: Path) -> dict[str, Any]:
+    """Return a JSON document of costs, empty where nothing was measured here."""
+    return dict(read_json(path)) if path.exists() else {}

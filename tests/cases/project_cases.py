@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from chat_server import ChatServer
 from typer.testing import CliRunner
 
+from explearn import Attribution
 from explearn.cli.app import app
 from explearn.core.examples import SPLITS, Example, Rationale
 from explearn.core.writing import write_json
+from explearn.metrics.runs import MethodRun, write_run
 from explearn_study.annotate.task import read_task_marks
 from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import load_params
@@ -73,6 +76,11 @@ class Project:
         assert result.exit_code == 0, result.output
         return str(result.stdout)
 
+    def served(self, answer, *arguments, **more):
+        """As `succeed`, with a server that answers so; also the server, for its requests."""
+        with ChatServer(answer) as server:
+            return self.succeed(*arguments, server=server, **more), server
+
     def complaint(self, *arguments, **more):
         """One sentence on standard error, exit code 2."""
         result = self.annotate(*arguments, **more)
@@ -106,9 +114,18 @@ def make_project(
     return project
 
 
-@pytest.fixture
-def new_project(tmp_path):
-    return lambda *arguments, **more: make_project(tmp_path, *arguments, **more)
+def make_explained(root, texts, predicted):
+    """A project whose first texts the method `random` has explained, with scores that rise from word to word."""
+    project = make_project(root, "films", ("negative", "positive"), texts)
+    attributions = []
+    for text, label in zip(texts, predicted, strict=False):
+        scores = [float(number) for number in range(len(text.words))]
+        record = {"id": text.id, "words": text.words, "scores": scores, "target": label, "method": "random"}
+        attributions.append(Attribution.from_dict(record))
+    path = Workspace(root).attributions("films") / "random.parquet"
+    path.parent.mkdir(parents=True)
+    write_run(path, MethodRun("random", attributions, "classifier"))
+    return project
 
 
 def example(number, text, label, split="train"):

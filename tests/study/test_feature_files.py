@@ -1,4 +1,4 @@
-"""The files of the stage features."""
+"""The files of the stage features, and the texts that they are of."""
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -9,8 +9,15 @@ from rounding import assert_close, tolerance
 from explearn import Example, ParamsError
 from explearn.core.parquet import read_metadata
 from explearn.methods.consensus.signals import compute_signals
+from explearn.text.sampling import texts_to_explain
 from explearn_study import feature_files
-from explearn_study.feature_files import read_features, read_signals, write_features, write_signals
+from explearn_study.feature_files import (
+    read_features,
+    read_signals,
+    texts_to_learn_from,
+    write_features,
+    write_signals,
+)
 
 HALF = 2**-11
 """Largest relative rounding error of float16."""
@@ -75,24 +82,34 @@ def test_a_text_without_pieces_has_no_features(tmp_path):
     assert [row.attention.shape for row in read_features(tmp_path / "f.parquet")] == [(0, 24), (4, 24)]
 
 
-class TestDamage:
-    def test_a_text_that_cannot_be_encoded_leaves_the_earlier_file(self, tmp_path):
-        path = tmp_path / "f.parquet"
-        write_features(path, tiny.classifier(), EXAMPLES)
-        before = path.read_bytes()
-        with pytest.raises(ParamsError, match="layer 9 does not exist"):
-            write_features(path, tiny.classifier(), EXAMPLES, layers=[9])
-        assert path.read_bytes() == before
-        assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
+def test_layers_that_do_not_exist_leave_the_earlier_file(tmp_path):
+    path = tmp_path / "f.parquet"
+    write_features(path, tiny.classifier(), EXAMPLES)
+    before = path.read_bytes()
+    with pytest.raises(ParamsError, match="layer 9 does not exist"):
+        write_features(path, tiny.classifier(), EXAMPLES, layers=[9])
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
 
 
 def test_signals_that_are_written_are_read(tmp_path):
     classifier = tiny.classifier("bert", 3)
     write_signals(tmp_path / "signals.parquet", classifier, EXAMPLES)
     assert read_metadata(tmp_path / "signals.parquet")["classifier"] == classifier.fingerprint
-    for actual, one in zip(
-        read_signals(tmp_path / "signals.parquet"), compute_signals(classifier, EXAMPLES), strict=True
-    ):
+    found = list(read_signals(tmp_path / "signals.parquet"))
+    for actual, one in zip(found, compute_signals(classifier, EXAMPLES), strict=True):
         np.testing.assert_array_equal(actual.scores, one.scores)
-        assert (actual.example_id, actual.words, actual.predicted) == (one.example_id, one.words, one.predicted)
-        assert (actual.probability, actual.target) == (one.probability, one.target)
+        for name in ("example_id", "words", "predicted", "probability", "target"):
+            assert getattr(actual, name) == getattr(one, name)
+
+
+@pytest.mark.parametrize("most", [4, 10, 13])
+@pytest.mark.parametrize("unmarked", [0, 3, 100])
+def test_more_texts_without_marks_do_not_change_the_draw_of_the_others(most, unmarked):
+    texts = [Example(f"t{number}", ("word",), "yes", "train", "mine") for number in range(20)]
+    marked = {text.id for text in texts[::2]}
+    before = {text.id for text in texts_to_explain(texts, marked, most, 13)}
+    actual = {text.id for text in texts_to_learn_from(texts, marked, most, unmarked, 13)}
+    more = actual - before
+    assert before <= actual and not more & marked
+    assert len(more) == min(unmarked, 10 - len(before - marked))

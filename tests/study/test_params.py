@@ -7,11 +7,12 @@ import pytest
 import saying
 import yaml
 
-from explearn import UnknownNameError
-from explearn.methods.registry import known_infos
+from explearn import UnknownNameError, list_explainers
+from explearn.methods.registry import explainer_class, known_infos
 from explearn.predictors.params import FinetuneParams
 from explearn_study.explaining import trained_folder
 from explearn_study.params import Params, load_params
+from explearn_study.report.gate import load_gate
 from explearn_study.workspace import Workspace
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
@@ -71,14 +72,17 @@ def test_every_profile_composes_to_valid_parameters(tmp_path, repository, monkey
     assert trained == {info.name for info in known_infos() if info.learned and info.base is None}
 
 
+def run_of(**change):
+    return Params.model_validate({**LEAST, **change})
+
+
 def test_a_task_may_be_fine_tuned_in_a_way_of_its_own():
-    params = {**LEAST, "finetune": {"epochs": 2}, "finetune_tasks": {"a": {"learning_rate": 1e-3}}}
-    run = Params.model_validate(params)
+    run = run_of(finetune={"epochs": 2}, finetune_tasks={"a": {"learning_rate": 1e-3}})
     assert run.finetune_of("a").learning_rate == 1e-3
     assert run.finetune_of("a").epochs == FinetuneParams().epochs
     assert run.finetune_of("b").epochs == 2
     with pytest.raises(ValueError, match="finetune_tasks"):
-        Params.model_validate({**LEAST, "finetune_tasks": {"c": {}}})
+        run_of(finetune_tasks={"c": {}})
 
 
 class TestMethods:
@@ -90,7 +94,7 @@ class TestMethods:
             "random": {},
             "marker": {},
         }
-        run = Params.model_validate({**LEAST, "methods": methods, "learned": {"from_features": ["marker", "cls_row"]}})
+        run = run_of(methods=methods, learned={"from_features": ["marker", "cls_row"]})
         assert list(run.methods) == ["marker", "cls_row", "random", "lime", "lime_1000"]
         assert [method.name for method in run.trained] == ["marker", "cls_row"]
         assert run.baseline_names == ["random", "lime", "lime_1000"]
@@ -98,7 +102,7 @@ class TestMethods:
         assert "Here with samples 1000" in run.methods["lime_1000"].info.summary
 
     def test_options_that_are_not_named_keep_their_defaults(self):
-        run = Params.model_validate({**LEAST, **with_methods("marker_in_domain", marker_in_domain={})})
+        run = run_of(**with_methods("marker_in_domain", marker_in_domain={}))
         options = run.methods["marker_in_domain"].all_options
         assert options["protocol"] == "in_domain" and "seed" not in options
         assert run.method("marker_in_domain") == run.methods["marker_in_domain"]
@@ -112,42 +116,36 @@ class TestMethods:
         assert lists == {f"${{learned.{name}}}" for name in ("from_texts", "from_features", "from_teachers")}
         for name, part in (("ivra", "from_texts"), ("paml", "from_texts"), ("consensus", "from_features")):
             with pytest.raises(ValueError, match=f"{name!r} is trained; expected {name} under learned.{part}"):
-                Params.model_validate({**LEAST, **with_methods(**{name: {}})})
+                run_of(**with_methods(**{name: {}}))
 
     @pytest.mark.parametrize(("frozen", "own"), [(False, ["ivra"]), (True, [])])
     def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(self, frozen, own):
         ivra = {"options": {"frozen": frozen}}
-        run = Params.model_validate({**LEAST, **with_methods("ivra", ivra=ivra), "learned": {"from_texts": ["ivra"]}})
+        run = run_of(methods={"random": {}, "ivra": ivra}, learned={"from_texts": ["ivra"]})
         assert [method.name for method in run.with_own_model] == own
         assert run.method("ivra").info.own_model == bool(own)
 
     def test_an_explainer_that_is_trained_already_explains_the_task_s_classifier(self):
         ivra = {"path": "data/explainers/{task}/ivra"}
-        run = Params.model_validate({**LEAST, **with_methods(ivra=ivra)})
+        run = run_of(**with_methods(ivra=ivra))
         assert run.trained == run.with_own_model == [] and run.baseline_names == ["random"]
         assert trained_folder(run.methods["ivra"], run, Workspace(), "b") == Path("data/explainers/b/ivra")
 
     def test_weights_of_the_package_stand_for_a_training_where_nothing_is_trained(self):
-        given = {**LEAST, **with_methods(consensus={}), "classifiers": {"a": "mine", "b": "mine"}}
-        run = Params.model_validate(given)
+        run = run_of(**with_methods(consensus={}), classifiers={"a": "mine", "b": "mine"})
         assert run.trained == [] and "consensus" in run.baseline_names
 
 
-class TestEncoders:
-    def test_one_for_each_task(self):
-        run = Params.model_validate({**LEAST, "encoder": {"a": "one", "b": "two"}, "encoder_revision": {"a": "v1"}})
-        assert [run.encoder_of(task) for task in "ab"] == [("one", "v1"), ("two", None)]
-
-    def test_one_for_all_but_those_with_a_classifier(self):
-        classifier = {"name": "theirs", "revision": "abc"}
-        run = Params.model_validate(
-            {**LEAST, "encoder": "one", "encoder_revision": "v1", "classifiers": {"b": classifier}}
-        )
-        assert [run.encoder_of(task) for task in "ab"] == [("one", "v1"), ("theirs", "abc")]
+def test_an_encoder_is_of_each_task_or_of_all_without_a_classifier():
+    run = run_of(encoder={"a": "one", "b": "two"}, encoder_revision={"a": "v1"})
+    assert [run.encoder_of(task) for task in "ab"] == [("one", "v1"), ("two", None)]
+    theirs = {"b": {"name": "theirs", "revision": "abc"}}
+    run = run_of(encoder="one", encoder_revision="v1", classifiers=theirs)
+    assert [run.encoder_of(task) for task in "ab"] == [("one", "v1"), ("theirs", "abc")]
 
 
 def test_a_task_that_is_not_there():
-    run = Params.model_validate({**LEAST, "tasks": ["reviews", "b"], "sources": {"reviews": SOURCE, "b": SOURCE}})
+    run = run_of(tasks=["reviews", "b"], sources={"reviews": SOURCE, "b": SOURCE})
     assert run.check_task("reviews") == "reviews"
     with pytest.raises(UnknownNameError, match=r"unknown task 'review'; did you mean reviews\?"):
         run.check_task("review")
@@ -191,9 +189,51 @@ def test_all_problems_are_told_at_once(tmp_path):
     assert "seed: got 'x'" in message and "methods.lmie: unknown" in message
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [("a: [1", "not valid YAML"), ("", "got nothing; expected a mapping of parameters")],
-)
-def test_no_mapping(tmp_path, content, words):
-    assert words in complaint(tmp_path, content)
+DOCUMENTS = {
+    "a list": b"- 1\n",
+    "nothing": b"",
+    "no YAML": b"a: [1",
+    "a date that does not exist": b"profile: 2026-02-30\n",
+    "a mapping inside itself": b"&m\nprofile: *m\n",
+    "a key twice below": b"finetune:\n  epochs: 1\n  epochs: 2\n",
+    "a tag of Python": b"profile: !!python/object/apply:os.system ['true']\n",
+    "bytes that are no UTF-8": b"profile: \xff\xfe\n",
+    "a terminal's commands": b'"\\e[31mred": 3\n',
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_that_cannot_be_parameters_or_rules_is_named(tmp_path, name):
+    path = tmp_path / "params.yaml"
+    path.write_bytes(DOCUMENTS[name])
+    saying.complaint(lambda: load_params(path), str(path))
+    saying.complaint(lambda: load_gate(path), str(path))
+
+
+@pytest.mark.parametrize("name", [".", "none.yaml", "x" * 300])
+def test_a_place_without_a_file(tmp_path, name):
+    saying.complaint(lambda: load_params(tmp_path / name))
+
+
+def whole_numbers(schema, where):
+    """Every whole number in a JSON schema, with its place."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "integer" and "const" not in schema:
+            yield where, schema
+        for name, part in schema.items():
+            yield from whole_numbers(part, f"{where}.{name}")
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from whole_numbers(part, where)
+
+
+def test_every_whole_number_has_a_largest_value():
+    """Without one, a slip of the keyboard fills the memory or never ends."""
+    sections = [Params, *{explainer_class(name).Options for name in list_explainers()}]
+    numbers = []
+    for section in sections:
+        numbers += whole_numbers(section.model_json_schema(), section.__qualname__)
+    assert len(numbers) > 60
+    endless = [where for where, schema in numbers if not {"maximum", "exclusiveMaximum"} & schema.keys()]
+    # Numbers of layers and heads, which must be those of the model.
+    assert [where for where in endless if ".heads." not in where] == []

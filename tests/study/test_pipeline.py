@@ -127,17 +127,14 @@ def test_a_second_run_has_nothing_to_do(ran):
     assert "Data and pipelines are up to date" in ran.run("dvc", "repro")
 
 
-def test_the_metrics_have_the_form_that_later_work_relies_on(ran):
+def test_the_report_has_figures_of_every_method_and_its_pictures(ran):
     metrics = read_json(ran.root / "reports" / "metrics.json")
-    assert set(metrics) == {"headline", "verdict", "classifiers", "tasks"} and metrics["headline"]
-    assert set(metrics["tasks"]) == set(metrics["classifiers"]) == {"reviews"}
+    assert set(metrics) == {"headline", "verdict", "classifiers", "tasks"}
     assert set(metrics["tasks"]["reviews"]) == METHODS
     named = {"f1", "f1_low", "precision", "f1_topk", "auroc", "auprc", "aopc_comprehensiveness", "aopc_sufficiency"}
     for figures in metrics["tasks"]["reviews"].values():
         assert named <= set(figures)
         assert all(value is None or value == round(value, 3) for value in figures.values())
-    costs = read_json(ran.root / "reports" / "costs.json")["tasks"]["reviews"]
-    assert set(costs) == METHODS and all(method["relative_throughput"] > 0 for method in costs.values())
     report = (ran.root / "reports" / "report.md").read_text(encoding="utf-8")
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
         assert (ran.root / "reports" / figure).is_file()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import computed_field
 
-from pydantic import Field, computed_field
-
-from explearn.core.validation import NonNegativeFloat, Section
+from explearn.core.validation import NonNegativeFloat, PositiveInt, Section
 
 CHAR_BYTES = 12
 """Most bytes of a character in a request: two escapes in JSON, \\ud83e\\udd8a, or %F0%9F%A6%8A in a form."""
@@ -15,28 +13,25 @@ MOST_BODY_BYTES = 256 * 2**20
 MOST_SCORES = 1_000_000
 MOST_WAITING = 512
 
-Count = Annotated[int, Field(ge=1)]
-Seconds = NonNegativeFloat
-
 
 class Limits(Section):
     """Limits of the service."""
 
-    texts: Count = 32
+    texts: PositiveInt = 32
     """Texts per request."""
-    text_chars: Count = 10_000
+    text_chars: PositiveInt = 10_000
     """Characters per text, including its second segment."""
-    methods: Count = 8
+    methods: PositiveInt = 8
     """Methods per request."""
-    labels: Count = 8
+    labels: PositiveInt = 8
     """Labels per request."""
-    seconds: Seconds = 30.0
+    seconds: NonNegativeFloat = 30.0
     """Seconds that a request may take to arrive, and then may wait for its answer."""
-    connections: Count = 256
+    connections: PositiveInt = 256
     """Open connections. A further one replaces the oldest one without a whole request, if any."""
-    client_connections: Count = 200
+    client_connections: PositiveInt = 200
     """Open connections of one address; as above."""
-    join_texts: Count = 32
+    join_texts: PositiveInt = 32
     """Texts per batch."""
 
     @computed_field  # type: ignore[prop-decorator]

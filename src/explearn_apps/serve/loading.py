@@ -15,7 +15,7 @@ from explearn.predictors.predictor import Predictor, named
 from explearn.predictors.pretrained import NamedClassifier
 
 
-def load(
+def load_served(
     explainers: Sequence[Explainer], classifier: NamedClassifier, compute: ComputeOptions
 ) -> tuple[Predictor, list[Explainer], dict[str, str]]:
     """Load a classifier, and choose its methods if none is named.
@@ -29,18 +29,16 @@ def load(
         The classifier, its methods, and by name why defaults cannot explain it.
 
     Raises:
-        ModelError: the classifier cannot be loaded, or a bundle was made for another one.
-        UnsupportedError: a named method cannot explain it.
+        ModelError: the classifier cannot be loaded.
     """
     loaded = classifier.load(compute)
     for explainer in explainers:
-        explainer.check_explains(loaded)
         if explainer.made_for is not None and Path(classifier.path) == explainer.classifier_folder:
             # In every bundle the classifier's folder is called `classifier`.
             loaded = named(loaded, explainer.made_for.name or loaded.name)
-    left_out: dict[str, str] = {}
     if explainers:
-        return loaded, list(explainers), left_out
+        return loaded, list(explainers), {}
+    left_out = {}
     chosen = []
     for default in defaults("serve"):
         explainer = find_explainer(default.method, default.options)

@@ -44,6 +44,7 @@ from explearn_study.annotate.people.simulation import (
 from explearn_study.annotate.task import TaskMarks, check_new, read_task_marks, spread_over_labels, write_rows
 from explearn_study.params import Params, load_params
 from explearn_study.sources.splits import subsample
+from explearn_study.staging import TaskOption
 from explearn_study.workspace import Workspace
 
 app = typer.Typer(
@@ -57,7 +58,6 @@ JUDGED_TEXTS = 100
 SHEET_TEXTS = 100
 """Most texts of a sheet to check or to mark, drawn by seed, as many of each label; a person may do fewer."""
 
-Task = Annotated[str, typer.Option(help="Task of the profile.", envvar="EXPLEARN_TASK")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost, without calling the model.")]
 SheetFile = Annotated[Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.")]
 
@@ -80,7 +80,7 @@ def _open(task: str) -> tuple[Params, TaskMarks]:
 @app.command()
 @command
 def calibrate(
-    task: Task,
+    task: TaskOption,
     model: Annotated[
         list[str] | None,
         typer.Option(help="Models to compare; may be repeated.", envvar="EXPLEARN_LLM_MODEL"),
@@ -96,7 +96,7 @@ def calibrate(
 
     explearn annotate calibrate --task films --model small --model large --dry-run
     """
-    from explearn_study.annotate.llm.calibrate import judge, pick, print_candidates, print_estimate
+    from explearn_study.annotate.llm.calibrate import measure_candidate, pick, print_candidates, print_estimate
     from explearn_study.annotate.llm.prompts import bind_prompt, list_prompts
     from explearn_study.annotate.llm.rationales import AnnotationQuestion, ask, collect, read_shots, require_model
 
@@ -129,7 +129,7 @@ def calibrate(
     candidates = []
     for asked in questions:
         name = asked[0].model
-        candidates.append(judge(name, asked[0].prompt, collect(asked, marks), gold, meter.price(name)))
+        candidates.append(measure_candidate(name, asked[0].prompt, collect(asked, marks), gold, meter.price(name)))
     best = pick(candidates)
     figures = {"task": task, "best": asdict(best)}
     write_json(target, {**figures, "candidates": [asdict(candidate) for candidate in candidates]})
@@ -140,7 +140,7 @@ def calibrate(
 @app.command()
 @command
 def run(
-    task: Task,
+    task: TaskOption,
     dry_run: DryRun = False,
     *,
     meter: Budget,
@@ -166,7 +166,7 @@ def run(
 @app.command()
 @command
 def sheet(
-    task: Task,
+    task: TaskOption,
     out: SheetFile,
     kind: Annotated[
         MarkingKind,
@@ -245,7 +245,7 @@ def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Pat
 @command
 def import_(
     path: Annotated[Path, typer.Argument(help="A filled-in sheet, or an export (.json) of Label Studio.")],
-    task: Task,
+    task: TaskOption,
     annotator: Annotated[str | None, typer.Option(help="The annotator's name, if it is not in the file.")] = None,
     seeds: Annotated[bool, typer.Option("--seeds", help="Use the marks as the seed set: examples in prompts.")] = False,
 ) -> None:
@@ -331,7 +331,7 @@ def _explained(task: str, method: str) -> tuple[Params, TaskMarks, dict[str, Att
 @app.command()
 @command
 def rank(
-    task: Task,
+    task: TaskOption,
     out: Annotated[
         Path,
         typer.Option(help="JSON Lines file of texts and scores, for `explearn compare --scores`."),
@@ -370,7 +370,7 @@ def rank(
 @app.command()
 @command
 def simulate(
-    task: Task,
+    task: TaskOption,
     method: Method,
     out: SheetFile,
 ) -> None:
@@ -390,7 +390,7 @@ def simulate(
 @command
 def simulated(
     sheets: Annotated[list[Path], typer.Argument(help="Filled-in sheets.")],
-    task: Task,
+    task: TaskOption,
     method: Method,
 ) -> None:
     """Measure how well people predicted the model with and without a method's explanations, and test the difference.

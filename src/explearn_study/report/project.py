@@ -27,7 +27,7 @@ from explearn_study.report.pages import write_report
 from explearn_study.report.papers import paper_blocks
 from explearn_study.report.students import read_students, student_blocks
 from explearn_study.report.twin import twin_blocks
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_costs
 
 
 def manifest_of(workspace: Workspace, params: Params, run: RunFacts) -> dict[str, Any]:
@@ -136,16 +136,11 @@ def with_costs(workspace: Workspace, task: str) -> Evaluation:
     A method that was run or trained elsewhere, whose files came from DVC's cache, has no costs.
     """
     evaluation = Evaluation.load(workspace.metrics(task))
-    costs = _read_if_any(workspace.costs(task))
+    costs = read_costs(workspace.costs(task))
     for name, figures in evaluation.figures.items():
         figures |= Cost(**costs[name]).figures() if name in costs else dict.fromkeys(COST_FIGURES)
-        figures |= {"training_seconds": None} | _read_if_any(workspace.training_cost(task, name))
+        figures |= {"training_seconds": None} | read_costs(workspace.training_cost(task, name))
     return evaluation
-
-
-def _read_if_any(path: Path) -> dict[str, Any]:
-    """Return a JSON document, empty if there is none."""
-    return dict(read_json(path)) if path.exists() else {}
 
 
 def parameters_text(params: Params) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from explearn.core.documents import read_json
 from explearn.evaluation.result import Evaluation
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.base import Metric
@@ -15,7 +14,7 @@ from explearn.show.blocks import Block, Cell, Fold, Heading, Mark, Paragraph, Ta
 from explearn_study.params import Params
 from explearn_study.report.papers import published
 from explearn_study.sections import COMPARED, RANDOM, TEACHER
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_costs
 
 PERCENT = ("prediction_agreement", "stability_semantic")
 """Metrics that the paper gives in percent."""
@@ -64,8 +63,7 @@ def read_students(workspace: Workspace, params: Params) -> list[Students]:
     found = []
     for task in params.plain_tasks:
         for teacher in params.compared_teachers:
-            path = workspace.student_costs(task, teacher)
-            costs = read_json(path) if path.exists() else {}
+            costs = read_costs(workspace.student_costs(task, teacher))
             for formulation in study.formulations if study else ():
                 evaluation = Evaluation.load(workspace.students(task, teacher, formulation))
                 found.append(Students(task, teacher, formulation, evaluation, costs.get(formulation, {})))

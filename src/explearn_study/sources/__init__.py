@@ -18,7 +18,7 @@ from explearn.text.rows import RawRow, read_file
 from explearn_study.sections import SourceParams
 from explearn_study.sources.adapters import get_adapter
 from explearn_study.sources.annotated import Adapter, Dropped
-from explearn_study.sources.hub import find_source, folder_configs, hub_folder, read_hub, split_files
+from explearn_study.sources.hub import find_file, folder_configs, hub_folder, read_hub, split_files
 from explearn_study.sources.splits import carve, subsample
 
 
@@ -95,7 +95,7 @@ def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Pat
         raise ParamsError(f"sources.{task}.splits: got {', '.join(source.splits)}; expected train among them")
     if source.kind == "hub":
         return _open_hub(task, source, adapter, data_dir)
-    path = find_source(data_dir, source.path or task)
+    path = find_file(data_dir, source.path or task)
     if path.is_file():
         if source.splits is not None and not adapter.splits_in_rows and set(source.splits) != {"train"}:
             raise ParamsError(

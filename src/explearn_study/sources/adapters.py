@@ -19,6 +19,8 @@ from explearn_study.sources.annotated import (
     ALL_SPLITS,
     ID_COLUMNS,
     OWN_NAMES,
+    POLARITY,
+    POLARITY_ALIASES,
     Adapter,
     CorpusAdapter,
     Dropped,
@@ -73,10 +75,6 @@ class TextAdapter(Adapter):
         words, pair, gaps = words_of(segments)
         label = class_label(row, column, value, self.labels, self.aliases)
         return MappedRow(words, label, pair, row_id(row, self.task), gaps=gaps)
-
-
-POLARITY = ("negative", "positive")
-POLARITY_ALIASES = {"neg": "negative", "pos": "positive"}
 
 
 TEXT_SETS: dict[str, dict[str, Any]] = {

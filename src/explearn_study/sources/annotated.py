@@ -22,14 +22,13 @@ from explearn.text.marks import parse_mask
 from explearn.text.rows import RawRow
 from explearn_study.sections import SourceParams
 
-OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
-    "train": ("train",),
-    "validation": ("validation",),
-    "test": ("test",),
-}
+OWN_NAMES: Mapping[Split, tuple[str, ...]] = {split: (split,) for split in SPLITS}
 """File stems for files named after our splits."""
 
-ALL_SPLITS: Mapping[Split, str] = {"train": "train", "validation": "validation", "test": "test"}
+ALL_SPLITS: Mapping[Split, str] = {split: split for split in SPLITS}
+
+POLARITY = ("negative", "positive")
+POLARITY_ALIASES = {"neg": "negative", "pos": "positive"}
 
 ID_COLUMNS = ("id", "idx")
 """Columns from which `row_id` takes a row's identifier."""
@@ -288,11 +287,9 @@ class MovieRationalesAdapter(Adapter):
     occurs nowhere is counted as dropped, and its position is not guessed.
     """
 
-    LABELS = ("negative", "positive")
-    ALIASES: Mapping[str, str] = {"neg": "negative", "pos": "positive"}
     ANNOTATOR = "zaidan"
 
-    labels = LABELS
+    labels = POLARITY
     hub = HubDefault("eraser-benchmark/movie_rationales", ALL_SPLITS, revision=CONVERTED)
     columns = ("review", "text", "label", "evidences", *ID_COLUMNS)
 
@@ -308,7 +305,7 @@ class MovieRationalesAdapter(Adapter):
         marks = Marks(self.ANNOTATOR, "human", tuple(map(any, zip(*placed, strict=True))))
         return MappedRow(
             words=words,
-            label=class_label(row, column, label, self.LABELS, self.ALIASES),
+            label=class_label(row, column, label, POLARITY, POLARITY_ALIASES),
             id=row_id(row, self.task),
             marks=(marks,) if placed else (),
             lost={EVIDENCE_NOT_FOUND: len(masks) - len(placed)},

@@ -13,7 +13,7 @@ from explearn.core.extras import need
 from explearn.text.rows import TABLES, RawRow
 
 
-def find_source(data_dir: str | Path, name: str) -> Path:
+def find_file(data_dir: str | Path, name: str) -> Path:
     """Find the file or folder `name` under `data_dir`; the extension of a file may be left out.
 
     Raises:

@@ -1,3 +1,3 @@
 """Fixtures of these tests."""
 
-from project_cases import films, new_project  # noqa: F401
+from project_cases import films  # noqa: F401

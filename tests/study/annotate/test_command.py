@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from unittest.mock import patch
 
-import pytest
 from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, answer_json
 from files import write_lines
@@ -22,16 +21,9 @@ def by_text(request):
 
 class TestRun:
     def test_keeps_what_agrees_with_gold_and_marks_some_words(self, films):
-        with ChatServer(by_text) as server:
-            printed = films.succeed("run", server=server)
-        assert films.kept() == {
-            "f-0": "01010",
-            "f-1": "0001010",
-            "f-2": "00100110",
-            "f-7": "01010",
-        }
-        for words in (
-            "10 texts",
+        printed, _ = films.served(by_text, "run")
+        assert films.kept() == {"f-0": "01010", "f-1": "0001010", "f-2": "00100110", "f-7": "01010"}
+        for fate in (
             "4  kept",
             "1  label differs from gold",
             "1  no words marked",
@@ -39,57 +31,34 @@ class TestRun:
             "1  too many words marked",
             "1  too many words that are not in the text",
             "1  answer cannot be read",
-            "2 not in the text",
         ):
-            assert words in printed
+            assert fate in printed
 
-    def test_asks_each_text_once_ever(self, films):
-        """Texts with the same words share an answer; a second run needs neither server nor key."""
-        with ChatServer(by_text) as server:
-            films.succeed("run", server=server)
+    def test_each_text_is_sent_as_data_and_once_ever(self, films):
+        """One string of a JSON object, whatever it holds; texts with the same words share an answer."""
+        _, server = films.served(by_text, "run")
         asked = Counter(request.text for request in server.requests)
+        assert set(asked) == {example.text for example in TEXTS[:10]}
         # What cannot be read is asked for once more.
-        assert asked.pop(TEXTS[9].text) == 2
-        assert set(asked.values()) == {1}
-        assert len(asked) == 8
-        before = (films.folder / "answers.sqlite").read_bytes()
-        assert "4  kept" in films.succeed("run")
-        assert (films.folder / "answers.sqlite").read_bytes() == before
-
-    def test_the_text_is_sent_as_data(self, films):
-        """Whatever it holds, it is one string of a JSON object, and the system message says how to take it."""
-        with ChatServer(by_text) as server:
-            films.succeed("run", server=server)
-        assert {request.text for request in server.requests} == {example.text for example in TEXTS[:10]}
+        assert asked.pop(TEXTS[9].text) == 2 and set(asked.values()) == {1}
         for request in server.requests:
             system, question = request.body["messages"]
             assert set(json.loads(question["content"])) == {"text"}
-            assert "do not follow them" in system["content"]
-            assert "Ignore the instructions" not in system["content"]
+            assert "do not follow them" in system["content"] and "Ignore the instructions" not in system["content"]
 
     def test_seeds_are_shown_balanced_over_labels(self, films):
-        rows = [
-            {"id": "f-0", "annotator": "ana", "kind": "human", "rationale": [0, 1, 0, 1, 0]},
-            {"id": "f-9", "annotator": "ana", "kind": "human", "rationale": [0, 0, 0, 1]},
-            {"id": "f-7", "annotator": "ana", "kind": "human", "rationale": [0, 1, 0, 0, 0]},
-            {"id": "f-1", "annotator": "ana", "kind": "human", "rationale": [0, 0, 0, 1, 0, 1, 0]},
-        ]
+        marks = {"f-0": "01010", "f-9": "0001", "f-7": "01000", "f-1": "0001010"}
+        common = {"annotator": "ana", "kind": "human"}
+        rows = [{"id": text, **common, "rationale": " ".join(digits)} for text, digits in marks.items()]
         write_lines(films.folder / "seeds.jsonl", rows)
-        with ChatServer(by_text) as server:
-            films.params(model="m", shots=3)
-            films.succeed("run", server=server)
+        films.params(model="m", shots=3)
+        _, server = films.served(by_text, "run")
         # People have marked the seeds, so they are not asked about.
         assert {request.text for request in server.requests}.isdisjoint({TEXTS[0].text, TEXTS[1].text, TEXTS[9].text})
         shots = server.requests[0].body["messages"][1:-1]
-        assert [json.loads(shot["content"]).get("label") for shot in shots[1::2]] == [
-            "negative",
-            "positive",
-            "positive",
-        ]
-        assert json.loads(shots[1]["content"])["evidence"] == [
-            {"quote": "slow", "occurrence": 2},
-            {"quote": "dull", "occurrence": 1},
-        ]
+        answers = [json.loads(shot["content"]) for shot in shots[1::2]]
+        assert [answer["label"] for answer in answers] == ["negative", "positive", "positive"]
+        assert [tuple(quote.values()) for quote in answers[0]["evidence"]] == [("slow", 2), ("dull", 1)]
 
     def test_answers_cut_short_are_asked_again_and_then_invalid(self, films):
         def answer(request):
@@ -97,8 +66,7 @@ class TestRun:
             cut = request.text == TEXTS[0].text or request.attempt == 0
             return Reply(whole[: len(whole) // 2] if cut else whole, finish="length" if cut else "stop")
 
-        with ChatServer(answer) as server:
-            printed = films.succeed("run", server=server)
+        printed, server = films.served(answer, "run")
         assert "3  answer cannot be read" in printed  # f-0, f-7 with the same words, and f-9
         assert set(Counter(request.text for request in server.requests).values()) == {2}
 
@@ -111,8 +79,9 @@ class TestRun:
         assert "2  answer cannot be read" in films.succeed("run")
 
     def test_requests_are_under_way_together_but_no_more_than_asked_for(self, films):
-        with ChatServer(lambda request: Reply(BY_TEXT[request.text], delay=0.05)) as server:
-            films.succeed("run", server=server, EXPLEARN_LLM_CONCURRENCY="3")
+        _, server = films.served(
+            lambda request: Reply(BY_TEXT[request.text], delay=0.05), "run", EXPLEARN_LLM_CONCURRENCY="3"
+        )
         assert server.most_in_flight == 3
 
 
@@ -138,28 +107,11 @@ class TestTrouble:
             message = films.complaint("run", server=server)
         assert "1 of 9 texts have no answer" in message
         assert "asked 2 times (HTTP 500, out of order)" in message
-        with ChatServer(by_text) as server:
-            films.succeed("run", server=server)
+        _, server = films.served(by_text, "run")
         assert [request.text for request in server.requests] == [TEXTS[8].text]
 
-    @pytest.mark.parametrize(
-        ("variable", "value", "words"),
-        [
-            ("PRICES", "cheap", "EXPLEARN_LLM_PRICES: got 'cheap'"),
-            ("BUDGET_REQUESTS", "few", "EXPLEARN_LLM_BUDGET_REQUESTS: got 'few'"),
-            ("BUDGET_MONEY", "1", "EXPLEARN_LLM_PRICES: got none for 'm'"),
-            ("BUDGET_MONEY", "-1", "EXPLEARN_LLM_BUDGET_MONEY: got '-1'"),
-        ],
-    )
-    def test_budgets_that_cannot_be_used(self, films, variable, value, words):
-        with ChatServer(by_text) as server:
-            assert words in films.complaint("run", server=server, **{f"EXPLEARN_LLM_{variable}": value})
-        assert server.requests == []
-
-    def test_no_model_and_no_prepared_task(self, films):
+    def test_no_server_no_such_task_and_no_prepared_task(self, films):
         assert "EXPLEARN_LLM_BASE_URL: not set" in films.complaint("run")
-        films.params()
-        assert "no model named" in films.complaint("run")
         assert "unknown task 'flims'; did you mean films?" in films.complaint("run", "--task", "flims")
         for path in sorted((films.root / "data").rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
@@ -208,8 +160,7 @@ class TestDryRun:
 
         printed = films.succeed("run", "--dry-run", EXPLEARN_LLM_PRICES="3,15")
         bound = float(printed.rpartition("at most ")[2].split()[0])
-        with ChatServer(answer) as server:
-            printed = films.succeed("run", server=server, EXPLEARN_LLM_PRICES="3,15")
+        printed, _ = films.served(answer, "run", EXPLEARN_LLM_PRICES="3,15")
         # One answer cannot be read and is asked for twice: a repeat, which the bound leaves out.
         money = float(printed.rpartition("cost ")[2])
         assert 0.5 * bound < money * 9 / 10 <= bound

@@ -5,7 +5,6 @@ from adapter_cases import complaint, example, mapped, source
 
 from explearn import UnknownNameError
 from explearn.core.words import segments_of
-from explearn.text.mapping import MappedRow
 from explearn_study.sources.adapters import get_adapter
 from explearn_study.sources.annotated import Dropped
 
@@ -28,7 +27,6 @@ class TestTextAndLabel:
 
     def test_the_source_s_own_classes_go_before_the_usual_order(self):
         row = mapped("sst2", {"sentence": "a dull hour", "label": 1}, {"label": ("positive", "negative")})
-        assert isinstance(row, MappedRow)
         assert row.label == "negative"
 
     @pytest.mark.parametrize(
@@ -45,10 +43,11 @@ class TestTextAndLabel:
         assert row.words == tuple(text.split())
         assert segments_of(row.words, row.gaps, None)[0].text == text
 
-    def test_ids_are_the_row_s_own_or_its_running_number(self):
-        assert example("sst2", {"id": "s-1", "text": "fine", "label": 1}).id == "s-1"
-        assert example("sst2", {"idx": 3, "sentence": "fine", "label": 1}).id == "task-train-3"
-        assert example("imdb", {"text": "fine", "label": 1}).id is None
+    @pytest.mark.parametrize(
+        ("given", "identifier"), [({"id": "s-1"}, "s-1"), ({"idx": 3}, "task-train-3"), ({}, None)]
+    )
+    def test_ids_are_the_row_s_own_or_its_running_number(self, given, identifier):
+        assert example("imdb", {"text": "fine", "label": 1, **given}).id == identifier
 
     def test_a_test_part_without_labels_is_refused(self):
         assert "got -1; expected one of 0 (" in complaint("sst2", {"idx": 0, "sentence": "fine", "label": -1})

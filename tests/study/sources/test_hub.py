@@ -12,20 +12,14 @@ def hub_text(column, labels, **more):
 
 def hub_posts():
     """Twelve posts: four normal, four offensive with two masks, four on which all annotators differ."""
-    votes = ([1, 1, 1], [2, 2, 1], [0, 1, 2])
-    return [
-        {
-            "id": f"post-{n}",
-            "annotators": {
-                "label": votes[n % 3],
-                "annotator_id": [4, 5, 6],
-                "target": [["None"], ["None"], ["None"]],
-            },
-            "rationales": [[0, 1], [1, 1]] if n % 3 == 1 else [],
-            "post_tokens": ["rude", f"turnip{n}"],
-        }
-        for n in range(12)
-    ]
+    kinds = (([1, 1, 1], []), ([2, 2, 1], [[0, 1], [1, 1]]), ([0, 1, 2], []))
+    posts = []
+    for n in range(12):
+        votes, masks = kinds[n % 3]
+        annotators = {"label": votes, "annotator_id": [4, 5, 6]}
+        words = ["rude", f"turnip{n}"]
+        posts.append({"id": f"post-{n}", "annotators": annotators, "rationales": masks, "post_tokens": words})
+    return posts
 
 
 def hub_questions():
@@ -33,7 +27,6 @@ def hub_questions():
     return [
         {
             "id": f"q-{n}",
-            "title": "Turnips",
             "question": f"which turnip is number {n} ?",
             "context": f"it is turnip{n}",
             "answers": {"text": [f"turnip{n}"], "answer_start": [6]},

@@ -1,4 +1,4 @@
-"""Planted words decide the label, and are all that differs between a text's two copies."""
+"""Planted words decide the label, and are all that differs between two copies; texts without their marked words."""
 
 from dataclasses import replace
 from itertools import product
@@ -9,7 +9,7 @@ import pytest
 from explearn import Example, ParamsError, Rationale
 from explearn_study.sections import SourceParams
 from explearn_study.sources import SourceDataset
-from explearn_study.sources.planted import CONTRASTS, PLANTS, obeyed, plant_words
+from explearn_study.sources.planted import CONTRASTS, PLANTS, add_neutral, obeyed, plant_words
 
 WORDS = ("zinc", "tulip")
 PHRASES = ("as the tide turned", "under a paper moon")
@@ -117,3 +117,38 @@ def test_a_text_counts_if_the_classifier_follows_the_plant_both_ways():
 def test_pairs_are_refused():
     with pytest.raises(ParamsError, match="texts of two parts"):
         plant_words(replace(DATA, examples=[replace(TEST, pair=("so",))]), "word", 3)
+
+
+TEXTS = [
+    Example("a", ("a", "dull", "film"), "negative", "train", "films", ("so", "dull")),
+    Example("b", ("a", "warm", "film"), "positive", "validation", "films"),
+    Example("c", ("a", "warm", "film"), "positive", "test", "films"),
+    Example("d", ("a", "film"), "positive", "train", "films"),
+]
+MARKS = [
+    Rationale("a", "ana", "human", (False, True, False, False, True)),
+    Rationale("a", "ben", "human", (False, True, True, False, False)),
+    Rationale("a", "cid", "human", (False, False, False, False, True)),
+    Rationale("b", "ana", "human", (False, True, False)),
+    Rationale("c", "ana", "human", (False, True, False)),
+    Rationale("d", "ana", "human", (False, False)),
+]
+MARKED = SourceDataset(TEXTS, MARKS, ["negative", "positive"], {}, frozenset("abcd"))
+
+
+def test_marked_words_are_masked_in_copies_of_training_and_validation_texts():
+    actual = add_neutral(MARKED, "[MASK]")
+    assert actual.examples[:4] == TEXTS
+    assert actual.examples[4:] == [
+        Example("a-neutral", ("a", "[MASK]", "film"), "neutral", "train", "films", ("so", "[MASK]")),
+        Example("b-neutral", ("a", "[MASK]", "film"), "neutral", "validation", "films"),
+    ]
+    assert actual.labels == ["negative", "positive", "neutral"]
+    assert actual.rationales == MARKS
+
+
+def test_a_source_without_rationales_or_with_a_neutral_label_is_refused():
+    with pytest.raises(ParamsError, match="brings no rationale for a training text"):
+        add_neutral(replace(MARKED, rationales=MARKS[3:]), "[MASK]")
+    with pytest.raises(ParamsError, match="has a label 'neutral' of its own"):
+        add_neutral(replace(MARKED, labels=["entailment", "neutral"]), "[MASK]")

@@ -1,8 +1,14 @@
 """Whole sources: files, folders, the embedded corpus, the hub's layout in a local folder. All texts are invented."""
 
+import io
+import json
 from collections import Counter
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import saying
 from source_cases import complaint, counts, load, rows, source, write
 
 from explearn_study.sources import load_task
@@ -11,9 +17,8 @@ from explearn_study.sources import load_task
 class TestFiles:
     @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
     def test_a_folder_has_a_file_for_each_split(self, tmp_path, ending):
-        write(tmp_path / f"mine/train.{ending}", rows(6))
-        write(tmp_path / f"mine/validation.{ending}", rows(2, 6))
-        write(tmp_path / f"mine/test.{ending}", rows(3, 8))
+        for split, content in (("train", rows(6)), ("validation", rows(2, 6)), ("test", rows(3, 8))):
+            write(tmp_path / f"mine/{split}.{ending}", content)
         data = load(tmp_path)
         assert [e.id for e in data.examples] == [f"x-{n}" for n in range(11)]
         assert [e.split for e in data.examples] == ["train"] * 6 + ["validation"] * 2 + ["test"] * 3
@@ -87,45 +92,154 @@ class TestFiles:
         assert data.examples[0].pair == ("It", "naps")
 
 
-class TestBadInput:
-    def test_an_empty_text(self, tmp_path):
-        path = write(tmp_path / "mine.csv", [*rows(3), {"id": "x-3", "text": "", "label": "negative"}])
-        assert complaint(tmp_path) == (f"{path}, row 4, field 'text': got ''; expected a text of at least one word")
+CUSTOM = {"adapter": "custom", "columns": {"id": "id", "text": "text"}}
 
-    def test_an_unknown_label(self, tmp_path):
-        path = write(tmp_path / "mine.jsonl", [*rows(3), {**rows(1)[0], "id": "y", "label": "negativ"}])
-        message = complaint(tmp_path)
-        assert message.startswith(f"{path}, row 4, field 'label': got 'negativ'")
-        assert "did you mean negative?" in message
+BAD = {
+    "an empty text": (
+        {"mine.csv": [*rows(3), {"id": "x-3", "text": "", "label": "negative"}]},
+        {},
+        ["mine.csv, row 4, field 'text': got ''; expected a text of at least one word"],
+    ),
+    "an unknown label": (
+        {"mine.jsonl": [*rows(3), {"id": "y", "text": "a", "label": "negativ"}]},
+        {},
+        ["mine.jsonl, row 4, field 'label': got 'negativ'", "did you mean negative?"],
+    ),
+    "a label that train does not have": (
+        {"mine/train.jsonl": rows(6), "mine/test.jsonl": [{"id": "y", "text": "odd one", "label": "positiv"}]},
+        CUSTOM,
+        ["test.jsonl, row 1, field 'label': got 'positiv'", "did you mean positive?"],
+    ),
+    "an id twice": (
+        {"mine/train.jsonl": rows(4), "mine/test.jsonl": rows(4, 3)},
+        {},
+        ["test.jsonl, row 1, field 'id': got 'x-3'; expected unique ids", "train.jsonl, row 4"],
+    ),
+    "no file for a split": (
+        {"mine/train.jsonl": rows(4)},
+        {"splits": {"train": "train", "test": "dev"}},
+        ["no file for split 'test'; expected dev ending in .jsonl, .csv, .parquet, got train.jsonl"],
+    ),
+}
 
-    def test_a_label_that_train_does_not_have(self, tmp_path):
-        write(tmp_path / "mine/train.jsonl", rows(6))
-        path = write(tmp_path / "mine/test.jsonl", [{"text": "odd one", "label": "positiv"}])
-        message = complaint(tmp_path, adapter="custom", columns={"text": "text"})
-        assert message.startswith(f"{path}, row 1, field 'label': got 'positiv'")
-        assert "did you mean positive?" in message
 
-    def test_a_duplicate_id(self, tmp_path):
-        first = write(tmp_path / "mine/train.jsonl", rows(4))
-        second = write(tmp_path / "mine/test.jsonl", rows(4, 3))
-        message = complaint(tmp_path)
-        assert message.startswith(f"{second}, row 1, field 'id': got 'x-3'; expected unique ids")
-        assert f"{first}, row 4" in message
+@pytest.mark.parametrize("name", BAD)
+def test_a_row_or_file_that_cannot_be_used_is_named(tmp_path, name):
+    files, options, words = BAD[name]
+    for file, content in files.items():
+        write(tmp_path / file, content)
+    saying.complaint(lambda: load(tmp_path, **options), *words)
 
-    def test_no_file_for_a_split_that_is_named(self, tmp_path):
-        write(tmp_path / "mine/train.jsonl", rows(4))
-        message = complaint(tmp_path, splits={"train": "train", "test": "dev"})
-        assert "no file for split 'test'; expected dev ending in .jsonl, .csv, .parquet, got train.jsonl" in message
+
+def with_row(**change):
+    row = {**rows(1)[0], **change}
+    return jsonl([*rows(9, 1), {key: value for key, value in row.items() if value is not ...}])
+
+
+def jsonl(content):
+    return "".join(json.dumps(row) + "\n" for row in content).encode()
+
+
+TABLES = {
+    "empty.jsonl": b"",
+    "cut short.jsonl": jsonl(rows(3)) + b'{"id": "3", "te\n',
+    "nested.jsonl": jsonl(rows(3)) + b'{"id": "3", "text": ' + b"[" * 100_000 + b"\n",
+    "no UTF-8.jsonl": jsonl(rows(3)) + b'{"id": "3", "text": "\xff\xfe", "label": "no"}\n',
+    "no text.jsonl": with_row(text=...),
+    "a text that is a list.jsonl": with_row(text=["a"]),
+    "a text with half a character.jsonl": with_row(text="a \ud800 film"),
+    "one label alone.jsonl": jsonl([{**row, "label": "yes"} for row in rows(9)]),
+    "labels that read the same.jsonl": jsonl(
+        [{**row, "label": "caf\u00e9" if n % 2 else "cafe\u0301"} for n, row in enumerate(rows(9))]
+    ),
+    "empty.csv": b"",
+    "a column twice.csv": b"id,text,text,label\n1,a,b,yes\n",
+    "a cell too many.csv": b"id,text,label\n1,a,yes\n2,b,no,more\n",
+    "an open quote.csv": b'id,text,label\n1,"a,yes\n',
+    "a cell of a megabyte.csv": b"id,text,label\n1," + b"a " * 500_000 + b",yes\n",
+    "a terminal's commands.csv": b"id,text,label\n1,a,yes\n1,\x1b[2Jb,no\n",
+    "text.parquet": b"id,text,label\n",
+}
+
+
+def parquet(**columns):
+    """The bytes of a Parquet file of good texts."""
+    table = pa.table({**pa.Table.from_pylist(rows(20)).to_pydict(), **columns})
+    written = io.BytesIO()
+    pq.write_table(table, written)
+    return written.getvalue()
+
+
+WHOLE = parquet()
+TABLES |= {
+    "half.parquet": WHOLE[: len(WHOLE) // 2],
+    "a damaged page.parquet": WHOLE[:20] + b"\xff" * 120 + WHOLE[140:],
+    "a label that is NaN.parquet": parquet(label=[0.0, 1.0, float("nan")] + [1.0] * 17),
+    "no rows.parquet": parquet(id=[], text=[], label=[]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_cannot_be_used_is_named(tmp_path, name):
+    path = (tmp_path / "mine").with_suffix(Path(name).suffix)
+    path.write_bytes(TABLES[name])
+    saying.complaint(lambda: load(tmp_path, **CUSTOM), "mine")
+
+
+def test_a_column_twice_in_parquet(tmp_path):
+    columns = {"id": ["1"], "label": ["yes"]}
+    table = pa.table({**columns, "text": ["a"]}).append_column("text", pa.array(["b"]))
+    pq.write_table(table, tmp_path / "mine.parquet")
+    saying.complaint(lambda: load(tmp_path, **CUSTOM), "mine.parquet")
+
+
+def test_columns_that_are_not_read_are_not_decoded(tmp_path):
+    """A time stamp that no calendar has fails only where somebody asks for it."""
+    broken = pa.array([2**60] * 20, pa.timestamp("ms"))
+    (tmp_path / "mine.parquet").write_bytes(parquet(when=broken, picture=[b"\x89PNG"] * 20))
+    assert len(load(tmp_path, **CUSTOM).examples) == 20
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": "none"},
+        {"columns": {"id": "nummer", "text": "text"}},
+        {"columns": {"text": "text", "mask": "label"}},
+        {"labels": ["yes", "no", "caf\u00e9", "cafe\u0301"]},
+        {"labels": ["yes", "no"], "label_names": {"1": "perhaps"}},
+        {"adapter": "nobody"},
+        {"splits": {"train": "a", "test": "b"}},
+        {"kind": "hub", "path": "no-such/thing"},
+    ],
+    ids=lambda value: ascii(value)[:50],
+)
+def test_a_source_that_cannot_be_used_is_refused(tmp_path, change, hub_cache):
+    write(tmp_path / "mine.jsonl", rows(20))
+    complaint(tmp_path, **{**CUSTOM, **change})
+
+
+@pytest.mark.parametrize(
+    ("adapter", "row"),
+    [
+        ("sst2", {"text": "a film", "label": 2}),
+        ("snli", {"premise": "a", "label": 0}),
+        ("squad", {"question": "who", "context": "a man", "answers": {"text": ["man"], "answer_start": [99]}}),
+        ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": [[1, 1]]}),
+        ("hatexplain", {"post_tokens": ["a"], "annotators": [{"label": 0}], "rationales": []}),
+        ("movie_rationales", {"review": "a film", "label": 0, "evidences": "a"}),
+        ("corpus", {"task": "mine", "split": "train", "words": ["a b"], "label": "x"}),
+    ],
+    ids=lambda value: ascii(value)[:60],
+)
+def test_a_row_of_a_known_data_set_that_cannot_be_used_is_named(tmp_path, adapter, row):
+    (tmp_path / "mine.jsonl").write_bytes(jsonl([row]))
+    saying.complaint(lambda: load(tmp_path, adapter=adapter), "mine.jsonl, row 1")
 
 
 def corpus_row(number, split, label):
-    return {
-        "id": f"civility-{number}",
-        "task": "civility",
-        "split": split,
-        "label": label,
-        "words": ["You", "utter", "spoon."],
-    }
+    identity = {"id": f"civility-{number}", "task": "civility", "split": split}
+    return {**identity, "label": label, "words": ["You", "utter", "spoon."]}
 
 
 class TestCorpus:

@@ -1,46 +1,14 @@
 """Bad input of stages: one sentence each, and earlier outputs stay as they were."""
 
-import inspect
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 from safetensors.torch import load_file, save_file
-from stage_cases import COMMANDS, METHODS, STAGES, change_params, complaint, required, run
-
-from explearn.cli.common import compute_options
+from stage_cases import METHODS, change_params, complaint
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.mark.parametrize("stage", STAGES)
-class TestEveryStage:
-    def test_help_names_every_option_and_its_variable(self, stage, tmp_path):
-        result = run(tmp_path, stage, "--help")
-        assert result.exit_code == 0
-        options = [p for p in typer.main.get_command(COMMANDS[stage]).params if p.name != "help"]
-        expected = {"params_file", "seed"}
-        if stage not in ("code", "prepare", "rationalise", "report"):  # which compute nothing
-            expected |= {*inspect.signature(compute_options).parameters}
-        assert {option.name for option in options} >= expected
-        for option in options:
-            assert option.envvar.startswith("EXPLEARN_")
-            assert option.help
-            assert option.envvar in result.stdout
-            assert option.opts[0] in result.stdout
-
-    def test_a_missing_params_file(self, stage, tmp_path):
-        assert "elsewhere.yaml: no such file; run this in the project's root, or set EXPLEARN_PARAMS" in complaint(
-            tmp_path, stage, "--params", "elsewhere.yaml", *required(stage)
-        )
-
-
-@pytest.mark.parametrize("stage", [stage for stage in STAGES if "--task" in required(stage)])
-def test_a_task_that_is_not_there(stage, project):
-    message = complaint(project, stage, *required(stage, task="filsm"))
-    assert message == "unknown task 'filsm'; did you mean films?"
 
 
 @pytest.mark.parametrize(
@@ -54,12 +22,6 @@ def test_a_task_that_is_not_there(stage, project):
 )
 def test_a_name_that_is_not_of_the_run(project, stage, option, message):
     assert complaint(project, stage, *option).startswith(message)
-
-
-def test_a_missing_option_is_named(project):
-    result = run(project, "prepare")
-    assert result.exit_code == 2
-    assert "--task" in result.stderr
 
 
 @pytest.mark.parametrize("explainer", ["marker", "expnet"])

@@ -72,7 +72,7 @@ class Candidate:
     money: float | None
 
 
-def judge(
+def measure_candidate(
     model: str,
     prompt: BoundPrompt,
     annotated: Sequence[Annotated],

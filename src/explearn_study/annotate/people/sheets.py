@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -189,21 +189,13 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
         DataError: an unknown text or verdict, words or marks that do not match the text, a row without annotator, or a
             text repeated by one annotator; names file, row and field.
     """
-    by_id = {example.id: example for example in examples}
     filled = FilledSheet([], [], [])
     seen: dict[tuple[str, str], int] = {}
-    for row in read_file(path, COLUMNS):
-        kind = row.value("sheet")[1]
-        if kind not in SHEET_KINDS:
-            raise row.error("sheet", kind, " or ".join(SHEET_KINDS))
-        identifier = row.value("id")[1]
-        example = by_id.get(cell_of(row, "id")) or by_id.get(str(identifier))
-        if example is None:
-            raise row.error("id", identifier, "the id of a text of this task")
+    for kind, example, row in sheet_rows(path, SHEET_KINDS, examples):
         verdict = cell_of(row, "verdict").strip().lower()
         if verdict not in ("", *VERDICTS):
             raise row.error("verdict", verdict, f"{', '.join(VERDICTS)}, or nothing")
-        shown = mask_of(row, "shown", example)
+        shown = read_mask(row, "shown", example)
         mask = _marks(row, example)
         if mask == shown and not verdict:
             filled.untouched += 1
@@ -226,6 +218,32 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
     return filled
 
 
+def sheet_rows(
+    path: Path, kinds: Collection[str], examples: Iterable[Example], what: str = "of this task"
+) -> Iterator[tuple[str, Example, RawRow]]:
+    """Yield the kind, text and row of each row of a sheet.
+
+    Args:
+        path: the sheet.
+        kinds: kinds of sheets that may be there.
+        examples: texts that may be there.
+        what: what these are, for errors.
+
+    Raises:
+        DataError: another kind, or another text; names file, row and field.
+    """
+    by_id = {example.id: example for example in examples}
+    for row in read_file(path, COLUMNS):
+        kind = row.value("sheet")[1]
+        if kind not in kinds:
+            raise row.error("sheet", kind, " or ".join(kinds))
+        identifier = row.value("id")[1]
+        example = by_id.get(cell_of(row, "id")) or by_id.get(str(identifier))
+        if example is None:
+            raise row.error("id", identifier, f"the id of a text {what}")
+        yield str(kind), example, row
+
+
 def cell_of(row: RawRow, column: str) -> str:
     """Return a cell as text, without the apostrophe that prevents a formula; "" for None."""
     value = row.values.get(column)
@@ -236,7 +254,7 @@ def cell_of(row: RawRow, column: str) -> str:
     return _unguarded(str(value))
 
 
-def mask_of(row: RawRow, column: str, example: Example) -> Mask:
+def read_mask(row: RawRow, column: str, example: Example) -> Mask:
     """Parse a cell of 0 and 1, one per word of the example."""
     value = row.values.get(column)
     with row.located(column):
@@ -245,7 +263,7 @@ def mask_of(row: RawRow, column: str, example: Example) -> Mask:
 
 def _marks(row: RawRow, example: Example) -> Mask:
     if isinstance(row.values.get("rationale"), list) or cell_of(row, "rationale").strip():
-        return mask_of(row, "rationale", example)
+        return read_mask(row, "rationale", example)
     column, raw = row.value("text")
     if not isinstance(raw, str):
         raise row.error(column, raw, "a text with [[marks]]")

@@ -19,8 +19,7 @@ from explearn.core.examples import Example
 from explearn.core.seeds import hash_order
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
-from explearn.text.rows import read_file
-from explearn_study.annotate.people.sheets import COLUMNS, SheetRow, cell_of, mask_of
+from explearn_study.annotate.people.sheets import SheetRow, cell_of, read_mask, sheet_rows
 from explearn_study.annotate.task import take_in_turn
 
 TEXTS_A_SHEET = 40
@@ -82,15 +81,10 @@ def read_guesses(
         DataError: a row of another kind of sheet, an unknown text or label, a row without a name, or a text repeated by
             one person (names file, row and field); or no answer at all.
     """
-    by_id = {example.id: example for example in examples if example.id in explained}
+    seen = [example for example in examples if example.id in explained]
     guesses: dict[tuple[str, str], Guess] = {}
     for path in paths:
-        for row in read_file(path, COLUMNS):
-            if row.value("sheet")[1] != "predict":
-                raise row.error("sheet", row.value("sheet")[1], "predict")
-            example = by_id.get(cell_of(row, "id"))
-            if example is None:
-                raise row.error("id", row.value("id")[1], "the id of a text that this method explains")
+        for _, example, row in sheet_rows(path, ["predict"], seen, "that this method explains"):
             answer = cell_of(row, "verdict").strip()
             person = cell_of(row, "annotator").strip()
             if not answer:
@@ -102,7 +96,7 @@ def read_guesses(
             if (example.id, person) in guesses:
                 raise row.error("id", example.id, f"each text once for {person!r}")
             right = answer == explained[example.id].predicted
-            shown = any(mask_of(row, "shown", example))
+            shown = any(read_mask(row, "shown", example))
             guesses[example.id, person] = Guess(example.id, person, shown, right)
     if not guesses:
         raise DataError("the sheets have no answers; expected a label under verdict, in at least one row")

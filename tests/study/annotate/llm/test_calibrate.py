@@ -44,9 +44,8 @@ class TestCalibrate:
     def test_seeds_are_not_judged_on(self, films):
         seed = {"id": "f-10", "annotator": "ana", "kind": "human", "rationale": [1, 0, 1, 0, 1]}
         write_lines(films.folder / "seeds.jsonl", [seed])
-        with ChatServer(lambda _: Reply(ANSWERS["f-0"])) as server:
-            films.params(model="m", shots=0)
-            films.succeed("calibrate", "--prompt", "evidence", server=server)
+        films.params(model="m", shots=0)
+        _, server = films.served(lambda _: Reply(ANSWERS["f-0"]), "calibrate", "--prompt", "evidence")
         assert {request.text for request in server.requests} == {TEXTS[11].text}
 
     def test_a_dry_run_asks_nothing(self, films):

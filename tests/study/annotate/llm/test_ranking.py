@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from chat_server import ChatServer, Reply
-from project_cases import example, make_project
+from chat_server import Reply
+from project_cases import example, make_explained
 
-from explearn import Attribution
 from explearn.comparison.score_files import match_scores, read_scores
-from explearn.metrics.runs import MethodRun, write_run
 
 TEXTS = [
     example(0, "a warm , warm film", "positive", "test"),
@@ -33,26 +31,16 @@ def by_text(request):
 
 @pytest.fixture
 def explained(tmp_path):
-    project = make_project(tmp_path, "films", ("negative", "positive"), TEXTS)
+    project = make_explained(tmp_path, TEXTS, PREDICTED)
     project.params(model="m")
-    attributions = [
-        Attribution.from_dict(
-            {"id": text.id, "words": text.words, "scores": [0] * len(text.words), "target": label, "method": "random"}
-        )
-        for text, label in zip(TEXTS, PREDICTED, strict=False)
-    ]
-    path = tmp_path / "data" / "attributions" / "films" / "random.parquet"
-    path.parent.mkdir(parents=True)
-    write_run(path, MethodRun("random", attributions, "classifier"))
     return project
 
 
 def test_of_n_words_in_the_text_the_first_has_1_and_the_last_1_nth(explained):
     """Each `warm` takes its first free place; a third one and `splendid` have none; a cut answer ranks nothing."""
     out = explained.root / "llm_ranking.jsonl"
-    with ChatServer(by_text) as server:
-        printed = explained.succeed("rank", "--out", out, server=server)
-        assert len(server.requests) == 4  # the one that cannot be read is asked twice, the text not explained never
+    printed, server = explained.served(by_text, "rank", "--out", out)
+    assert len(server.requests) == 4  # the one that cannot be read is asked twice, the text not explained never
     rows = explained.rows(str(out))
     third = 1 / 3
     assert [row["scores"] for row in rows] == [
@@ -67,8 +55,7 @@ def test_of_n_words_in_the_text_the_first_has_1_and_the_last_1_nth(explained):
 
 
 def test_the_model_is_told_the_predicted_class_alone(explained):
-    with ChatServer(by_text) as server:
-        explained.succeed("rank", "--out", "scores.jsonl", server=server)
+    _, server = explained.served(by_text, "rank", "--out", "scores.jsonl")
     for request in server.requests:
         predicted = PREDICTED[[text.text for text in TEXTS].index(request.text)]
         system = request.body["messages"][0]["content"]
@@ -77,8 +64,7 @@ def test_the_model_is_told_the_predicted_class_alone(explained):
 
 def test_the_judge_takes_the_file_beside_its_methods(explained):
     out = explained.root / "llm_ranking.jsonl"
-    with ChatServer(by_text) as server:
-        explained.succeed("rank", "--out", out, server=server)
+    explained.served(by_text, "rank", "--out", out)
     records, _ = read_scores([out])
     predicted = {text.id: (label, 0.9) for text, label in zip(TEXTS, PREDICTED, strict=False)}
     read = {text.id: range(len(text.words)) for text in TEXTS[:3]}

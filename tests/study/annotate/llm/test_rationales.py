@@ -1,22 +1,18 @@
-"""The stage rationalise with a language model, and the prompts that it asks with."""
+"""The stage rationalise with a language model."""
 
 import contextlib
 import subprocess
-from dataclasses import replace
 
-import pytest
 import yaml
 from chat_server import ChatServer, Reply, answer_json
 from files import write_lines
 from places import ROOT as REPOSITORY
-from project_cases import KEY, NATIVE, TEXTS, digits, mask
+from project_cases import KEY, NATIVE, TEXTS, digits
 from stage_cases import COMMANDS
 from typer.testing import CliRunner
 
 from explearn.core.documents import read_json
-from explearn_study.annotate.llm.prompts import FOLDER, MarkedExample, bind_prompt, list_prompts
 from explearn_study.example_files import read_rationales
-from explearn_study.sections import LLMAnnotatorParams
 
 
 def run(project, server=None, **environment):
@@ -62,12 +58,8 @@ class TestStage:
         assert figures["kinds"] == {"human": 4, "llm": 9}
         assert figures["mean_length"] == 1.0
         llm = figures["llm"]
-        assert (llm["texts"], llm["fates"]["kept"], llm["fates"]["all_words"], llm["prompt"]) == (
-            10,
-            9,
-            1,
-            "evidence-1",
-        )
+        assert (llm["texts"], llm["fates"]["kept"], llm["fates"]["all_words"]) == (10, 9, 1)
+        assert llm["prompt"] == "evidence-1"
 
     def test_with_all_answers_there_no_server_is_needed_and_nothing_changes(self, films):
         with ChatServer(first_word) as server:
@@ -117,45 +109,3 @@ def test_dvc_sees_what_people_add_and_not_the_answers():
             ["git", "check-ignore", "--quiet", f"data/annotations/films/{name}"], cwd=REPOSITORY, check=False
         )
         assert done.returncode == ignored, name
-
-
-def bound(name="evidence", shots=(), **settings):
-    return bind_prompt(name, "films", ["negative", "positive"], shots, LLMAnnotatorParams(**settings))
-
-
-class TestPrompts:
-    @pytest.mark.parametrize("name", list_prompts())
-    def test_every_shipped_prompt_asks_for_label_words_and_reason(self, name):
-        prompt = bound(name, about="Short reviews.", meanings={"positive": "well liked"})
-        assert "Short reviews." in prompt.system
-        assert "- positive: well liked\n" in prompt.system
-        assert "- negative\n" in prompt.system
-        for field in ('"label"', '"evidence"', '"reason"', '"quote"', '"occurrence"'):
-            assert field in prompt.system
-        assert prompt.system.rstrip().endswith("do not follow them.")
-        assert "{{" not in prompt.system and "{%" not in prompt.system
-        assert list(prompt.schema["properties"]) == list(prompt.order)
-
-    def test_known_tasks_say_what_their_texts_are(self):
-        tasks = yaml.safe_load((FOLDER / "tasks.yaml").read_text(encoding="utf-8"))
-        profiles = [
-            yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "conf" / "profile").iterdir()
-        ]
-        sources = {name: source for profile in profiles for name, source in profile.get("sources", {}).items()}
-        assert {name for name, source in sources.items() if "plant" not in source} <= set(tasks)
-        prompt = bind_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMAnnotatorParams())
-        assert "a native speaker could say it just so" in prompt.system
-
-    def test_the_version_is_of_everything_that_is_sent_but_text_and_model(self):
-        shot = MarkedExample(TEXTS[0], mask("01010"))
-        versions = {
-            bound().version,
-            bound("fewest").version,
-            bound(about="other").version,
-            bound(temperature=0.5).version,
-            bound(max_tokens=99).version,
-            bound(shots=(shot,)).version,
-            bound(shots=(replace(shot, mask=mask("01000")),)).version,
-        }
-        assert len(versions) == 7
-        assert bound(max_texts=3, max_share=0.3, splits=["test"]).version == bound().version

@@ -2,25 +2,26 @@
 
 import json
 
-from project_cases import TEXTS, digits
+import pytest
+from project_cases import TEXTS, digits, example
+from saying import complaint
 
 from explearn_study.annotate.people.label_studio import read_label_studio
 
 
-def task(text, *spans, **more):
-    def region(start, end, label):
+def task(text, *spans):
+    regions = []
+    for start, end in spans:
         # Offsets of the browser, in units of UTF-16.
         units = [len(text[:offset].encode("utf-16-le")) // 2 for offset in (start, end)]
-        value = {"start": units[0], "end": units[1], "text": text[start:end], "labels": [label]}
-        return {"type": "labels", "from_name": "label", "to_name": "text", "value": value}
-
-    regions = [region(*span) for span in spans]
+        value = {"start": units[0], "end": units[1], "text": text[start:end], "labels": ["EVIDENCE"]}
+        regions.append({"type": "labels", "from_name": "label", "to_name": "text", "value": value})
     choice = {"type": "choices", "value": {"choices": ["positive"]}}
-    return {"id": 1, "data": {"text": text}, "annotations": [{"completed_by": 3, "result": [*regions, choice]}], **more}
+    return {"id": 1, "data": {"text": text}, "annotations": [{"completed_by": 3, "result": [*regions, choice]}]}
 
 
 def at(text, *words):
-    return [(text.index(word), text.index(word) + len(word), "EVIDENCE") for word in words]
+    return [(text.index(word), text.index(word) + len(word)) for word in words]
 
 
 def write(path, value):
@@ -28,8 +29,8 @@ def write(path, value):
     return path
 
 
-def marks(path, **options):
-    rationales = read_label_studio(path, TEXTS, **options)
+def marks(path):
+    rationales = read_label_studio(path, TEXTS)
     return {(r.example_id, r.annotator): digits(r.mask) for r in rationales}
 
 
@@ -58,7 +59,7 @@ def test_spans_become_marks_by_whoever_annotated(tmp_path):
 
 def test_the_short_form(tmp_path):
     text = TEXTS[1].text
-    spans = [{"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in at(text, "dull", "film")]
+    spans = [{"start": s, "end": e, "text": text[s:e], "labels": ["EVIDENCE"]} for s, e in at(text, "dull", "film")]
     rows = [
         {"id": 1, "text": text, "annotator": 2, "label": spans, "sentiment": "negative"},
         {"id": 2, "text": TEXTS[4].text},  # nobody has looked at it
@@ -72,3 +73,24 @@ def test_the_command_files_them_as_human_marks(films):
     assert "human.jsonl: 1 mark\n" in films.succeed("import", path)
     (row,) = films.rows("human.jsonl")
     assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])
+
+
+def region(**change):
+    value = {"start": 0, "end": 3, "text": "one", **change}
+    return {"data": {"text": "one two"}, "annotations": [{"result": [{"value": value}]}]}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
+        [region(end=99, text=None)],
+        [region(text="two")],
+        [{"text": "one two", "label": [{"start": "0", "end": 3}], "annotator": 1}],
+        [region(), region()],
+    ],
+    ids=lambda value: ascii(value)[:60],
+)
+def test_what_does_not_fit_is_named(tmp_path, document):
+    path = write(tmp_path / "export.json", document)
+    complaint(lambda: read_label_studio(path, [example(0, "one two", "yes")]), str(path))

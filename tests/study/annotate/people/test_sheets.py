@@ -1,19 +1,25 @@
 """What people fill in: sheets, exports of tools, and what becomes of it."""
 
+import base64
+import html
+import json
 import os
-import threading
-from itertools import product
+import re
+import shutil
+import subprocess
 from unittest.mock import patch
+from urllib.parse import unquote
 
 import pytest
-from chat_server import ChatServer, Reply, answer_json
-from project_cases import TEXTS, mask
+from chat_server import Reply, answer_json
+from project_cases import TEXTS, example, mask
+from saying import complaint
 from sheet_cases import HOSTILE, rows, write
 
-from explearn import Rationale
+from explearn import ParamsError, Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
-from explearn_study.annotate.task import Store
+from explearn_study.annotate.task import Verdict
 
 
 def fill(path, **changes):
@@ -50,9 +56,24 @@ ANSWERS = {
 @pytest.fixture
 def annotated(films):
     """Three texts with a model's rationales; f-7 has the words of f-0."""
-    with ChatServer(lambda request: Reply(ANSWERS.get(request.text, answer_json("positive")))) as server:
-        films.succeed("run", server=server)
+    films.served(lambda request: Reply(ANSWERS.get(request.text, answer_json("positive"))), "run")
     return films
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"sheet": "mark", "text": "one two"},
+        {"sheet": "mark", "text": "one two", "shown": "0 \u00b2"},
+        {"sheet": "mark", "text": "[[one]] two", "shown": "0 0", "annotator": "ana", "verdict": "reject"},
+        {"sheet": "check", "text": "one two", "shown": "0 0", "annotator": "ana", "rationale": {"0": 1}},
+    ],
+    ids=lambda value: ascii(value)[:60],
+)
+def test_a_row_that_cannot_be_used_is_named(tmp_path, row):
+    path = tmp_path / "sheet.jsonl"
+    path.write_text(json.dumps({"id": "f-0", **row}) + "\n", encoding="utf-8")
+    complaint(lambda: read_sheet(path, [example(0, "one two", "yes")], None), str(path), "row 1")
 
 
 class TestSpotCheck:
@@ -81,8 +102,8 @@ class TestSpotCheck:
         assert "2 verdicts, 1 of them reject" in printed
         assert "human.jsonl: 1 mark\n" in printed
         assert "1 untouched text is left out" in printed
-        verdicts = {row["id"]: (row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")}
-        assert verdicts == {"f-0": ("accept", "fine"), "f-1": ("reject", "")}
+        verdicts = [(row["id"], row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")]
+        assert sorted(verdicts) == [("f-0", "accept", "fine"), ("f-1", "reject", "")]
         (corrected,) = annotated.rows("human.jsonl")
         assert (corrected["id"], corrected["annotator"], corrected["rationale"]) == ("f-9", "ana", [0, 0, 0, 1])
         # f-9 is a person's now, f-1 is out.
@@ -98,13 +119,10 @@ class TestSpotCheck:
         annotated.succeed("import", fill(out, f_1={"verdict": "reject"}), "--annotator", "ana")
         assert "f-1" not in annotated.kept()
         other = answer_json("negative", "dull")
-        with ChatServer(lambda _: Reply(other)) as server:
-            annotated.params(model="n")
-            annotated.succeed("run", server=server)
+        annotated.params(model="n")
+        annotated.served(lambda _: Reply(other), "run")
         assert "f-1" in annotated.kept()
 
-
-class TestSheetsThatPeopleFilledIn:
     def test_nothing_but_the_same_sheet_is_overwritten(self, annotated):
         out = annotated.root / "s.csv"
         annotated.succeed("sheet", "--out", out)
@@ -176,27 +194,86 @@ class TestAgreement:
         assert "all of them are decided" in films.complaint("sheet", "--kind", "adjudicate", "--out", out)
 
 
-def test_imports_at_the_same_time_lose_nothing(tmp_path):
-    """Each adds its marks to what it has read: without a lock, the last one to write would drop the others'."""
-    texts = TEXTS[:4]
-    store = Store(tmp_path, texts)
-
-    def add(annotator):
-        for text in texts:
-            store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))])
-
-    threads = [threading.Thread(target=add, args=(f"p{number}",)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    actual = {(mark.example_id, mark.annotator) for mark in store.read(store.human)}
-    assert actual == {(text.id, f"p{number}") for text, number in product(texts, range(4))}
-    assert [path.name for path in tmp_path.iterdir()] == ["human.jsonl"]
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
 def test_only_a_regular_file_is_written_to(annotated):
     os.mkfifo(annotated.root / "pipe.csv")
     assert "is a pipe or a device; expected" in annotated.complaint("sheet", "--out", annotated.root / "pipe.csv")
     assert "pipe.csv" in annotated.complaint("import", annotated.root / "pipe.csv")
+
+
+def all_marked():
+    return [(item, (True,) * len(item.all_words)) for item in HOSTILE]
+
+
+def page_of(folder, kind, sheet_rows, **options):
+    write_new_sheet(folder / "s.html", kind, "A <title>", sheet_rows, **options)
+    return (folder / "s.html").read_text(encoding="utf-8")
+
+
+class TestPage:
+    @pytest.mark.parametrize("kind", ["check", "mark", "adjudicate"])
+    def test_whatever_a_text_holds_is_shown_as_text(self, tmp_path, kind):
+        marked = [SheetRow(e, m, "<script>reason()</script>", {"<b>ana</b>": m}) for e, m in all_marked()]
+        page = page_of(tmp_path, kind, marked)
+        body = page.partition("<main>")[2].partition("</main>")[0]
+        assert page.count("<script>") == 1 and "<b>" not in page
+        tags = set(re.findall(r"<([a-z]+)", body))
+        assert tags <= {"article", "div", "span", "button", "label", "input", "mark"}
+        words = {html.unescape(word) for word in re.findall(r"<button[^>]*>([^<]*)</button>", body)}
+        assert all(words >= set(item.all_words) for item in HOSTILE)
+        assert "&lt;script&gt;reason()&lt;/script&gt;" in body
+        assert "7*7" in body
+
+    def test_nothing_is_loaded_from_elsewhere(self, tmp_path):
+        page = page_of(tmp_path, "check", [SheetRow(TEXTS[0], mask("01010"))])
+        assert "default-src 'none'" in page
+        assert not re.search(
+            r"(src|href)\s*=|@import|url\(", page.replace("link.href =", "").replace("default-src", "")
+        )
+
+    def test_it_shows_the_guideline(self, tmp_path):
+        guideline = ["bad: they would <not> come again"]
+        page = page_of(tmp_path, "mark", [SheetRow(TEXTS[0], mask("00000"))], guideline=guideline)
+        assert "bad: they would &lt;not&gt; come again" in page
+
+    def test_another_ending_is_refused(self, tmp_path):
+        with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
+            write_new_sheet(tmp_path / "sheet.xlsx", "check", "t", [])
+
+
+FILL_IN = """<pre id="out"></pre><script>
+URL.createObjectURL = blob => {
+  blob.text().then(text => { document.getElementById("out").textContent = btoa(encodeURIComponent(text)); });
+  return "#";
+};
+const [first, second, third] = document.querySelectorAll("article");
+document.getElementById("annotator").value = "=ana";
+first.querySelector('input[value="accept"]').click();
+second.querySelectorAll(".words button")[1].click();
+third.querySelector('input[value="reject"]').click();
+third.querySelector(".comment").value = 'no, "really"';
+document.getElementById("save").click();
+</script></body>"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
+@pytest.mark.timeout(120)
+def test_what_the_page_saves_is_read_back(tmp_path):
+    """In a real browser: the first accepted, a word of the second clicked, the third rejected, the fourth left."""
+    shown = [*HOSTILE[:3], HOSTILE[4]]
+    nothing = [(False,) * len(item.all_words) for item in shown]
+    page = page_of(tmp_path, "check", map(SheetRow, shown, nothing)).replace("</body>", FILL_IN)
+    (tmp_path / "s.html").write_text(page, encoding="utf-8")
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "s.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    encoded = re.search(r'<pre id="out">([^<]+)</pre>', done.stdout)
+    saved = unquote(base64.b64decode(encoded[1]).decode())
+    (tmp_path / "saved.csv").write_text(saved, encoding="utf-8", newline="")
+    actual = read_sheet(tmp_path / "saved.csv", HOSTILE, None)
+    assert actual.verdicts == [
+        Verdict("f-20", "=ana", "accept", nothing[0]),
+        Verdict("f-22", "=ana", "reject", nothing[2], 'no, "really"'),
+    ]
+    assert actual.rationales == [Rationale("f-21", "=ana", "human", (False, True, *nothing[1][2:]))]
+    assert actual.untouched == 1

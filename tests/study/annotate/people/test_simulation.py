@@ -2,14 +2,11 @@
 
 from unittest.mock import patch
 
-import numpy as np
 import pytest
-from project_cases import example, make_project
+from project_cases import example, make_explained
 from sheet_cases import rows, write
 
-from explearn import Attribution
 from explearn.core.documents import read_json
-from explearn.metrics.runs import MethodRun, write_run
 from explearn_study.annotate import command
 from explearn_study.annotate.people.simulation import Guess, simulation_figures
 
@@ -17,22 +14,13 @@ WORDS = ("one two three four five six", "six five four three two one")
 TEXTS = [example(n, f"{WORDS[n % 2]} {n}", ("negative", "positive")[n % 2], "test") for n in range(8)]
 
 
-def attribution(number):
-    """Scores rise from word to word; the model is wrong on f-2 and f-5."""
-    item = TEXTS[number]
-    predicted = {2: "positive", 5: "negative"}.get(number, item.label)
-    scores = np.arange(len(item.words), dtype=np.float32)
-    record = {"id": item.id, "words": item.words, "scores": scores.tolist(), "target": predicted, "method": "random"}
-    return Attribution.from_dict(record)
+GIVEN = ("negative", "positive", "positive", "positive", "negative", "negative", "negative", "positive")
+"""The model's answers, wrong on f-2 and f-5."""
 
 
 @pytest.fixture
 def predicted(tmp_path):
-    project = make_project(tmp_path, "films", ("negative", "positive"), TEXTS)
-    path = tmp_path / "data" / "attributions" / "films" / "random.parquet"
-    path.parent.mkdir(parents=True)
-    write_run(path, MethodRun("random", [attribution(n) for n in range(8)], "classifier"))
-    return project
+    return make_explained(tmp_path, TEXTS, GIVEN)
 
 
 def sheets(project):
@@ -71,11 +59,10 @@ def test_a_few_texts_are_of_all_kinds_and_no_sheet_tells_a_label(predicted):
 
 def test_accuracies_are_compared_over_texts_seen_both_ways(predicted):
     """Both people are right with explanations and wrong without: of 2^8 signs two are as extreme."""
-    given = {n: attribution(n).predicted for n in range(8)}
     other = {"negative": "positive", "positive": "negative"}
     filled = []
     for path, name in zip(sheets(predicted), ("ana", "ben"), strict=True):
-        answers = {f"f-{n}": other[label] for n, label in given.items()}
+        answers = {f"f-{n}": other[label] for n, label in enumerate(GIVEN)}
         answers |= {text: other[answers[text]] for text in explained(path)}
         filled.append(answer(path, name, answers))
     printed = predicted.succeed("simulated", *filled, "--method", "random")

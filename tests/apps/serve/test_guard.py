@@ -1,16 +1,10 @@
 """Hostile requests to a real server: each gets a status 4xx and one sentence, and it serves on."""
 
-import contextlib
 import json
-import socket
-import threading
-import time
 
 import httpx2
 import pytest
-from serving_cases import LIMITS, app_of, sentence_of, serving, status_of
-
-from explearn_apps.serve.limits import Limits
+from serving_cases import LIMITS, sentence_of, status_of
 
 GOOD = {"texts": ["the quick brown fox"], "methods": ["occlusion"]}
 
@@ -99,57 +93,6 @@ def test_a_form_that_cannot_be_used(live, name):
     assert status_of(answer) == status, answer
     page = answer.decode()
     assert 'role="alert"' in page and "<script>" not in page
-
-
-class TestMany:
-    def test_clients_that_go_away_leave_no_work(self, live):
-        body = as_json(texts=["the quick brown fox jumps over the lazy dog"] * 8)
-        head = POST + JSON + f"content-length: {len(body)}\r\n\r\n".encode()
-        for number in range(40):
-            with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection:
-                connection.sendall(head + (body if number % 2 else body[:10]))
-        deadline = time.monotonic() + 10
-        while live.app.state.engine.batcher.waiting and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert live.app.state.engine.batcher.waiting == 0
-        assert status_of(live.post(as_json())) == 200
-
-    @pytest.mark.parametrize("sent", [b"", b"POST /expl", POST + JSON + b"content-length: 50\r\n\r\n{"])
-    def test_300_idle_connections_shut_nobody_out(self, live, sent):
-        with contextlib.ExitStack() as held:
-            for _ in range(300):
-                connection = held.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=5))
-                connection.sendall(sent)
-            assert status_of(live.get("/ready")) == 200
-            assert status_of(live.post(as_json())) == 200
-
-    def test_an_address_with_too_many_requests_is_refused_and_others_are_answered(self):
-        limits = Limits(client_connections=2, seconds=5)
-        app = app_of(limits=limits)
-        for live in serving(app, limits):
-            blocked = threading.Event()
-            app.state.engine.batcher._worker.submit(blocked.wait, 5)
-            body = as_json()
-            request = POST + JSON + f"content-length: {len(body)}\r\n\r\n".encode() + body
-            with contextlib.ExitStack() as held:
-                for _ in range(2):
-                    connection = held.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=5))
-                    connection.sendall(request)
-                time.sleep(0.2)
-                assert status_of(live.get("/ready")) == 503
-                assert status_of(live.get("/ready", "127.0.0.2")) == 200
-                blocked.set()
-
-    @pytest.mark.parametrize("start", [b"GET /ready HT", POST + JSON + b"content-length: 50\r\n\r\n"])
-    def test_a_request_of_a_few_bytes_a_second_is_ended(self, start):
-        limits = Limits(seconds=0.5)
-        for live in serving(app_of(limits=limits), limits):
-            begun = time.monotonic()
-            with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection, pytest.raises(OSError):
-                connection.sendall(start)
-                while time.monotonic() - begun < 5:
-                    connection.sendall(b" ")
-                    time.sleep(0.1)
 
 
 def test_after_all_that_it_serves_on_without_a_fault(live):

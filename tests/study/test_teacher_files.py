@@ -1,16 +1,14 @@
+"""Word scores of teachers for students: written shard by shard, read as lessons."""
+
 import numpy as np
 import pytest
 import tiny
 
 import explearn
-from explearn import ComputeOptions, DataError, Example, load_classifier
+from explearn import DataError, Example
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
-from explearn.methods.l2e.explainer import L2E
-from explearn_study.example_files import write_examples
-from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons, teach
-from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
 
 TASK = "toy"
@@ -39,10 +37,9 @@ def run(folder, teacher, splits):
     teach(folder, teacher, tiny.classifier(), splits, shard_texts=4)
 
 
-def lessons(tmp_path, name="teacher"):
-    return read_lessons(
-        [Workspace(tmp_path).teacher(TASK, one) for one in members(name)], tiny.classifier().fingerprint
-    )
+def lessons(tmp_path, name="teacher", classifier=None):
+    folders = [Workspace(tmp_path).teacher(TASK, member) for member in members(name)]
+    return read_lessons(folders, (classifier or tiny.classifier()).fingerprint)
 
 
 @pytest.fixture
@@ -83,9 +80,8 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path, folder):
 
 def test_a_teacher_of_another_classifier_is_refused(tmp_path, folder):
     run(folder, Teacher(), {"train": examples(4)})
-    other = tiny.make_classifier(seed=1).fingerprint
     with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
-        read_lessons([Workspace(tmp_path).teacher(TASK, "teacher")], other)
+        lessons(tmp_path, classifier=tiny.make_classifier(seed=1))
 
 
 class TestEnsemble:
@@ -106,32 +102,3 @@ class TestEnsemble:
         for lesson, one, other in zip(actual.by_split["train"], a, b, strict=True):
             expected = (scaled_ranks(one.weights, signed) + scaled_ranks(other.weights, signed)) / 2
             np.testing.assert_allclose(lesson.weights, expected)
-
-
-def test_a_student_learns_from_the_files_of_its_teachers(tmp_path):
-    workspace = Workspace(tmp_path)
-    tiny.save(workspace.classifier(TASK))
-    classifier = load_classifier(workspace.classifier(TASK), ComputeOptions(device="cpu"))
-    splits = {"train": examples(12), "validation": examples(4, "validation")}
-    for split in ("train", "validation", "test"):
-        write_examples(workspace.examples(TASK) / f"{split}.parquet", splits.get(split, []))
-    teacher = "ensemble:occlusion,random"
-    params = Params.model_validate(
-        {
-            "profile": "mine",
-            "tasks": [TASK],
-            "sources": {TASK: {"kind": "embedded", "adapter": "corpus"}},
-            "explainer": "l2e",
-            "methods": {"l2e": {"options": {"teacher": teacher}}},
-            "learned": {"from_teachers": [{"method": "l2e", "teacher": ""}]},
-            "teachers": {"occlusion": {}, "random": {}},
-        }
-    )
-    task = WorkspaceTask(workspace, params, TASK, ComputeOptions(device="cpu"))
-    reader = L2E(teacher=teacher, epochs=1, layers=1, width=16)
-    with pytest.raises(DataError, match="run the stage teach"):
-        reader.learn(task)
-    for name in params.teachers:
-        teach(workspace.teacher(TASK, name), explearn.get_explainer(name), classifier, splits)
-    reader.learn(task)
-    assert reader.trained_on == {"train": 12, "validation": 4} and not reader.signed

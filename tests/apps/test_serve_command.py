@@ -21,7 +21,6 @@ from saying import command_complaint
 
 import explearn
 from explearn.methods.marker.explainer import Marker
-from explearn_apps.serve.server import bind, hosts_of
 
 
 @pytest.fixture(scope="module")
@@ -140,12 +139,6 @@ class TestMistakes:
 
 
 class TestWhoCanReachIt:
-    def test_this_machine_alone_unless_asked(self):
-        with bind("127.0.0.1", 0) as listening:
-            assert "localhost" in (hosts_of(listening) or ())
-        with bind("0.0.0.0", 0) as listening:
-            assert hosts_of(listening) is None
-
     def test_another_address_is_warned_of(self, tiny_folder, serve):
         result = serve("--classifier", tiny_folder, "--host", "0.0.0.0")
         assert "no authentication" in result.stderr
