@@ -107,7 +107,7 @@ INTRODUCTION = (
     "on the classifier's predictions. The others compute scores from the classifier directly."
 )
 
-RULES = {
+CHOICES = {
     "top_k": "the K highest-scoring {unit}s",
     "threshold": "{unit}s that score {threshold} or more, at least one",
     "positive_rate": "each {unit} at random, with the share of marked {unit}s in training",
@@ -154,7 +154,7 @@ def _first_page(run: RunFacts) -> Iterator[Block]:
     yield Paragraph(" ".join(found.sentence for found in first), style="lead")
     if table := question_table(run):
         yield table
-        yield Bullets(list(_measures(run)))
+        yield Bullets(list(_question_meanings(run)))
     named = list(dict.fromkeys(method for found in answers(run) for method in found.methods))
     if picture := dot_plot(run, {*named, str(run.study)}):
         yield picture
@@ -185,8 +185,8 @@ def question_table(run: RunFacts) -> Table | None:
     return Table(columns(["To", "Use", "How sure", "Figure"]), rows)
 
 
-def _measures(run: RunFacts) -> Iterator[str]:
-    """Yield the meaning of each measure in the table of questions."""
+def _question_meanings(run: RunFacts) -> Iterator[str]:
+    """Yield the meaning of each metric in the table of questions."""
     shown = dict.fromkeys(found.values["metric"].name for found in answers(run))
     for name in shown:
         metric = run.overall.metrics[name]
@@ -219,7 +219,7 @@ def meaning(metric: Metric, params: EvaluateParams, unit: str) -> str:
 def meanings(metrics: Sequence[Metric], params: EvaluateParams, unit: str) -> Table:
     """Return a table with the meaning of each metric."""
     rows = [[metric.heading, meaning(metric, params, unit)] for metric in metrics]
-    return Table(columns(["Measure", "Meaning"]), rows)
+    return Table(columns(["Metric", "Meaning"]), rows)
 
 
 def _board(task: Evaluation, metrics: Sequence[Metric], caption: str, about: str) -> list[Block]:
@@ -325,7 +325,7 @@ def _task_section(run: RunFacts, task: Evaluation) -> Iterator[Block]:
 
 
 def _facts(task: Evaluation) -> Iterator[str]:
-    """Yield labels, texts, rationales and annotator agreement, and what `_measured` returns."""
+    """Yield labels, texts, rationales and annotator agreement, and what `_performance` returns."""
     marks = task.marks
     facts = {
         "Labels": ", ".join(task.labels),
@@ -351,12 +351,12 @@ def _facts(task: Evaluation) -> Iterator[str]:
     if len(pairs) > 1:
         for who, of_pair in pairs.items():
             facts[f"{who} ({several(of_pair['texts'], 'text')})"] = _agreement(of_pair)
-    for name, fact in {**facts, **_measured(task)}.items():
+    for name, fact in {**facts, **_performance(task)}.items():
         if fact:
             yield f"{name}: {fact}"
 
 
-def _measured(task: Evaluation) -> dict[str, str]:
+def _performance(task: Evaluation) -> dict[str, str]:
     """Return the classifier's figures, and what the methods' figures rest on."""
     facts = {}
     names = {"accuracy": "accuracy", "most frequent class": "majority_rate", "macro F1": "macro_f1", "MCC": "mcc"}
@@ -458,7 +458,7 @@ def _appendix(run: RunFacts) -> Iterator[Block]:
     rows = []
     for name, info in run.overall.infos.items():
         thresholds = dict.fromkeys(f"{task.thresholds[name]:g}" for task in run.tasks if name in task.thresholds)
-        rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
+        rule = CHOICES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
         summary = info.summary
         if info.uncounted:
             summary += f" Cost: {info.cost}."

@@ -140,7 +140,9 @@ def _check_declaration(metric: Metric) -> None:
     if metric.lowest is not None and metric.highest is not None:
         ordered = metric.lowest < metric.highest
         expect(ordered, f"lies between {metric.lowest} and {metric.highest}; expected the lower number first")
-    expect(callable(metric.measure), f"measure is {metric.measure!r}; expected a function of an explearn.Explanations")
+    expect(
+        callable(metric.function), f"function is {metric.function!r}; expected a function of an explearn.Explanations"
+    )
 
 
 def _check_range(metric: Metric, values: Any, what: str) -> None:
