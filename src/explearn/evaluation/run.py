@@ -437,7 +437,9 @@ def compare_methods(
         Metric -> its paired tests; without metrics that no method has.
     """
     comparisons = {}
-    for metric in CATALOGUE.values() if metrics is None else metrics:
+    if metrics is None:
+        metrics = CATALOGUE.values()
+    for metric in metrics:
         values = {}
         tested = by_text.get(metric.by_text, {})
         for method, of_method in figures.items():

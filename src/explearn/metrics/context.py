@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -218,7 +219,7 @@ def example_of(attribution: Attribution) -> Example:
     name = attribution.example_id
     segments = segments_of(attribution.words, attribution.gaps, attribution.pair_start)
     words, pair, _ = words_of(segments)
-    spans = [span for segment in segments for span in segment.spans]
+    spans = list(chain.from_iterable(segment.spans for segment in segments))
     if attribution.spans and attribution.unit == "word" and list(attribution.spans) != spans:
         raise DataError(
             f"example {name!r}: its spans do not fit words with a blank between them; expected the characters between "

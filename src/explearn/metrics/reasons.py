@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -232,7 +232,7 @@ def _agreement(explanations: Explanations) -> Array | None:
     for question in classifier.params.paraphrases:
         by_text = []
         for places in named_words(classifier, list(context.encodings.values()), targets, question):
-            by_text.append({word for start, end in places for word in range(start, end)})
+            by_text.append(set(chain.from_iterable(range(start, end) for start, end in places)))
         named.append(by_text)
     shares = []
     for first, second in combinations(named, 2):
