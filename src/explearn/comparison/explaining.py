@@ -210,7 +210,7 @@ class MethodsRun:
             self.texts.encodings,
             {run.method: run.attributions},
             self.params,
-            predictions=self.predictions,
+            answers=self.predictions,
         )
         figures = results[run.method].means()
         self._tell(

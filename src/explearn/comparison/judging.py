@@ -56,7 +56,7 @@ def judge(run: MethodsRun, from_files: Mapping[str, MethodInfo], seed: int, by_b
         task=texts.user_texts.name,
         k=rationale_k(marks["mean_length"]),
         positive_rate=marks["positive_rate"] or 0.0,
-        predictions=run.predictions,
+        answers=run.predictions,
         encodings=texts.encodings,
         unit=texts.unit,
         infos={**infos, **from_files},

@@ -87,7 +87,7 @@ def write_pairs(
             count = len(names)
             rows = {
                 "metric": [metric] * count**2,
-                "first": [name for name in names for _ in names],
+                "first": np.repeat(names, count).tolist(),
                 "second": names * count,
             }
             for column in _NUMBERS:

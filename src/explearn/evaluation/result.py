@@ -221,9 +221,9 @@ class Evaluation(Shape):
         Args:
             metric: name of a metric.
         """
-        tests = self.comparisons.get(metric)
-        methods = tests.methods if tests is not None else ()
-        return next((method for method in methods if method in self.chance), None)
+        if metric not in self.comparisons:
+            return None
+        return next((method for method in self.comparisons[metric].methods if method in self.chance), None)
 
     def ordered(self) -> list[str]:
         """Return the methods in the order of tables: that of `infos`, then those that are not known."""
@@ -320,7 +320,8 @@ class Evaluation(Shape):
         chosen = [metric for metric in chosen if self.values(metric.name)]
         methods = self.ordered()
         if chosen:
-            methods = [method for method in methods if any(method in self.values(metric.name) for metric in chosen)]
+            with_figures = set().union(*(self.values(metric.name) for metric in chosen))
+            methods = [method for method in methods if method in with_figures]
         heads = [Column("Method", numeric=False, key=True)]
         rows: list[list[Cell | str]] = [[self.marked(method)] for method in methods]
         for metric in chosen:

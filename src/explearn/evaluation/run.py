@@ -21,7 +21,7 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info
 from explearn.metrics.arrays import check_scores, correlation, ranks, ratio
 from explearn.metrics.base import Metric
-from explearn.metrics.context import Context, Explanations, by_method, gold_masks, read_texts
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, in_one_order
 from explearn.metrics.mosaics import MOSAICS, Mosaics, mosaic_figures, shares_of_methods
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.metrics.plausibility import texts_with_marks
@@ -76,7 +76,7 @@ class EvaluateOptions:
         positive_rate: share of marked words in training, for methods that choose at random (default: that of the
             texts).
         own: method -> the classifier that it trained, and explains instead.
-        predictions: what the classifier has predicted before (default: nothing).
+        answers: what the classifier has answered before (default: nothing).
         encodings: example id -> the text as the classifier reads it. Needed for other units than words.
         unit: what is scored.
         infos: method -> its facts (default: those that the registry knows).
@@ -107,7 +107,7 @@ class EvaluateOptions:
     k: int | None = None
     positive_rate: float | None = None
     own: Mapping[str, Predictor] = field(default_factory=dict)
-    predictions: Answers | None = None
+    answers: Answers | None = None
     encodings: Mapping[str, Encoding] | None = None
     unit: Unit = "word"
     infos: Mapping[str, MethodInfo] = field(default_factory=dict)
@@ -141,7 +141,7 @@ def evaluate(
         classifier: the explained classifier, or what `explearn.explain` takes for one.
         attributions: a list, of one or more methods (`Attribution.method`); or method -> its attributions, or the
             MethodRun that holds them. All methods explain the same texts, in any order. A text may have several
-            targets: see `Metric.measured_by_text`.
+            targets: see `Metric.measure`.
         rationales: the marked words: example id -> mask over the words; or a list of Rationales, of one or
             more annotators; or a list of masks, one for each text. None: agreement with them is not measured.
         metrics: names of metrics (`explearn.list_metrics()`), or metrics. None: all.
@@ -301,7 +301,7 @@ def _chosen_metrics(metrics: Iterable[str | Metric] | None) -> list[Metric]:
     for metric in metrics:
         if not isinstance(metric, Metric):
             metric = get_metric(metric)
-        if metric.measure is None:
+        if metric.function is None:
             raise ParamsError(
                 f"metrics: {metric.name!r} is not computed from attributions; expected one of those that "
                 "explearn.list_metrics() names"
@@ -353,25 +353,28 @@ def _explanations(
     known = None
     if texts is not None:
         known = list(texts)
-    ordered, examples = read_texts(attributions, known, options.task)
+    ordered, examples = in_one_order(attributions, known, options.task)
     gold = gold_masks(rationales, examples, [example.id for example in known or ()])
-    settings: dict[str, Any] = {"task": options.task, "k": options.k, "positive_rate": options.positive_rate}
     of_task = Context(
         classifier,
         examples,
         gold,
         options.params,
         options.seed,
+        answers=options.answers or Answers(classifier),
+        task=options.task,
+        k=options.k,
+        positive_rate=options.positive_rate,
         encoded=options.encodings,
-        predictions=options.predictions,
-        **settings,
     )
     explanations = {}
     for method, run in runs.items():
         context = of_task
         if method in options.own:
             own = options.own[method]
-            context = Context(own, examples, gold, options.params, options.seed, task_context=of_task, **settings)
+            context = replace(
+                of_task, classifier=own, answers=Answers(own), encoded=None, task_context=of_task, methods={}
+            )
         explanations[method] = context.add(method, ordered[method], _rule(method, run, options), run)
     return explanations
 
@@ -397,7 +400,7 @@ def _figures(
         if metric.compared:
             figures |= {metric.name: None, f"{metric.name}_low": None, f"{metric.name}_high": None}
     for metric in metrics:
-        measurement = metric.measured_by_text(targets)
+        measurement = metric.measure(targets)
         if measurement is None:
             continue
         figures[metric.name] = measurement.figure
@@ -434,7 +437,9 @@ def compare_methods(
         Metric -> its paired tests; without metrics that no method has.
     """
     comparisons = {}
-    for metric in CATALOGUE.values() if metrics is None else metrics:
+    if metrics is None:
+        metrics = CATALOGUE.values()
+    for metric in metrics:
         values = {}
         tested = by_text.get(metric.by_text, {})
         for method, of_method in figures.items():

@@ -1,4 +1,4 @@
-"""A metric: what it is called, which way is better, and the function that measures it."""
+"""A metric: what it is called, which way is better, and the function that computes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError
 from explearn.metrics.arrays import mean_of_known, mean_where_defined
-from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, in_one_order, numbered
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
 from explearn.predictors.answers import Answers
@@ -71,29 +71,29 @@ class Measurement:
         return self.bounds
 
 
-Measure = Callable[[Explanations], Measurement | ArrayLike | None]
-"""Measures one method: returns values by text, (texts,), or a Measurement if the figure is not their mean; None if the
-metric is undefined for this classifier or these settings."""
+MetricFunction = Callable[[Explanations], Measurement | ArrayLike | None]
+"""Returns one method's values by text, (texts,), or a Measurement if the figure is not their mean; None if the metric
+is undefined for this classifier or these settings."""
 
 
-def measure_together(
-    measure_all: Callable[[Context], Mapping[str, Any]], part: Callable[[Any], Any] = lambda result: result
-) -> Measure:
-    """Return the function that measures a metric which is computed for all methods of a context at once.
+def computed_together(
+    compute_all: Callable[[Context], Mapping[str, Any]], part: Callable[[Any], Any] = lambda result: result
+) -> MetricFunction:
+    """Return the function of a metric that is computed for all methods of a context at once.
 
     Args:
-        measure_all: returns method -> its result; a method that it leaves out has no figure.
+        compute_all: returns method -> its result; a method that it leaves out has no figure.
         part: takes the metric's values from a result.
     """
 
-    def measure(explanations: Explanations) -> Measurement | ArrayLike | None:
-        results = explanations.context.shared(measure_all)
+    def take(explanations: Explanations) -> Measurement | ArrayLike | None:
+        results = explanations.context.shared(compute_all)
         if explanations.method not in results:
             return None
-        measured: Measurement | ArrayLike = part(results[explanations.method])
-        return measured
+        values: Measurement | ArrayLike = part(results[explanations.method])
+        return values
 
-    return measure
+    return take
 
 
 NAME = "{name}"
@@ -110,7 +110,7 @@ class Metric:
         summary: its meaning, for a reader who does not know it. {top}, {percents}, {neighbours} and {unit} stand for
             the run's settings.
         direction: which direction is better; None if neither is.
-        measure: function of one method's explanations; None for a figure that is measured elsewhere.
+        function: function of one method's explanations; None for a figure that is measured elsewhere.
         group: the report's table that shows it; `other` if no table of all methods has a column for it.
         reference: paper that defines it, with section or equation.
         lowest: the least possible value; None if there is none.
@@ -142,7 +142,7 @@ class Metric:
     heading: str
     summary: str
     direction: Direction | None
-    measure: Measure | None = None
+    function: MetricFunction | None = None
     _: KW_ONLY
     group: Group = "other"
     reference: str = ""
@@ -160,7 +160,7 @@ class Metric:
         if self.direction not in (*get_args(Direction), None):
             raise ParamsError(f"metric {self.name!r}: got direction {self.direction!r}; expected higher, lower or None")
         if self.by_text == NAME:
-            object.__setattr__(self, "by_text", self.name if self.measure else "")
+            object.__setattr__(self, "by_text", self.name if self.function else "")
 
     def __repr__(self) -> str:
         if self.direction is None:
@@ -218,18 +218,37 @@ class Metric:
         rounded = round(self.limited(value), self.decimals) + 0.0
         return f"{rounded:,.{self.decimals}f}{self.suffix}"
 
-    def measured(self, explanations: Explanations) -> Measurement | None:
+    def measure(self, targets: Sequence[Explanations]) -> Measurement | None:
         """Measure one method; None if the metric is undefined for it.
 
+        Of several targets of a text, its value is the mean. A pooled figure is the mean of those of the first target of
+        each text, the second, and so on; it has no interval.
+
         Args:
-            explanations: explanations of the method, one a text.
+            targets: the method's explanations of the first target of each text, of the second, and so on.
 
         Raises:
             DataError: the metric's function does not return one value for each text.
         """
-        if self.measure is None:
-            return None
-        result = self.measure(explanations)
+        measurements = []
+        by_text: dict[str, list[float]] = {}
+        for explanations in targets:
+            measurement = self._measure(explanations)
+            if measurement is None or len(targets) == 1:
+                return measurement
+            measurements.append(measurement)
+            if measurement.values is not None:
+                for attribution, value in zip(explanations.attributions, measurement.values, strict=True):
+                    by_text.setdefault(attribution.example_id, []).append(value)
+        means = [mean_where_defined(np.array(of_text)) for of_text in by_text.values()]
+        values = np.array(means, dtype=np.float64) if means else None  # of the means, None becomes NaN
+        if values is not None and measurements[-1].is_mean:
+            return Measurement.of_mean(values)
+        return Measurement(values, mean_of_known(measurement.figure for measurement in measurements))
+
+    def _measure(self, explanations: Explanations) -> Measurement | None:
+        """Measure one method that explains one target of each text."""
+        result = None if self.function is None else self.function(explanations)
         if result is None or isinstance(result, Measurement):
             return result
         measurement = Measurement.of_mean(result)
@@ -237,33 +256,6 @@ class Metric:
         if measurement.values is None or measurement.values.shape != texts:
             raise DataError(f"metric {self.name!r}: got values of shape {np.shape(result)}; expected {texts}")
         return measurement
-
-    def measured_by_text(self, targets: Sequence[Explanations]) -> Measurement | None:
-        """Measure one method that explains several targets of a text; None if the metric is undefined for it.
-
-        A value is the mean over a text's targets. A pooled figure is the mean of those of the first target of each
-        text, the second, and so on; it has no interval.
-
-        Args:
-            targets: explanations of the first target of each text, of the second, and so on.
-        """
-        figures = []
-        values = None
-        by_text: dict[str, list[float]] = {}
-        for explanations in targets:
-            measurement = self.measured(explanations)
-            if measurement is None or len(targets) == 1:
-                return measurement
-            figures.append(measurement.figure)
-            if measurement.values is not None:
-                for attribution, value in zip(explanations.attributions, measurement.values, strict=True):
-                    by_text.setdefault(attribution.example_id, []).append(value)
-        if by_text:
-            means = [mean_where_defined(np.array(of_text)) for of_text in by_text.values()]
-            values = np.array(means, dtype=np.float64)  # None becomes NaN
-        if values is not None and measurement is not None and measurement.is_mean:
-            return Measurement.of_mean(values)
-        return Measurement(values, mean_of_known(figures))
 
     @models_left_as_they_came
     def __call__(
@@ -274,7 +266,7 @@ class Metric:
         *,
         params: EvaluateParams | None = None,
         seed: int = 13,
-        predictions: Answers | None = None,
+        answers: Answers | None = None,
     ) -> Array:
         """Measure one method on some texts.
 
@@ -287,8 +279,8 @@ class Metric:
             rationales: marked words, as in `explearn.evaluate`; only metrics of plausibility need them.
             params: settings of the metrics (default: those of the library).
             seed: seed of random draws.
-            predictions: what the classifier has predicted before; metrics that share it classify each shortened text
-                once. Default: nothing.
+            answers: what the classifier has answered before; metrics that share it classify each shortened text once.
+                Default: nothing.
 
         Returns:
             The value on each text, float64, (texts,); NaN where it is undefined.
@@ -299,18 +291,18 @@ class Metric:
         """
         from explearn.predictors.pretrained import as_predictor
 
-        if self.measure is None:
+        if self.function is None:
             raise ParamsError(f"metric {self.name!r} is not computed from attributions")
         grouped = by_method(attributions)
         if len(grouped) != 1:
             raise DataError(f"attributions: got the methods {', '.join(grouped) or 'none'}; expected one")
         ((method, of_method),) = grouped.items()
-        ordered, examples = read_texts({method: numbered(of_method)}, None, "texts")
+        ordered, examples = in_one_order({method: numbered(of_method)}, None, "texts")
         gold = gold_masks(rationales, examples)
-        settings = params or EvaluateParams()
-        context = Context(as_predictor(classifier), examples, gold, settings, seed, predictions=predictions)
+        model = as_predictor(classifier)
+        context = Context(model, examples, gold, params or EvaluateParams(), seed, answers=answers or Answers(model))
         explanations = context.add(method, ordered[method])
-        measurement = self.measured(explanations)
+        measurement = self.measure([explanations])
         if measurement is None or measurement.values is None:
             return np.full(len(explanations.attributions), np.nan)
         return measurement.values

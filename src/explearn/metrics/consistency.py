@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.arrays import Array
 from explearn.metrics.arrays import check_scores, correlation, ranks
-from explearn.metrics.base import Measurement, Metric, measure_together
+from explearn.metrics.base import Measurement, Metric, computed_together
 from explearn.metrics.context import Context
 from explearn.metrics.significance import pooled_interval
 
@@ -128,7 +128,7 @@ METRICS = (
         "rank correlation between the distances of texts in the classifier's states and the distances of their "
         "explanations",
         "higher",
-        measure_together(_all_methods),
+        computed_together(_all_methods),
         group="behaviour",
         reference="IvRA, section 2.2.3, equations 12 and 18",
         lowest=-1.0,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -35,7 +36,7 @@ Result = TypeVar("Result")
 class Shared:
     """An object that keeps what functions computed from it, so that several metrics compute it once."""
 
-    _results: dict[Callable[[Any], Any], Any] = field(default_factory=dict, repr=False)
+    _results: dict[Callable[[Any], Any], Any] = field(default_factory=dict, init=False, repr=False)
 
     def shared(self, compute: Callable[[Any], Result]) -> Result:
         """Return `compute(self)`, which is computed the first time only.
@@ -59,11 +60,11 @@ class Context(Shared):
         gold: marked words of each text, bool (words,); all False for a text that nobody marked.
         params: settings of all metrics.
         seed: seed of all draws.
+        answers: the classifier's answers to shortened texts, shared by all metrics.
         task: name of the texts, for messages.
         k: number of words that the top-K rule chooses in a text. None: the mean number of marked words.
         positive_rate: share of marked words, for methods that choose at random. None: that of these texts.
         encoded: example id -> the text as `classifier` reads it. None: the classifier encodes them.
-        predictions: predictions for shortened texts, shared by all metrics.
         task_context: the same texts with the classifier of the task, if `classifier` was trained by a method: its word
             embeddings are those that the students of simulatability read.
         methods: method -> its explanations.
@@ -75,18 +76,13 @@ class Context(Shared):
     params: EvaluateParams
     seed: int
     _: KW_ONLY
+    answers: Answers
     task: str = "texts"
     k: int | None = None
     positive_rate: float | None = None
     encoded: Mapping[str, Encoding] | None = None
-    predictions: Answers | None = None
     task_context: Context | None = None
     methods: dict[str, Explanations] = field(default_factory=dict)
-
-    @cached_property
-    def pool(self) -> Answers:
-        """The `predictions`, or new ones."""
-        return self.predictions or Answers(self.classifier)
 
     def add(
         self, method: str, attributions: Sequence[Attribution], rule: str = "top_k", run: MethodRun | None = None
@@ -223,7 +219,7 @@ def example_of(attribution: Attribution) -> Example:
     name = attribution.example_id
     segments = segments_of(attribution.words, attribution.gaps, attribution.pair_start)
     words, pair, _ = words_of(segments)
-    spans = [span for segment in segments for span in segment.spans]
+    spans = list(chain.from_iterable(segment.spans for segment in segments))
     if attribution.spans and attribution.unit == "word" and list(attribution.spans) != spans:
         raise DataError(
             f"example {name!r}: its spans do not fit words with a blank between them; expected the characters between "
@@ -232,7 +228,7 @@ def example_of(attribution: Attribution) -> Example:
     return Example(name, words, "", "test", "texts", pair, attribution.focus, attribution.gaps, attribution.unit)
 
 
-def read_texts(
+def in_one_order(
     attributions: Mapping[str, Sequence[Attribution]], texts: Iterable[Example] | None, task: str
 ) -> tuple[dict[str, list[Attribution]], list[Example]]:
     """Return each method's attributions in one order, and the texts in that order.

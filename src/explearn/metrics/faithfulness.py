@@ -17,7 +17,7 @@ from explearn.core.arrays import Array, Counts
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import mean_where_defined
-from explearn.metrics.base import Direction, Measure, Metric, measure_together
+from explearn.metrics.base import Direction, Metric, MetricFunction, computed_together
 from explearn.metrics.context import Context
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import chosen_words, ranking
@@ -99,7 +99,7 @@ def faithfulness(
     attributions: Mapping[str, Sequence[Attribution]],
     params: EvaluateParams,
     rationales: Mapping[str, Mapping[str, ArrayLike]] | None = None,
-    predictions: Answers | None = None,
+    answers: Answers | None = None,
 ) -> dict[str, FaithfulnessResult]:
     """Compute comprehensiveness, sufficiency, log-odds, their AOPC and L2E's metrics for all methods of a task.
 
@@ -122,7 +122,7 @@ def faithfulness(
         attributions: method -> attributions of any number of texts.
         params: protocol, removal, percents and headline_percent.
         rationales: method -> example id -> chosen words, bool (n,); needed only by protocol eraser.
-        predictions: predictions whose evaluated inputs are shared with other metrics (default: none).
+        answers: answers that are shared with other metrics (default: none).
 
     Returns:
         Method -> its values.
@@ -131,17 +131,17 @@ def faithfulness(
         DataError: a score is not finite, or protocol aml did not get one score for each sub-token.
         ModelError: the classifier gave a probability that is not finite, or has no mask token to remove words by.
     """
-    pool = predictions or Answers(classifier)
+    answers = answers or Answers(classifier)
     rows: dict[str, list[dict[str, int]]] = {}
     for method, texts in attributions.items():
         chosen = (rationales or {}).get(method, {})
-        rows[method] = [_request(pool, encodings[text.example_id], text, params, chosen) for text in texts]
-    pool.evaluate(f"faithfulness of {len(attributions)} methods")
-    return {method: _result(texts, rows[method], params, pool) for method, texts in attributions.items()}
+        rows[method] = [_request(answers, encodings[text.example_id], text, params, chosen) for text in texts]
+    answers.evaluate(f"faithfulness of {len(attributions)} methods")
+    return {method: _result(texts, rows[method], params, answers) for method, texts in attributions.items()}
 
 
 def _request(
-    pool: Answers,
+    answers: Answers,
     encoding: Encoding,
     attribution: Attribution,
     params: EvaluateParams,
@@ -155,9 +155,9 @@ def _request(
         the words for the target masked (`positive`), and those against it (`negative`); and of the top words alone that
         L2E keeps (`kept`). Without a mask token those that are masked are missing.
     """
-    mask = mask_of(pool.predictor)
+    mask = mask_of(answers.predictor)
     if params.removal == "mask":
-        mask = pool.predictor.mask_token_id
+        mask = answers.predictor.mask_token_id
     # A word that is itself classified stays in every text.
     order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
     text = encoding
@@ -168,21 +168,21 @@ def _request(
     tops[""] = units[: unit_count(params, len(units), params.headline_percent)]
     if params.protocol == "eraser":
         tops[""] = np.flatnonzero(rationales[attribution.example_id]).tolist()
-    rows = {"full": pool.request(encoding)}
+    rows = {"full": answers.request(encoding)}
     for share, part in tops.items():
-        rows[f"without{share}"] = pool.request(without(params, text, part, mask))
+        rows[f"without{share}"] = answers.request(without(params, text, part, mask))
     for share, part in tops.items():
-        rows[f"only{share}"] = pool.request(only(params, text, part, set(units).difference(part), mask))
+        rows[f"only{share}"] = answers.request(only(params, text, part, set(units).difference(part), mask))
     top = order[: top_count(len(order), params.headline_percent)]
     bottom = order[::-1][: len(top)]
     scores = attribution.scores
     positive = [word for word in top if scores[word] > 0 or not attribution.signed]
     negative = [word for word in bottom if scores[word] < 0 and attribution.signed]
     if mask is not None:
-        rows["masked"] = pool.request(text.mask(tops[""], mask))
-        rows["positive"] = pool.request(encoding.mask(positive, mask))
-        rows["negative"] = pool.request(encoding.mask(negative, mask))
-    rows["kept"] = pool.request(only(params, encoding, top, order[len(top) :], mask))
+        rows["masked"] = answers.request(text.mask(tops[""], mask))
+        rows["positive"] = answers.request(encoding.mask(positive, mask))
+        rows["negative"] = answers.request(encoding.mask(negative, mask))
+    rows["kept"] = answers.request(only(params, encoding, top, order[len(top) :], mask))
     return rows
 
 
@@ -207,10 +207,10 @@ def _result(
     attributions: Sequence[Attribution],
     rows: Sequence[Mapping[str, int]],
     params: EvaluateParams,
-    pool: Answers,
+    answers: Answers,
 ) -> FaithfulnessResult:
-    explained = np.array([pool.predictor.labels.index(text.target) for text in attributions], dtype=np.int64)
-    by_label = pool.predictor.problem == "multi_label"
+    explained = np.array([answers.predictor.labels.index(text.target) for text in attributions], dtype=np.int64)
+    by_label = answers.predictor.problem == "multi_label"
     # If labels do not exclude each other, the two classes of a text are its target's absence and its target.
     targets = np.ones_like(explained) if by_label else explained
 
@@ -218,7 +218,7 @@ def _result(
         """Return the probabilities of two or more classes, (n, C), for one input per text; NaN without a mask token."""
         if any(name not in of_text for of_text in rows):
             return np.full_like(classes("full"), np.nan)
-        p = pool.probabilities[np.array([of_text[name] for of_text in rows], dtype=np.intp)]
+        p = answers.probabilities[np.array([of_text[name] for of_text in rows], dtype=np.intp)]
         if not by_label:
             return p
         target = np.take_along_axis(p, explained[:, None], axis=1)
@@ -259,13 +259,13 @@ def _all_methods(context: Context) -> dict[str, FaithfulnessResult]:
         for method, explanations in context.methods.items():
             rationales[method] = dict(zip(ids, explanations.shared(chosen_words), strict=True))
     return faithfulness(
-        context.classifier, context.encodings, context.attributions, context.params, rationales, context.pool
+        context.classifier, context.encodings, context.attributions, context.params, rationales, context.answers
     )
 
 
-def _measure(name: str) -> Measure:
-    """Return the function that measures one of `FaithfulnessResult.values`."""
-    return measure_together(_all_methods, lambda result: result.values[name])
+def _value(name: str) -> MetricFunction:
+    """Return the function that takes one of `FaithfulnessResult.values`."""
+    return computed_together(_all_methods, lambda result: result.values[name])
 
 
 def _metric(
@@ -277,7 +277,7 @@ def _metric(
         heading,
         summary,
         direction,
-        _measure(name),
+        _value(name),
         group="faithfulness",
         reference="ERASER (DeYoung et al. 2020), section 4.2; L2E (Situ et al. 2021), section 4.4",
         lowest=lowest,
@@ -370,7 +370,7 @@ def _confidence(name: str, inputs: str) -> Metric:
         f"Confidence, {inputs}",
         f"largest class probability, {inputs}",
         None,
-        _measure(f"confidence_{name}"),
+        _value(f"confidence_{name}"),
         lowest=0.0,
         highest=1.0,
         of_model=True,

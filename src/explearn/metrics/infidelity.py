@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from explearn.core.arrays import Array, Mask
 from explearn.metrics.arrays import check_scores
-from explearn.metrics.base import Metric, measure_together
+from explearn.metrics.base import Metric, computed_together
 from explearn.metrics.context import Context
 from explearn.metrics.protocols import mask_of
 
@@ -54,22 +54,22 @@ def infidelity(context: Context) -> dict[str, Array]:
     mask_token = mask_of(context.classifier)
     if not samples or mask_token is None:
         return {}
-    pool = context.pool
+    answers = context.answers
     rng = np.random.default_rng(context.seed)
     masks: dict[str, Mask] = {}
     rows: dict[str, list[int]] = {}
     for i, encoding in context.encodings.items():
         masks[i] = draw_masks(len(encoding.words), samples, rng)
-        rows[i] = [pool.request(encoding)]
+        rows[i] = [answers.request(encoding)]
         for mask in masks[i]:
-            rows[i].append(pool.request(encoding.mask(np.flatnonzero(mask).tolist(), mask_token)))
-    pool.evaluate("infidelity")
+            rows[i].append(answers.request(encoding.mask(np.flatnonzero(mask).tolist(), mask_token)))
+    answers.evaluate("infidelity")
     values: dict[str, Array] = {}
     for method, texts in context.attributions.items():
         values[method] = np.zeros(len(texts))
         for number, text in enumerate(texts):
             target = context.classifier.labels.index(text.target)
-            p = pool.probabilities[rows[text.example_id], target]
+            p = answers.probabilities[rows[text.example_id], target]
             values[method][number] = infidelity_of_text(text.filled(0.0), masks[text.example_id], p[0] - p[1:])
     return values
 
@@ -82,7 +82,7 @@ METRICS = (
         "each text's scores by the factor, of either sign, that fits these masks best: only proportions count, which "
         "favours unsigned methods",
         "lower",
-        measure_together(infidelity),
+        computed_together(infidelity),
         group="faithfulness",
         reference="Yeh et al. 2019, definition 2.1",
         lowest=0.0,

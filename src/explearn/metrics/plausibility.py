@@ -19,7 +19,7 @@ from explearn.core.arrays import Array, Counts, Mask
 from explearn.core.errors import DataError
 from explearn.core.words import Span
 from explearn.metrics.arrays import check_scores, float_or_none, ratio
-from explearn.metrics.base import Measure, Measurement, Metric
+from explearn.metrics.base import Measurement, Metric, MetricFunction
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.significance import pooled_interval, resampled_areas, resampled_means
 from explearn.text.marks import spans_from_mask
@@ -307,7 +307,7 @@ def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
     hits, too_many, missed = own_rule.T
     agreement = pooled_agreement(own_rule)
     auprc_by_text = np.array([auprc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)])
-    measured = {
+    measurements = {
         "precision": Measurement(ratio(hits, hits + too_many), agreement.precision),
         "recall": Measurement(ratio(hits, hits + missed), agreement.recall),
         "macro_f1": Measurement.of_mean(f1_of_texts(own_rule)),
@@ -329,23 +329,23 @@ def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
     for name, figures in pooled.items():
         bounds = pooled_interval(figures[0], figures[1 : texts + 1], context.params.confidence)
         values = by_text.get(name, figures[texts + 1 :])
-        measured[name] = Measurement(values, float_or_none(figures[0]), bounds)
-    return measured
+        measurements[name] = Measurement(values, float_or_none(figures[0]), bounds)
+    return measurements
 
 
-def _measure(name: str) -> Measure:
-    """Return the function that measures one of the figures."""
+def _part(name: str) -> MetricFunction:
+    """Return the function that takes one of the figures."""
 
-    def measure(explanations: Explanations) -> Measurement:
+    def take(explanations: Explanations) -> Measurement:
         values = np.full(len(explanations.attributions), np.nan)
         texts = explanations.shared(texts_with_marks)
         if not texts:
             return Measurement(values, None)
-        measured = explanations.shared(agreement_with_marks)[name]
-        values[texts] = measured.values
-        return replace(measured, values=values)
+        measurement = explanations.shared(agreement_with_marks)[name]
+        values[texts] = measurement.values
+        return replace(measurement, values=values)
 
-    return measure
+    return take
 
 
 def _metric(name: str, heading: str, summary: str, by_text: str, **more: Any) -> Metric:
@@ -355,7 +355,7 @@ def _metric(name: str, heading: str, summary: str, by_text: str, **more: Any) ->
         heading,
         summary,
         "higher",
-        _measure(name),
+        _part(name),
         group="plausibility",
         reference="ExpNet (2026), appendix B",
         lowest=0.0,

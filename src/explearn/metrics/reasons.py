@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.metrics.arrays import ratio
-from explearn.metrics.base import Measure, Metric
+from explearn.metrics.base import Metric, MetricFunction
 from explearn.metrics.context import Explanations, example_of, numbered
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
@@ -72,7 +72,7 @@ def judge_reasons(
     simulator: Simulator,
     encodings: Sequence[Encoding] | None = None,
     seed: int = 13,
-    predictions: Answers | None = None,
+    answers: Answers | None = None,
 ) -> ReasonResult:
     """Take the named words out of each text, and as many others, and let a simulator predict the answers.
 
@@ -84,7 +84,7 @@ def judge_reasons(
         simulator: predicts the classifier's answers.
         encodings: the texts as the classifier reads them. None: it encodes their words.
         seed: seed of the draw.
-        predictions: what the classifier has predicted before. None: nothing.
+        answers: what the classifier has answered before. None: nothing.
 
     Example:
         >>> import explearn
@@ -108,7 +108,7 @@ def judge_reasons(
 
     if encodings is None:
         encodings = classifier.read([example_of(text) for text in numbered(attributions)])
-    pool = predictions or Answers(classifier)
+    answers = answers or Answers(classifier)
     rng = np.random.default_rng(seed)
     rows: list[int] = []
     simulations: list[Simulation] = []
@@ -119,20 +119,20 @@ def judge_reasons(
         reason = tuple(" ".join(encoding.words[start:end]) for start, end in spans_from_mask(is_named.tolist())) or None
         drawn = np.concatenate([rng.permutation(np.flatnonzero(~is_named)), rng.permutation(named)])
         whole = _text_without(encoding, ())
-        rows.append(pool.request(encoding))
+        rows.append(answers.request(encoding))
         for left_out in (named.tolist(), drawn[: len(named)].tolist()):
-            rows.append(pool.request(encoding.delete(left_out)))
+            rows.append(answers.request(encoding.delete(left_out)))
             changed = _text_without(encoding, left_out)
             simulations.append(Simulation(whole, text.predicted, reason, changed))
             simulations.append(Simulation(whole, text.predicted, None, changed))
-    pool.evaluate("reasons")
+    answers.evaluate("reasons")
     texts = len(attributions)
-    p = pool.probabilities[rows].reshape(texts, 3, len(classifier.labels))
+    p = answers.probabilities[rows].reshape(texts, 3, len(classifier.labels))
     targets = [classifier.labels.index(text.target) for text in attributions]
     p_answer = p[np.arange(texts), :, targets]
-    answers = np.array(classifier.labels)[p[:, 1:].argmax(-1)]
+    answered = np.array(classifier.labels)[p[:, 1:].argmax(-1)]
     predicted = np.array(simulator(simulations), dtype=object).reshape(texts, 2, 2)
-    right = (predicted == answers[:, :, None]).mean(1)
+    right = (predicted == answered[:, :, None]).mean(1)
     return ReasonResult(p_answer[:, 2] - p_answer[:, 1], right[:, 0], right[:, 1])
 
 
@@ -196,21 +196,21 @@ def _result(explanations: Explanations) -> ReasonResult | None:
         partial(simulate, classifier),
         list(context.encodings.values()),
         context.seed,
-        context.pool,
+        context.answers,
     )
 
 
-def _measure(name: str) -> Measure:
-    """Return the function that measures one of a ReasonResult's arrays."""
+def _part(name: str) -> MetricFunction:
+    """Return the function that takes one of a ReasonResult's arrays."""
 
-    def measure(explanations: Explanations) -> Array | None:
+    def take(explanations: Explanations) -> Array | None:
         result = explanations.shared(_result)
         if result is None:
             return None
         values: Array = getattr(result, name)
         return values
 
-    return measure
+    return take
 
 
 def _agreement(explanations: Explanations) -> Array | None:
@@ -232,7 +232,7 @@ def _agreement(explanations: Explanations) -> Array | None:
     for question in classifier.params.paraphrases:
         by_text = []
         for places in named_words(classifier, list(context.encodings.values()), targets, question):
-            by_text.append({word for start, end in places for word in range(start, end)})
+            by_text.append(set(chain.from_iterable(range(start, end) for start, end in places)))
         named.append(by_text)
     shares = []
     for first, second in combinations(named, 2):
@@ -257,7 +257,7 @@ METRICS = (
         "fall of the answer's probability without the {unit}s that the model's own reason names, minus that without as "
         "many others",
         "higher",
-        _measure("margin"),
+        _part("margin"),
         reference="Madsen, Chandar and Reddy 2024",
         lowest=-1.0,
     ),
@@ -267,7 +267,7 @@ METRICS = (
         "accuracy of a second model at predicting the answer to a changed text with the model's own reason, minus that "
         "without",
         "higher",
-        _measure("gain"),
+        _part("gain"),
         reference="Hase and Bansal 2020",
         lowest=-1.0,
     ),

@@ -1,6 +1,6 @@
 """Metrics by name: Explearn's own, those registered in this process, and those of installed packages.
 
-A new metric is one file: a function that measures it, and its `Metric` (CONTRIBUTING.md). Evaluation, paired tests,
+A new metric is one file: a function, and its `Metric` (CONTRIBUTING.md). Evaluation, paired tests,
 tables and the glossary follow from it.
 """
 
@@ -57,13 +57,13 @@ def register_metric(metric: Metric) -> Metric:
     A later metric with the same name, as in a notebook, replaces the earlier one.
 
     Args:
-        metric: name, heading, meaning, direction and the function that measures it.
+        metric: name, heading, meaning, direction and the function.
 
     Returns:
         The metric.
 
     Raises:
-        ParamsError: it is not a Metric, cannot be measured, or has the name of one of Explearn's own.
+        ParamsError: it is not a Metric, has no function, or has the name of one of Explearn's own.
 
     Example:
         >>> import explearn
@@ -76,8 +76,8 @@ def register_metric(metric: Metric) -> Metric:
     """
     if not isinstance(metric, Metric):
         raise ParamsError(f"metric: got {kind_of(metric)}; expected an explearn.Metric")
-    if metric.measure is None:
-        raise ParamsError(f"metric {metric.name!r}: `measure` is missing; expected a function")
+    if metric.function is None:
+        raise ParamsError(f"metric {metric.name!r}: `function` is missing")
     if any(metric.name == own.name for own in OWN):
         raise ParamsError(f"metric {metric.name!r}: the name is taken by a metric of Explearn")
     CATALOGUE[metric.name] = metric
@@ -96,7 +96,7 @@ def list_metrics() -> list[str]:
         ['f1', 'precision', 'recall', 'f1_topk']
     """
     _load_plug_ins()
-    return [name for name, metric in CATALOGUE.items() if metric.measure is not None]
+    return [name for name, metric in CATALOGUE.items() if metric.function is not None]
 
 
 def get_metric(name: str) -> Metric:

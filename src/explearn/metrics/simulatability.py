@@ -28,7 +28,7 @@ from tqdm.auto import tqdm
 from explearn.core.arrays import Array, Array32
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import check_scores
-from explearn.metrics.base import Metric, measure_together
+from explearn.metrics.base import Metric, computed_together
 from explearn.metrics.context import Context
 from explearn.metrics.params import SimulatabilityParams
 
@@ -228,7 +228,7 @@ METRICS = (
         "Simulatability",
         "gain in accuracy at predicting the classifier for a student that was trained with explanations",
         "higher",
-        measure_together(_all_methods, attrgetter("gain")),
+        computed_together(_all_methods, attrgetter("gain")),
         group="behaviour",
         reference="IvRA, section 2.2.1, equations 6 and 7",
         lowest=-1.0,
@@ -240,7 +240,7 @@ METRICS = (
         "Student's accuracy",
         "accuracy of the students that saw explanations in training",
         None,
-        measure_together(_all_methods, attrgetter("with_explanations")),
+        computed_together(_all_methods, attrgetter("with_explanations")),
         lowest=0.0,
         highest=1.0,
         by_text="",
@@ -251,7 +251,7 @@ METRICS = (
         "Student's accuracy without explanations",
         "accuracy of the students that saw no explanations",
         None,
-        measure_together(_all_methods, attrgetter("without")),
+        computed_together(_all_methods, attrgetter("without")),
         lowest=0.0,
         highest=1.0,
         by_text="",

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.arrays import Array
 from explearn.metrics.arrays import levels, ratio
-from explearn.metrics.base import Measure, Metric
+from explearn.metrics.base import Metric, MetricFunction
 from explearn.metrics.context import Context, Explanations
 
 if TYPE_CHECKING:
@@ -132,14 +132,14 @@ def _semantic(context: Context) -> NDArray[np.intp] | None:
     return nearest(semantic_similarity(context.states), context.params.neighbours)
 
 
-def _measure(neighbours: Callable[[Context], NDArray[np.intp] | None], content_words: bool = False) -> Measure:
-    """Return the function that measures stability among some neighbours.
+def _among(neighbours: Callable[[Context], NDArray[np.intp] | None], content_words: bool = False) -> MetricFunction:
+    """Return the function that computes stability among some neighbours.
 
     It returns None for sentences and spans, of which different texts hardly ever share one, and for a model without
     hidden states.
     """
 
-    def measure(explanations: Explanations) -> Array | None:
+    def compute(explanations: Explanations) -> Array | None:
         context = explanations.context
         if any(example.unit not in SHARED_UNITS for example in context.examples):
             return None
@@ -149,7 +149,7 @@ def _measure(neighbours: Callable[[Context], NDArray[np.intp] | None], content_w
         words = [example.all_words for example in context.examples]
         return stability(explanations.shared(_levels), words, near, content_words)
 
-    return measure
+    return compute
 
 
 _metric = partial(
@@ -168,25 +168,25 @@ METRICS = (
         "Stability, meaning",
         "overlap of a text's explanation with those of the {neighbours} explained texts nearest to it in the "
         "classifier's states; it rises with the number of {unit}s that count as evidence",
-        measure=_measure(_semantic),
+        function=_among(_semantic),
     ),
     _metric(
         "stability_lexical",
         "Stability, wording",
         "the same for texts nearest by shared {unit}s and n-grams",
-        measure=_measure(_lexical),
+        function=_among(_lexical),
     ),
     _metric(
         "stability_semantic_content",
         "Meaning, content words",
         "stability by meaning, without stop words",
-        measure=_measure(_semantic, content_words=True),
+        function=_among(_semantic, content_words=True),
     ),
     _metric(
         "stability_lexical_content",
         "Wording, content words",
         "stability by wording, without stop words",
-        measure=_measure(_lexical, content_words=True),
+        function=_among(_lexical, content_words=True),
     ),
 )
 """Similarity of explanations of similar texts."""

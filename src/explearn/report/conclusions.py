@@ -225,9 +225,11 @@ def answer(run: RunFacts, name: str, leave_out: Collection[str] = ()) -> Conclus
     undecided = [method for method in undecided if method not in chance]
     named: list[str] = []
     methods: tuple[str, ...] = ()
+    use = "none clearly"
     if kind != "chance":
         named = [best, *level, *undecided]
         methods = best, *sorted(level, key=lambda method: passes(overall, method))[:1]
+        use = _named(run, metric, best)
     random = next((values[method] for method in values if method in chance), None)
     found = {
         "metric": metric,
@@ -239,10 +241,10 @@ def answer(run: RunFacts, name: str, leave_out: Collection[str] = ()) -> Conclus
         "others": listed(level),
         "named": named,
         "names": _alternatives([_named(run, metric, method) for method in methods], max(0, len(level) - 1)),
-        "use": _named(run, metric, best) if methods else "none clearly",
+        "use": use,
         "figure": metric.shown(values[best]),
         "value": values[best],
-        "chance": "–" if random is None else metric.shown(random),
+        "chance": metric.shown(random),
         "without_marks": bool(leave_out),
     }
     return Conclusion(kind, methods, found)
@@ -306,14 +308,27 @@ def words_of(run: RunFacts, metric: str) -> str:
     return f"the marked {run.unit}s of {run.counted[0].task}"
 
 
+def named_methods(run: RunFacts) -> list[str]:
+    """Return the methods that the answers name."""
+    methods: dict[str, None] = {}
+    for found in answers(run):
+        methods |= dict.fromkeys(found.methods)
+    return list(methods)
+
+
 def lead(run: RunFacts) -> list[Conclusion]:
     """Return what the page begins with, three at most: which method to use for what, and how sure that is."""
     if all(run.near_chance(task) for task in run.tasks):
         return [Conclusion("no evidence")]
-    best = [found for found in (answer(run, metric) for metric in (MARKS, MODEL)) if found is not None]
+    best = []
+    for metric in (MARKS, MODEL):
+        found = answer(run, metric)
+        if found is not None:
+            best.append(found)
     if not best:
         return [Conclusion("no figures")]
-    return [*best, *list((*trust(run), *cheaper(run, best[-1])))[:1]]
+    more = [*trust(run), *cheaper(run, best[-1])]
+    return [*best, *more[:1]]
 
 
 def verdict(run: RunFacts) -> str:
@@ -369,19 +384,18 @@ def caveats(run: RunFacts) -> list[Conclusion]:
 
 def _on(kind: str, figures: Mapping[str, str], are_methods: bool = True) -> Iterator[Conclusion]:
     """Yield a conclusion on some methods or tasks, each with its figure, which may be empty; none on none of them."""
-    if figures:
-        names = [f"{name} ({figure})" if figure else name for name, figure in figures.items()]
-        yield Conclusion(kind, tuple(figures) if are_methods else (), {"listed": ", ".join(names)})
+    names = [f"{name} ({figure})".removesuffix(" ()") for name, figure in figures.items()]
+    methods: tuple[str, ...] = ()
+    if are_methods:
+        methods = tuple(figures)
+    if names:
+        yield Conclusion(kind, methods, {"listed": ", ".join(names)})
 
 
-def _on_tasks(run: RunFacts, kind: str, find: Callable[[Evaluation], str | None]) -> Iterator[Conclusion]:
-    """Yield a conclusion on the tasks for which `find` returns a figure, which may be empty."""
-    found = {}
-    for task in run.tasks:
-        figure = find(task)
-        if figure is not None:
-            found[task.task] = figure
-    return _on(kind, found, are_methods=False)
+def _on_tasks(run: RunFacts, kind: str, is_concerned: Callable[[Evaluation], bool]) -> Iterator[Conclusion]:
+    """Yield a conclusion on some tasks; none on none of them."""
+    tasks = [task.task for task in run.tasks if is_concerned(task)]
+    return _on(kind, dict.fromkeys(tasks, ""), are_methods=False)
 
 
 def untrained(run: RunFacts) -> Iterator[Conclusion]:
@@ -397,7 +411,7 @@ def untrained(run: RunFacts) -> Iterator[Conclusion]:
 
 def not_counted(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks that do not count in means."""
-    return _on_tasks(run, "not counted", lambda task: None if task in run.counted else "")
+    return _on_tasks(run, "not counted", lambda task: task not in run.counted)
 
 
 def no_random(run: RunFacts) -> Iterator[Conclusion]:
@@ -414,12 +428,12 @@ def has_no_marks(task: Evaluation) -> bool:
 
 def unmarked(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks without marked words."""
-    return _on_tasks(run, "unmarked", lambda task: "" if has_no_marks(task) else None)
+    return _on_tasks(run, "unmarked", has_no_marks)
 
 
 def unlabelled(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier's accuracy is not known."""
-    return _on_tasks(run, "unlabelled", lambda task: "" if task.figures and not task.performance else None)
+    return _on_tasks(run, "unlabelled", lambda task: bool(task.figures) and not task.performance)
 
 
 def near_metric(run: RunFacts) -> Iterator[Conclusion]:
@@ -476,10 +490,11 @@ def unchecked(run: RunFacts) -> Iterator[Conclusion]:
     if missing != methods:
         yield from _on("unchecked", dict.fromkeys(missing, ""))
     elif missing:
-        # Without the advice that may follow.
-        reasons = {result.skipped.partition(";")[0]: None for task in run.tasks for result in task.sanity.values()}
-        why = "; ".join(reasons)
-        yield Conclusion("unchecked", (), {"listed": f"all methods ({why})" if why else "all methods"})
+        reasons: dict[str, None] = {}
+        for task in run.tasks:
+            for result in task.sanity.values():
+                reasons[result.skipped.partition(";")[0]] = None  # without the advice that may follow
+        yield from _on("unchecked", {"all methods": "; ".join(reasons)}, are_methods=False)
 
 
 def like_chance(run: RunFacts) -> Iterator[Conclusion]:
@@ -569,21 +584,17 @@ def powerless(run: RunFacts) -> Iterator[Conclusion]:
 
 def disagreement(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose annotators agree too little for conclusions."""
-
-    def find(task: Evaluation) -> str | None:
+    alphas = {}
+    for task in run.tasks:
         alpha = task.marks.get("alpha")
-        return None if alpha is None or alpha >= TENTATIVE_ALPHA else f"{alpha:.2f}"
-
-    return _on_tasks(run, "disagreement", find)
+        if alpha is not None and alpha < TENTATIVE_ALPHA:
+            alphas[task.task] = f"{alpha:.2f}"
+    return _on("disagreement", alphas, are_methods=False)
 
 
 def one_opinion(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks with marks of which nothing says how reliable they are."""
-
-    def find(task: Evaluation) -> str | None:
-        return "" if task.marks.get("kinds") and task.marks.get("alpha") is None else None
-
-    return _on_tasks(run, "one opinion", find)
+    return _on_tasks(run, "one opinion", lambda task: bool(task.marks.get("kinds")) and task.marks.get("alpha") is None)
 
 
 def one_training(run: RunFacts) -> Iterator[Conclusion]:
@@ -600,31 +611,29 @@ def _confidence(task: Evaluation) -> float | None:
 
 def low_confidence(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier is much less sure than right."""
-
-    def find(task: Evaluation) -> str | None:
+    figures = {}
+    for task in run.tasks:
         accuracy = task.performance.get("test", {}).get("accuracy")
         full = _confidence(task)
-        if accuracy is None or full is None or accuracy - full < UNSURE:
-            return None
-        return f"accuracy {accuracy:.2f}, mean confidence {full:.2f}"
-
-    return _on_tasks(run, "low confidence", find)
+        if accuracy is not None and full is not None and accuracy - full >= UNSURE:
+            figures[task.task] = f"accuracy {accuracy:.2f}, mean confidence {full:.2f}"
+    return _on("low confidence", figures, are_methods=False)
 
 
 def shifted(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier is much less sure of randomly shortened texts."""
-
-    def find(task: Evaluation) -> str | None:
+    falls = {}
+    for task in run.tasks:
         full = _confidence(task)
-        figures = task.figures.get("random", {})
-        shortened = [figures.get(f"confidence_{inputs}") for inputs in ("without", "only", "masked")]
+        random = task.figures.get("random", {})
+        shortened = [random.get(f"confidence_{inputs}") for inputs in ("without", "only", "masked")]
         lowest = min((value for value in shortened if value is not None), default=None)
         guess = 1 / max(1, len(task.labels))
-        if full is None or lowest is None or full <= guess or (full - lowest) / (full - guess) < SHIFT:
-            return None
-        return f"{full:.2f} to {lowest:.2f}"
-
-    return _on_tasks(run, "shifted", find)
+        if full is None or lowest is None or full <= guess:
+            continue
+        if (full - lowest) / (full - guess) >= SHIFT:
+            falls[task.task] = f"{full:.2f} to {lowest:.2f}"
+    return _on("shifted", falls, are_methods=False)
 
 
 RULES: tuple[Callable[[RunFacts], Iterator[Conclusion]], ...] = (
@@ -670,8 +679,10 @@ def about(evaluation: Evaluation, method: str) -> tuple[list[str], list[str]]:
     tests = evaluation.comparisons.get(MODEL)
     random = evaluation.random(MODEL)
     if tests is not None and random is not None and method in tests.methods and method not in evaluation.chance:
-        better = tests.outcome(method, random, tests.significance) > 0
-        found.append(Conclusion("better" if better else "not better", (method,), {"method": method}))
+        kind = "not better"
+        if tests.outcome(method, random, tests.significance) > 0:
+            kind = "better"
+        found.append(Conclusion(kind, (method,), {"method": method}))
     run = RunFacts(title="", subtitle="", tasks=[evaluation])
     against = [conclusion for conclusion in caveats(run) if not conclusion.methods or method in conclusion.methods]
     return [plain(conclusion.sentence) for conclusion in found], [plain(conclusion.sentence) for conclusion in against]
@@ -681,4 +692,6 @@ def best_of(evaluation: Evaluation) -> str | None:
     """Return the method that finds the words the classifier depends on best; None if no figure says so."""
     not_made_here = {name for name, info in evaluation.infos.items() if info.family in ("chance", "given")}
     found = answer(RunFacts(title="", subtitle="", tasks=[evaluation]), MODEL, not_made_here)
-    return None if found is None else str(found.values["best"])
+    if found is None:
+        return None
+    return str(found.values["best"])

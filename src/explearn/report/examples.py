@@ -32,7 +32,9 @@ def first_text(run: RunFacts, methods: Collection[str]) -> ExampleText | None:
     Returns:
         The text; None if there is no text or no method.
     """
-    texts = [(task, example) for task in run.counted for example in task.examples]
+    texts: list[tuple[Evaluation, Example]] = []
+    for task in run.counted:
+        texts += [(task, example) for example in task.examples]
     if not texts or not methods:
         return None
     task, example = min(texts, key=lambda pair: _unsuited(*pair))

@@ -18,7 +18,17 @@ from explearn.metrics.base import Group, Metric
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import SanityResult
-from explearn.report.conclusions import ANNOTATORS, MARGIN, QUESTIONS, answers, caveats, has_no_marks, lead, trust
+from explearn.report.conclusions import (
+    ANNOTATORS,
+    MARGIN,
+    QUESTIONS,
+    answers,
+    caveats,
+    has_no_marks,
+    lead,
+    named_methods,
+    trust,
+)
 from explearn.report.examples import example_text, first_text
 from explearn.report.figures.critical_difference import critical_difference_picture
 from explearn.report.figures.dots import dot_plot
@@ -107,7 +117,7 @@ INTRODUCTION = (
     "on the classifier's predictions. The others compute scores from the classifier directly."
 )
 
-RULES = {
+CHOICES = {
     "top_k": "the K highest-scoring {unit}s",
     "threshold": "{unit}s that score {threshold} or more, at least one",
     "positive_rate": "each {unit} at random, with the share of marked {unit}s in training",
@@ -154,8 +164,8 @@ def _first_page(run: RunFacts) -> Iterator[Block]:
     yield Paragraph(" ".join(found.sentence for found in first), style="lead")
     if table := question_table(run):
         yield table
-        yield Bullets(list(_measures(run)))
-    named = list(dict.fromkeys(method for found in answers(run) for method in found.methods))
+        yield Bullets(list(_question_meanings(run)))
+    named = named_methods(run)
     if picture := dot_plot(run, {*named, str(run.study)}):
         yield picture
     over = ""
@@ -185,8 +195,8 @@ def question_table(run: RunFacts) -> Table | None:
     return Table(columns(["To", "Use", "How sure", "Figure"]), rows)
 
 
-def _measures(run: RunFacts) -> Iterator[str]:
-    """Yield the meaning of each measure in the table of questions."""
+def _question_meanings(run: RunFacts) -> Iterator[str]:
+    """Yield the meaning of each metric in the table of questions."""
     shown = dict.fromkeys(found.values["metric"].name for found in answers(run))
     for name in shown:
         metric = run.overall.metrics[name]
@@ -219,7 +229,7 @@ def meaning(metric: Metric, params: EvaluateParams, unit: str) -> str:
 def meanings(metrics: Sequence[Metric], params: EvaluateParams, unit: str) -> Table:
     """Return a table with the meaning of each metric."""
     rows = [[metric.heading, meaning(metric, params, unit)] for metric in metrics]
-    return Table(columns(["Measure", "Meaning"]), rows)
+    return Table(columns(["Metric", "Meaning"]), rows)
 
 
 def _board(task: Evaluation, metrics: Sequence[Metric], caption: str, about: str) -> list[Block]:
@@ -313,19 +323,18 @@ def _task_section(run: RunFacts, task: Evaluation) -> Iterator[Block]:
                 board.insert(0, Paragraph(" ".join(found.sentence for found in trust(run))))
             yield Fold(title, board)
     if task.examples:
-        named = {method for found in answers(run) for method in found.methods} | {str(run.study)}
+        named = {*named_methods(run), str(run.study)}
+        # The first text has every method's words.
         methods = [method for method in task.ordered() if method not in task.chance]
-        best = [method for method in methods if method in named] or methods
         texts: list[ExampleText] = []
         for example in task.examples[: run.examples]:
-            # The first text has every method's words.
-            shown = best if texts else methods
-            texts.append(example_text(task, example, example.id, shown))
+            texts.append(example_text(task, example, example.id, methods))
+            methods = [method for method in methods if method in named] or methods
         yield Fold(several(len(texts), "example text"), texts, page_only=True)
 
 
 def _facts(task: Evaluation) -> Iterator[str]:
-    """Yield labels, texts, rationales and annotator agreement, and what `_measured` returns."""
+    """Yield labels, texts, rationales and annotator agreement, and what `_performance` returns."""
     marks = task.marks
     facts = {
         "Labels": ", ".join(task.labels),
@@ -351,12 +360,12 @@ def _facts(task: Evaluation) -> Iterator[str]:
     if len(pairs) > 1:
         for who, of_pair in pairs.items():
             facts[f"{who} ({several(of_pair['texts'], 'text')})"] = _agreement(of_pair)
-    for name, fact in {**facts, **_measured(task)}.items():
+    for name, fact in {**facts, **_performance(task)}.items():
         if fact:
             yield f"{name}: {fact}"
 
 
-def _measured(task: Evaluation) -> dict[str, str]:
+def _performance(task: Evaluation) -> dict[str, str]:
     """Return the classifier's figures, and what the methods' figures rest on."""
     facts = {}
     names = {"accuracy": "accuracy", "most frequent class": "majority_rate", "macro F1": "macro_f1", "MCC": "mcc"}
@@ -379,15 +388,19 @@ def _agreement(figures: Mapping[str, Any]) -> str:
 def _range(task: Evaluation, name: str) -> str:
     """Return the least and the largest of the methods' numbers in words, such as "20" or "20 to 40"."""
     values = [int(number) for number in task.values(name).values()]
-    return count_range(values) if values else ""
+    if not values:
+        return ""
+    return count_range(values)
 
 
 def _annotators(marked_by: Mapping[str, Sequence[str]]) -> str:
     """Return who marked words: kind -> names, of which MOST_ANNOTATORS at most are listed."""
     listed = []
     for kind, names in marked_by.items():
-        more = "" if len(names) <= MOST_ANNOTATORS else f" and {len(names) - MOST_ANNOTATORS} more"
-        listed.append(f"{ANNOTATORS.get(kind, kind)} ({', '.join(names[:MOST_ANNOTATORS])}{more})")
+        shown = ", ".join(names[:MOST_ANNOTATORS])
+        if len(names) > MOST_ANNOTATORS:
+            shown += f" and {len(names) - MOST_ANNOTATORS} more"
+        listed.append(f"{ANNOTATORS.get(kind, kind)} ({shown})")
     return "; ".join(listed)
 
 
@@ -409,7 +422,9 @@ def sanity_blocks(run: RunFacts) -> list[Block]:
     reasons: dict[str, str] = {}
     for task in tasks:
         changes = _changes(task)
-        before = f"{task.task}: " if len(tasks) > 1 else ""
+        before = ""
+        if len(tasks) > 1:
+            before = f"{task.task}: "
         titles += [f"{before}{change}" for change in [*changes.values(), "max-sensitivity ↓"]]
         for method, row in cells.items():
             result = task.sanity.get(method, SanityResult())
@@ -417,10 +432,13 @@ def sanity_blocks(run: RunFacts) -> list[Block]:
             similar = {**result.random_model, LABELS: result.random_labels}
             for change in changes:
                 found = similar.get(change)
-                rho = found.spearman if found else None
-                row.append(Cell("–") if rho is None else Cell(f"{rho:.2f}", rho))
+                cell = Cell("–")
+                if found is not None and found.spearman is not None:
+                    cell = Cell(f"{found.spearman:.2f}", found.spearman)
+                row.append(cell)
             row.append(figure(result.max_sensitivity))
-    methods = [method for method in cells if any(method in task.sanity for task in tasks) and not reasons[method]]
+    checked = set().union(*(task.sanity for task in tasks))
+    methods = [method for method in cells if method in checked and not reasons[method]]
     rows = [[run.overall.marked(method), *cells[method]] for method in methods]
     table = Table(columns(["Method"], titles), rows, "Rank correlation with the earlier scores", methods)
     note = (
@@ -458,7 +476,7 @@ def _appendix(run: RunFacts) -> Iterator[Block]:
     rows = []
     for name, info in run.overall.infos.items():
         thresholds = dict.fromkeys(f"{task.thresholds[name]:g}" for task in run.tasks if name in task.thresholds)
-        rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
+        rule = CHOICES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
         summary = info.summary
         if info.uncounted:
             summary += f" Cost: {info.cost}."

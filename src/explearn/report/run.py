@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from statistics import fmean
 
 import numpy as np
@@ -111,7 +112,7 @@ def pooled(tasks: Sequence[Evaluation]) -> Evaluation:
     by_text: dict[str, dict[str, Array]] = {}
     for name in names:
         by = CATALOGUE[name].by_text
-        measured = [values for values in (task.values(name) for task in tasks) if values]
+        measured = [task.values(name) for task in tasks if task.values(name)]
         texts = [task.by_text[by] for task in tasks if by in task.by_text]
         for method, of_method in figures.items():
             if measured and all(method in values for values in measured):
@@ -123,7 +124,7 @@ def pooled(tasks: Sequence[Evaluation]) -> Evaluation:
     first = tasks[0]
     return Evaluation(
         figures=figures,
-        example_ids=tuple(example_id for task in tasks for example_id in task.example_ids),
+        example_ids=tuple(chain.from_iterable(task.example_ids for task in tasks)),
         by_text=by_text,
         comparisons=compare_methods(figures, by_text, own, first.params.significance, tested),
         task="all tasks",

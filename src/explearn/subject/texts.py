@@ -171,7 +171,7 @@ def given_texts(
     if isinstance(texts, str | Path):
         if labels is not None:
             raise ParamsError(no_labels)
-        return read_texts(texts, columns or TextColumns(), group)
+        return read_text_file(texts, columns or TextColumns(), group)
     listed = list(each_text(texts))
     if listed and all(isinstance(row, Mapping) for row in listed):
         if labels is not None:
@@ -187,7 +187,7 @@ def given_texts(
     return listed_texts(listed, labels)
 
 
-def read_texts(path: str | Path, columns: TextColumns, group: str | None = None) -> UserTexts:
+def read_text_file(path: str | Path, columns: TextColumns, group: str | None = None) -> UserTexts:
     """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with one text per line.
 
     Raises:

@@ -4,7 +4,7 @@ def test_my_method():
     check_explainer(MyMethod)
 """
 
-from explearn.testing.conformance import check_explainer
+from explearn.testing.explainers import check_explainer
 from explearn.testing.metrics import check_metric
 from explearn.testing.predictors import check_predictor
 from explearn.testing.tiny import make_classifier

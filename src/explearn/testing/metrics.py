@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -14,14 +13,14 @@ from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
 from explearn.core.words import segments_of
-from explearn.evaluation.result import Evaluation
 from explearn.evaluation.run import EvaluateOptions, evaluate
 from explearn.methods.registry import get_explainer
-from explearn.metrics.base import Direction, Group, Metric
+from explearn.metrics.base import Group, Metric
+from explearn.metrics.context import by_method
 from explearn.predictors.function import FunctionPredictor
 from explearn.predictors.predictor import Predictor
 from explearn.testing import tiny
-from explearn.testing.conformance import expect
+from explearn.testing.expect import about, expect, expect_close, expect_equal
 from explearn.text.encoding import plain_text
 
 PLACEHOLDERS = frozenset({"top", "percents", "neighbours", "confidence", "unit"})
@@ -63,52 +62,17 @@ def check_metric(
         ...     return [max(map(len, text.words)) for text in explanations.attributions]
         >>> check_metric(explearn.Metric("longest", "Longest word", "letters of the longest word", None, longest_word))
     """
+    model = classifier or tiny.classifier()
+    methods = by_method(attributions or _explained(model))
+    first = next(iter(methods.values()))
+    marks = rationales or [[True, *[False] * (len(text.words) - 1)] for text in first]
     try:
-        _check_declaration(metric)
-        model = classifier or tiny.classifier()
-        explained = list(attributions or _explained(model))
-        marks = rationales or _marks(explained)
-        case = _TriedMetric(metric, model, explained, marks)
-        _check_values(case)
-        _check_evaluation(case)
-        _check_undefined(case)
+        with about(metric.name):
+            _check_declaration(metric)
+            _check_values(metric, model, methods, marks)
+            _check_undefined(metric, model, first)
     except DataError as error:
         raise AssertionError(str(error)) from error  # it names the metric
-    except AssertionError as error:
-        raise AssertionError(f"{metric.name}: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class _TriedMetric:
-    """A metric with what it measures.
-
-    Attributes:
-        metric: the metric.
-        classifier: the explained classifier.
-        attributions: those of several methods.
-        rationales: marks of each text.
-    """
-
-    metric: Metric
-    classifier: Predictor
-    attributions: list[Attribution]
-    rationales: Rationales | None
-
-    @property
-    def methods(self) -> dict[str, list[Attribution]]:
-        methods: dict[str, list[Attribution]] = {}
-        for attribution in self.attributions:
-            methods.setdefault(attribution.method, []).append(attribution)
-        return methods
-
-    def values(self, attributions: Sequence[Attribution]) -> Array:
-        """Return the values by text of one method."""
-        return self.metric(self.classifier, attributions, self.rationales)
-
-    def evaluation(self) -> Evaluation:
-        # A metric called alone chooses the top K words of each method, too.
-        options = EvaluateOptions(rules=dict.fromkeys(self.methods, "top_k"))
-        return evaluate(self.classifier, self.attributions, self.rationales, [self.metric], options=options)
 
 
 def _explained(classifier: Predictor) -> list[Attribution]:
@@ -118,111 +82,90 @@ def _explained(classifier: Predictor) -> list[Attribution]:
     return attributions
 
 
-def _marks(attributions: Sequence[Attribution]) -> list[list[bool]]:
-    """Return marks on the first word of each text of the first method."""
-    of_method = [one for one in attributions if one.method == attributions[0].method]
-    return [[True, *[False] * (len(one.words) - 1)] for one in of_method]
-
-
 def _check_declaration(metric: Metric) -> None:
     """The metric says what it is called, what it means, which way is better and between which numbers it lies."""
     expect(isinstance(metric, Metric), f"is {metric!r}; expected an explearn.Metric")
-    named = re.fullmatch(r"[a-z][a-z0-9_]*", metric.name) is not None
+    named = re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
     expect(named, f"the name is {metric.name!r}; expected lower-case letters, digits and _")
     for field in ("heading", "summary"):
         value = getattr(metric, field)
-        expect(isinstance(value, str) and bool(value.strip()), f"{field} is {value!r}; expected a text")
+        expect(isinstance(value, str) and value.strip(), f"{field} is {value!r}; expected a text")
     unknown = set(re.findall(r"\{(\w*)\}", metric.summary)) - PLACEHOLDERS
     expect(not unknown, f"summary has {sorted(unknown)} in braces; expected some of {sorted(PLACEHOLDERS)}")
-    directions = (*get_args(Direction), None)
-    expect(metric.direction in directions, f"direction is {metric.direction!r}; expected one of {directions}")
     expect(metric.group in get_args(Group), f"group is {metric.group!r}; expected one of {get_args(Group)}")
-    if metric.lowest is not None and metric.highest is not None:
-        ordered = metric.lowest < metric.highest
-        expect(ordered, f"lies between {metric.lowest} and {metric.highest}; expected the lower number first")
-    expect(callable(metric.measure), f"measure is {metric.measure!r}; expected a function of an explearn.Explanations")
+    low, high = _bounds(metric)
+    expect(low < high, f"lies between {metric.lowest} and {metric.highest}; expected the lower number first")
+    expect(callable(metric.function), f"function is {metric.function!r}; expected a function of an Explanations")
 
 
-def _check_range(metric: Metric, values: Any, what: str) -> None:
+def _bounds(metric: Metric) -> tuple[float, float]:
+    low = -math.inf if metric.lowest is None else metric.lowest
+    high = math.inf if metric.highest is None else metric.highest
+    return low, high
+
+
+def _expect_in_range(metric: Metric, values: Any, what: str) -> None:
     """Fail unless values other than NaN lie in the metric's range."""
     known = np.asarray(values, dtype=np.float64)
     known = known[~np.isnan(known)]
-    low = -math.inf if metric.lowest is None else metric.lowest - ROUNDING
-    high = math.inf if metric.highest is None else metric.highest + ROUNDING
-    within = np.isfinite(known) & (known >= low) & (known <= high)
-    if not within.all():
-        bounds = f"from {metric.lowest} to {metric.highest}"
-        raise AssertionError(f"{what} {known[~within][0]}; expected finite numbers {bounds} (None: no bound)")
+    low, high = _bounds(metric)
+    outside = known[~np.isfinite(known) | (known < low - ROUNDING) | (known > high + ROUNDING)]
+    for value in outside:
+        raise AssertionError(f"{what} {value}; expected finite numbers from {low} to {high}")
 
 
-def _check_values(case: _TriedMetric) -> None:
-    """Each text has a value in the range, or NaN, and the same each time."""
-    for method, attributions in case.methods.items():
-        values = case.values(attributions)
-        shape = (len(attributions),)
-        expect(values.shape == shape, f"method {method!r}: values of shape {values.shape}; expected {shape}")
-        _check_range(case.metric, values, f"method {method!r}: gives a text the value")
-        again = case.values(attributions)
-        same = case.metric.of_machine or np.array_equal(values, again, equal_nan=True)
-        expect(bool(same), f"method {method!r}: gives {again.tolist()} the second time; expected {values.tolist()}")
-
-
-def _check_evaluation(case: _TriedMetric) -> None:
-    """`evaluate` gives the figure, an interval around it, the values by text, a line of the table and the best."""
-    metric = case.metric
-    evaluation = case.evaluation()
-    texts = len(evaluation.example_ids)
-    defined = []
-    for method, attributions in case.methods.items():
-        where = f"method {method!r}, by evaluate: "
-        figures = evaluation.figures[method]
-        figure = figures.get(metric.name)
-        values = evaluation.by_text.get(metric.by_text, {}).get(method)
-        if values is not None:
-            expect(values.shape == (texts,), f"{where}values of shape {values.shape}; expected ({texts},)")
-            same = metric.of_machine or np.array_equal(values, case.values(attributions), equal_nan=True)
-            expect(bool(same), f"{where}values are others than those of the metric alone")
-        if figure is None:
-            continue
-        defined.append(method)
-        _check_range(metric, [figure], f"{where}the figure is")
-        low = figures.get(f"{metric.name}_low")
-        high = figures.get(f"{metric.name}_high")
+def _check_values(
+    metric: Metric, classifier: Predictor, methods: Mapping[str, list[Attribution]], rationales: Rationales
+) -> None:
+    """Each text has a value in the range, or NaN, the same each time; `evaluate` gives them, a figure and the best."""
+    first = {}
+    for method, attributions in methods.items():
+        where = f"method {method!r}: "
+        values = metric(classifier, attributions, rationales)
+        expect_equal(values.shape, (len(attributions),), f"{where}the shape of the values")
+        _expect_in_range(metric, values, f"{where}gives a text the value")
+        first[method] = values
+    # A metric called alone chooses the top K words of each method, too.
+    options = EvaluateOptions(rules=dict.fromkeys(methods, "top_k"))
+    evaluation = evaluate(classifier, methods, rationales, [metric], options=options)
+    by_text = evaluation.by_text.get(metric.by_text, first)
+    for method, values in first.items():
+        if not metric.of_machine:
+            again = metric(classifier, methods[method], rationales)
+            expect_close(again, values, 0, f"method {method!r}: the list of values the second time")
+            expect_close(by_text[method], values, 0, f"method {method!r}: the list of values by evaluate")
+    defined = evaluation.values(metric.name)
+    for method, figure in defined.items():
+        _expect_in_range(metric, figure, f"method {method!r}: the figure is")
+        low = evaluation.figures[method].get(f"{metric.name}_low")
+        high = evaluation.figures[method].get(f"{metric.name}_high")
         if low is not None and high is not None:
             around = low - ROUNDING <= figure <= high + ROUNDING
-            expect(around, f"{where}the interval from {low} to {high} does not hold the figure, {figure}")
+            expect(around, f"method {method!r}: the interval from {low} to {high} does not hold the figure, {figure}")
     if defined and metric.direction is not None:
         best = evaluation.best(metric.name)
-        expect(best in defined, f"the best method is {best!r}; expected one of {defined}")
+        expect(best in defined, f"the best method is {best!r}; expected one of {list(defined)}")
         expect(metric.title in str(evaluation), f"the printed table has no row {metric.title!r}")
 
 
-def _check_undefined(case: _TriedMetric) -> None:
+def _check_undefined(metric: Metric, classifier: Predictor, attributions: Sequence[Attribution]) -> None:
     """Where it cannot be measured it is undefined: None or NaN, but no error."""
-    metric = case.metric
-    (first, *_) = case.methods.values()
     function = FunctionPredictor(_by_length, ["short", "long"])
-    tried: dict[str, Callable[[], Evaluation]] = {
-        "without marks": lambda: evaluate(case.classifier, first, None, [metric]),
-        "of a single text": lambda: evaluate(case.classifier, first[:1], None, [metric]),
-        "of several classes of a text": lambda: evaluate(case.classifier, _every_class(case, first), None, [metric]),
-        "of a function of texts": lambda: evaluate(function, _explained(function), None, [metric]),
+    texts = [plain_text(segments_of(text.words, text.gaps, text.pair_start)) for text in attributions]
+    every_class = get_explainer("random").explain(classifier, texts, [classifier.labels] * len(texts))
+    tried: dict[str, tuple[Predictor, Sequence[Attribution]]] = {
+        "without marks": (classifier, attributions),
+        "of a single text": (classifier, attributions[:1]),
+        "of several classes of a text": (classifier, every_class),
+        "of a function of texts": (function, _explained(function)),
     }
-    for what, measure in tried.items():
+    for what, (model, explained) in tried.items():
         try:
-            figures = list(measure().figures.values())
+            figures = evaluate(model, explained, None, [metric]).values(metric.name)
         except Exception as error:
             raise AssertionError(f"{what}, {type(error).__name__}: {error}; expected values, None or NaN") from error
-        for of_method in figures:
-            figure = of_method.get(metric.name)
-            if figure is not None:
-                _check_range(metric, [figure], f"{what}, the figure is")
-
-
-def _every_class(case: _TriedMetric, attributions: Sequence[Attribution]) -> list[Attribution]:
-    """Return random attributions of the same texts for each class."""
-    texts = [plain_text(segments_of(one.words, one.gaps, one.pair_start)) for one in attributions]
-    return get_explainer("random").explain(case.classifier, texts, [case.classifier.labels] * len(texts))
+        for figure in figures.values():
+            _expect_in_range(metric, figure, f"{what}, the figure is")
 
 
 def _by_length(texts: list[Any]) -> Array:

@@ -9,7 +9,7 @@ import tiny
 import torch
 
 import explearn
-from explearn import Example, ExplearnError, ModelError, ParamsError
+from explearn import Example, ExplearnError
 from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 
@@ -70,62 +70,6 @@ class TestWhatTheBaseClassDoesForAll:
         single = Example("single", ("lazy", "dog"), "no", "test", "t")
         actual = [(a.example_id, a.words) for a in explain("rollout", tiny.classifier(), [pair, single])]
         assert actual == [("pair", pair.all_words), ("single", single.words)]
-
-
-class TestTheCheckItself:
-    """It fails, with a sentence, for a method that breaks what is asked."""
-
-    class Right(explearn.BatchExplainer):
-        """A sub-token's id is its score."""
-
-        about = explearn.About(name="right", family="chance", cost="one forward pass")
-
-        def score_batch(self, classifier, batch, targets):
-            logits = classifier.logits(batch)
-            scores = self.scores(batch.input_ids.float())
-            return explearn.BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)
-
-        def scores(self, ids):
-            return ids
-
-    def broken(self, **changed):
-        parts = {"about": self.Right.about, "__doc__": "It is broken.", **changed}
-        made = type("Broken", (self.Right,), parts)
-        return made
-
-    def test_a_method_that_does_as_asked(self):
-        for kind in ("bert", "roberta"):
-            check_explainer(self.Right, architectures=[kind], texts=tiny.TEXTS[:2])
-        check_explainer(self.Right(), classifier=tiny.classifier("bert", 2), texts=tiny.TEXTS[:2])
-
-    @pytest.mark.parametrize(
-        ("scores", "words"),
-        [
-            (lambda self, ids: -ids, "a score is below zero, but `signed` is False"),
-            (lambda self, ids: ids * ids.shape[1], "all texts together, text 1: scores are"),
-            (lambda self, ids: ids + torch.rand(()), "text 1: scores are"),
-        ],
-        ids=["sign", "padding", "chance"],
-    )
-    def test_what_is_broken_is_named(self, scores, words):
-        with pytest.raises(AssertionError, match=f"^right on bert with 3 classes: .*{re.escape(words)}"):
-            check_explainer(self.broken(scores=scores), architectures=["bert"])
-
-    def test_what_is_left_on_the_model_is_found(self):
-        def hooked(self, classifier, batch, targets):
-            classifier.model.register_forward_hook(lambda *_: None)
-            return TestTheCheckItself.Right.score_batch(self, classifier, batch, targets)
-
-        with pytest.raises(AssertionError, match="hooks, modes or settings are left on the model"):
-            check_explainer(self.broken(score_batch=hooked), classifier=tiny.make_classifier())
-
-    def test_a_class_that_declares_nothing(self):
-        with pytest.raises(ParamsError, match=r"class .*Silent: its `about` is missing"):
-            check_explainer(type("Silent", (self.Right,), {}))
-
-    def test_a_method_that_is_trained_comes_as_an_instance(self):
-        with pytest.raises(ModelError, match="this marker is not trained"):
-            check_explainer(explainer_class("marker"))
 
 
 def test_a_single_text_is_a_list_of_one_and_one_target_is_that_of_all():

@@ -61,9 +61,9 @@ def test_a_metric_called_alone_gives_what_evaluate_gives():
 
 def test_metrics_that_share_predictions_classify_each_input_once():
     classifier = FakeClassifier(random_probability)
-    predictions = Answers(classifier)
+    answers = Answers(classifier)
     for name in ("comprehensiveness", "sufficiency", "log_odds"):
-        explearn.get_metric(name)(classifier, attributions("one", 0), predictions=predictions)
+        explearn.get_metric(name)(classifier, attributions("one", 0), answers=answers)
     assert len(classifier.calls) == 1
 
 
@@ -101,7 +101,7 @@ def test_names_of_our_own_metrics_are_taken():
         explearn.register_metric(explearn.Metric("f1", "F1", "mine", "higher", lambda explanations: []))
     without = explearn.Metric("mine", "Mine", "mine", "higher")
     for metric in (without, len):
-        with pytest.raises(ParamsError, match=r"`measure` is missing|expected an explearn\.Metric"):
+        with pytest.raises(ParamsError, match=r"`function` is missing|expected an explearn\.Metric"):
             explearn.register_metric(metric)
 
 

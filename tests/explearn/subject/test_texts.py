@@ -5,13 +5,13 @@ import json
 import pytest
 from saying import complaint
 
-from explearn.subject.texts import TextColumns, given_texts, read_texts
+from explearn.subject.texts import TextColumns, given_texts, read_text_file
 from explearn_study.example_files import read_examples, write_examples
 
 
 def test_a_txt_file_has_a_text_a_line(tmp_path):
     (tmp_path / "lines.txt").write_text("A warm film.\n \nSlow and dull.\n", encoding="utf-8")
-    texts = read_texts(tmp_path / "lines.txt", TextColumns())
+    texts = read_text_file(tmp_path / "lines.txt", TextColumns())
     assert [example.text for example in texts.examples] == ["A warm film.", "Slow and dull."]
 
 
@@ -20,7 +20,7 @@ def test_a_txt_file_has_a_text_a_line(tmp_path):
 )
 def test_a_txt_file_has_no_other_column(tmp_path, columns):
     (tmp_path / "lines.txt").write_text("A warm film.\n", encoding="utf-8")
-    complaint(lambda: read_texts(tmp_path / "lines.txt", columns), "lines.txt, row 1, field 'stars': missing")
+    complaint(lambda: read_text_file(tmp_path / "lines.txt", columns), "lines.txt, row 1, field 'stars': missing")
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_marks_are_by_people_only_if_the_user_says_so(marks_by, annotator, kind)
 
 def test_a_table_written_by_pandas_with_its_index(tmp_path):
     (tmp_path / "t.csv").write_text(",text,stars\n0,A warm film.,good\n1,Slow and dull.,bad\n", encoding="utf-8")
-    texts = read_texts(tmp_path / "t.csv", TextColumns(label="stars"))
+    texts = read_text_file(tmp_path / "t.csv", TextColumns(label="stars"))
     assert [(one.text, one.label) for one in texts.examples] == [("A warm film.", "good"), ("Slow and dull.", "bad")]
 
 
 def test_a_cell_may_be_as_long_as_a_text_may_be(tmp_path):
     (tmp_path / "t.csv").write_text(f"text\n{'word ' * 40_000}\n", encoding="utf-8")
-    (example,) = read_texts(tmp_path / "t.csv", TextColumns()).examples
+    (example,) = read_text_file(tmp_path / "t.csv", TextColumns()).examples
     assert len(example.words) == 40_000
 
 
@@ -62,7 +62,9 @@ def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(tmp
     def labels(*numbers):
         lines = [f"A film.,{number}" for number in numbers]
         (tmp_path / "t.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
-        texts = read_texts(tmp_path / "t.csv", TextColumns(label="label")).of_classes("model", ["bad", "fair", "good"])
+        texts = read_text_file(tmp_path / "t.csv", TextColumns(label="label")).of_classes(
+            "model", ["bad", "fair", "good"]
+        )
         assert "0 is bad, 1 is fair, 2 is good" in texts.hint
         assert texts.hint in caplog.text
         return [example.label for example in texts.examples]
@@ -86,7 +88,7 @@ def test_the_white_space_of_a_text_is_kept(tmp_path):
     (tmp_path / "t.jsonl").write_text(json.dumps({"text": SPACED, "pair": "a\tb"}), encoding="utf-8")
     (listed,) = given_texts([SPACED]).examples
     (pair,) = given_texts([("a b", SPACED)]).examples
-    (read,) = read_texts(tmp_path / "t.jsonl", TextColumns(pair="pair")).examples
+    (read,) = read_text_file(tmp_path / "t.jsonl", TextColumns(pair="pair")).examples
     assert listed.text == pair.pair_text == read.text == SPACED and read.pair_text == "a\tb"
     assert listed.words == ("def", "f(x):", "return", "x") and not listed.joined
     write_examples(tmp_path / "texts.parquet", [listed, pair, read])

@@ -29,9 +29,9 @@ def lengths(explanations):
     return [len(text.words) for text in explanations.attributions]
 
 
-def metric(measure=lengths, **changes):
+def metric(function=lengths, **changes):
     fields = {"name": "mine", "heading": "Mine", "summary": "words of a text", "direction": "higher", **changes}
-    return Metric(measure=measure, **fields)
+    return Metric(function=function, **fields)
 
 
 CALLS = itertools.count()
@@ -55,7 +55,7 @@ FAULTS = {
     "summary": (metric(summary="words of {K}"), "summary has ['K'] in braces"),
     "group": (metric(group="mine"), "group is 'mine'"),
     "range": (metric(lowest=1.0, highest=0.0), "lies between 1.0 and 0.0"),
-    "function": (metric(None), "measure is None; expected a function"),
+    "function": (metric(None), "function is None; expected a function"),
     "too few values": (metric(lambda explanations: [0.5]), "got values of shape (1,); expected (5,)"),
     "beyond the range": (metric(highest=1.0), "gives a text the value 4.0"),
     "infinite": (metric(lambda explanations: np.full(5, np.inf)), "gives a text the value inf"),
@@ -75,6 +75,6 @@ def test_a_fault_is_named(fault):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("measure", [lengths, pooled(1.5, 1.0, 2.0), pooled(None), lambda explanations: None])
-def test_values_figures_and_nothing_pass(measure):
-    check_metric(metric(measure))
+@pytest.mark.parametrize("function", [lengths, pooled(1.5, 1.0, 2.0), pooled(None), lambda explanations: None])
+def test_values_figures_and_nothing_pass(function):
+    check_metric(metric(function))

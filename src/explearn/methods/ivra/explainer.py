@@ -184,7 +184,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         self.trained_classifier = ""
         self.history = []
         trainer = JointTrainer(
-            explained, module, train, sim, options, generator, weights, lambda: self._measure(judged)
+            explained, module, train, sim, options, generator, weights, lambda: self._validate(judged)
         )
         self.history = trainer.run(description)
         explained.weights_changed()
@@ -218,7 +218,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         """The epoch of the training that was kept, 0 being its start. Raises ModelError before training."""
         return [entry["best"] for entry in self._trained(self.history or None)].index(True)
 
-    def _measure(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
+    def _validate(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
         """Return the accuracy on some texts, and each criterion's metric on the first of them, None if undefined."""
         classifier = self._trained(self.classifier)
         encodings, labels = read_labelled(classifier, examples)
@@ -234,27 +234,27 @@ class IvRA(BoundExplainer, BatchExplainer):
         ]
         word_scores = {"": [attribution.filled(0.0) for attribution in attributions]}
         criteria = self.options.criteria
-        measured: dict[str, float | None] = {}
+        values: dict[str, float | None] = {}
         if "comp" in criteria or "suff" in criteria:
             by_id = {text.example_id: text for text in texts}
             params = EvaluateParams(percents=list(PERCENTS))
             means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
-            measured["comp"] = means["aopc_comprehensiveness"]
+            values["comp"] = means["aopc_comprehensiveness"]
             sufficiency = means["aopc_sufficiency"]
             # Larger is better for all criteria.
-            measured["suff"] = sufficiency and -sufficiency
+            values["suff"] = sufficiency and -sufficiency
         if "cons" in criteria:
-            measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].figure
+            values["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].figure
         if "sim" in criteria:
             classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-            measured["sim"] = None
+            values["sim"] = None
             # One class is predicted by a student that has seen nothing else, whatever it was shown.
             if len(set(classes)) > 1:
                 students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
                 embeddings = word_embeddings(classifier, texts)
                 results = simulatability(embeddings, classes, word_scores, students, self.options.seed)
-                measured["sim"] = float(results[""].gain.mean())
-        return accuracy, {name: measured[name] for name in criteria}
+                values["sim"] = float(results[""].gain.mean())
+        return accuracy, {name: values[name] for name in criteria}
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 

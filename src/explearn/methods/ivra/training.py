@@ -35,7 +35,7 @@ CHOICE_WEIGHT = 3.0
 ROUNDING = 1e-9
 """Shares of texts that differ by less are equal."""
 
-Measure = Callable[[], tuple[float, Mapping[str, float | None]]]
+Validate = Callable[[], tuple[float, Mapping[str, float | None]]]
 """Validation: accuracy, and each criterion's metric, larger being better; None where it is undefined on the texts."""
 
 
@@ -53,7 +53,7 @@ class JointTrainer:
         params: options of the explainer; the seed is that of dropout.
         generator: draws the order of texts and their shares.
         class_weights: of the task loss, (C,), or None.
-        measure: called before training and after each epoch, with both in evaluation mode.
+        validate: called before training and after each epoch, with both in evaluation mode.
         history: an entry for each epoch, the first before training: losses by term, accuracy, criteria, and whether it
             is the best epoch.
     """
@@ -65,7 +65,7 @@ class JointTrainer:
     params: SMaTParams
     generator: torch.Generator
     class_weights: Tensor | None
-    measure: Measure
+    validate: Validate
     history: list[dict[str, Any]] = field(default_factory=list)
     _terms: dict[str, list[float]] = field(default_factory=dict)
 
@@ -159,9 +159,9 @@ class JointTrainer:
             raise ModelError("training diverged: a gradient is not finite; lower the learning rates")
 
     def _end_epoch(self) -> tuple[float, float]:
-        """Measure, and add to the history; return how good the epoch is: by its criteria if its accuracy suffices."""
+        """Validate, and add to the history; return how good the epoch is: by its criteria if its accuracy suffices."""
         with torch.no_grad():
-            accuracy, criteria = self.measure()
+            accuracy, criteria = self.validate()
         losses = {name: fmean(values) for name, values in self._terms.items()}
         self.history.append({"losses": losses, "accuracy": accuracy, "criteria": dict(criteria), "best": False})
         if accuracy < self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance - ROUNDING:

@@ -56,7 +56,10 @@ def dot_plot(run: RunFacts, named: Collection[str]) -> Picture | None:
     if not panels:
         return None
     first = next(iter(panels))
-    methods = list(dict.fromkeys(method for name in panels for method in overall.values(name)))
+    with_figures: dict[str, float] = {}
+    for name in panels:
+        with_figures |= overall.values(name)
+    methods = list(with_figures)
     # Methods without the first figure come last.
     methods.sort(key=lambda method: overall.values(first).get(method, float("-inf")), reverse=True)
     return Picture(
