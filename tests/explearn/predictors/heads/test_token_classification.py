@@ -74,12 +74,12 @@ TAKE_APART = frozenset({"alti", "cam", "decompx", "full_lrp", "globenc", "lrp", 
 @pytest.mark.parametrize("name", sorted(tiny.UNTRAINED))
 def test_methods_explain_the_word_or_say_why_not(name):
     tagger = tiny.make_tagger()
-    options = tiny.QUICK.get(name, {})
+    explainer = tiny.quick(name)
     if name in TAKE_APART:
         with pytest.raises(UnsupportedError, match="classifies tokens"):
-            explearn.explain(tagger.at(3), TEXT, name)
+            explainer.explain(tagger.at(3), [TEXT])
         return
-    (attribution,) = explearn.explain(tagger.at(3), [TEXT], name, **options)
+    (attribution,) = explainer.explain(tagger.at(3), [TEXT])
     probabilities = tagger.predict_words(TEXT)[3]
     assert attribution.focus == (3, 4) and np.isfinite(attribution.scores).all()
     assert attribution.target == attribution.predicted == tagger.labels[probabilities.argmax()]
@@ -177,17 +177,21 @@ def test_learned_methods_train_on_words_but_for_aml():
         explearn.train("paml", view, texts)
 
 
-class TestBadInput:
-    def test_no_word_named(self):
-        with pytest.raises(DataError, match=r"text 1: token: got none; expected .*: 0 the (bad|fair|good), 1 dog "):
-            explearn.explain(tiny.make_tagger(), "the dog", "random")
+@pytest.mark.parametrize(
+    ("token", "text", "said"),
+    [
+        (None, "the dog", r"text 1: token: got none; expected .*: 0 the (bad|fair|good), 1 dog "),
+        ("the", "the dog and the fox", "occurs 2 times, as the words 0, 3"),
+    ],
+)
+def test_a_word_that_is_not_told(token, text, said):
+    tagger = tiny.make_tagger()
+    with pytest.raises(DataError, match=said):
+        explearn.explain(tagger if token is None else tagger.at(token), text, "random")
 
-    def test_a_word_that_is_not_told(self):
-        with pytest.raises(DataError, match="occurs 2 times, as the words 0, 3"):
-            explearn.explain(tiny.make_tagger().at("the"), "the dog and the fox", "random")
 
-    def test_windows_and_another_classifier(self):
-        with pytest.raises(UnsupportedError, match="window by window"):
-            explearn.explain(tiny.make_tagger().at(1), TEXT, "random", windows=4)
-        with pytest.raises(UnsupportedError, match="classifies no tokens; a token is for"):
-            at(tiny.classifier(), 1)
+def test_windows_and_other_classifiers_are_refused():
+    with pytest.raises(UnsupportedError, match="window by window"):
+        explearn.explain(tiny.make_tagger().at(1), TEXT, "random", windows=4)
+    with pytest.raises(UnsupportedError, match="classifies no tokens; a token is for"):
+        at(tiny.classifier(), 1)
