@@ -16,6 +16,7 @@ import tiny
 import torch
 import yaml
 from chat_server import ChatServer, Reply
+from prompt_cases import PROMPT, place, reviewed, with_logprobs
 
 import explearn
 from explearn import LLMClassifier
@@ -26,11 +27,6 @@ from explearn.predictors.llm.store import open_store
 from explearn.testing import check_predictor
 
 KEY = "sk-secret-key"
-PROMPT = {
-    "model": "m",
-    "template": "Review: {text}\nGood or bad?",
-    "label_words": {"negative": "bad", "positive": "good"},
-}
 TEXT = "a good film not bad"
 
 
@@ -41,31 +37,13 @@ def environment(monkeypatch):
     monkeypatch.delenv("EXPLEARN_LLM_MODEL", raising=False)
 
 
-def reviewed(request):
-    """The text in the prompt."""
-    return request.body["messages"][-1]["content"].removeprefix("Review: ").removesuffix("\nGood or bad?")
-
-
 def goodness(text):
     """The probability of `positive`."""
     return 1 / (1 + math.exp(3 * text.count("bad") - 2 * text.count("good")))
 
 
-def place(likely):
-    """What a server says of a position: token -> probability, of which it took the first."""
-    top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
-    return {**top[0], "top_logprobs": top}
-
-
-def with_logprobs(*positions):
-    content = "".join(position["token"] for position in positions)
-    choice = {"message": {"content": content}, "logprobs": {"content": positions}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 20, "completion_tokens": 1}
-    return Reply(raw=json.dumps({"choices": [choice], "usage": usage}).encode())
-
-
 def honest(request):
-    p = goodness(reviewed(request))
+    p = goodness(reviewed(request.body["messages"]))
     return with_logprobs(place({" Good": p, "bad": 1 - p}))
 
 
@@ -124,7 +102,7 @@ def test_a_server_that_ignores_the_wish_for_log_probabilities_is_sampled(serve, 
 
 
 def test_one_empty_answer_does_not_change_to_samples(serve, prompted):
-    server = serve(lambda request: with_logprobs() if "silence" in reviewed(request) else honest(request))
+    server = serve(lambda request: with_logprobs() if "silence" in str(request.body) else honest(request))
     p = prompted().predict_proba(["good", "silence"])
     assert p[1] == pytest.approx([0.5, 0.5]) and p[0, 1] == pytest.approx(goodness("good"))
     assert len(server.requests) == 2
@@ -244,19 +222,18 @@ def test_it_is_as_every_predictor(answer, serve, prompted):
 
 def test_pairs_need_a_place_in_the_template(serve, prompted):
     server = serve(lambda request: with_logprobs(place({"good": 0.6, "bad": 0.4})))
+    pair = ("a film", "another")
     with pytest.raises(DataError, match="pair"):
-        prompted().predict([("a film", "another")])
-    template = "First: {text} Second: {pair}"
-    prompted(template=template).predict([("a film", "another")])
+        prompted().predict([pair])
+    prompted(template="First: {text} Second: {pair}").predict([pair])
     assert [request.body["messages"][0]["content"] for request in server.requests] == ["First: a film Second: another"]
 
 
 def test_keys_and_texts_are_in_no_log_and_no_file(serve, prompted, answers, caplog):
     caplog.set_level(logging.DEBUG)
     logging.getLogger("openai").setLevel(logging.DEBUG)
-    serve(
-        lambda request: Reply(status=401, error=f"wrong key {KEY}") if "poor" in reviewed(request) else honest(request)
-    )
+    refusal = Reply(status=401, error=f"wrong key {KEY}")
+    serve(lambda request: refusal if "poor" in str(request.body) else honest(request))
     classifier = prompted()
     classifier.predict([TEXT])
     with pytest.raises(explearn.ExplearnError) as caught:
@@ -276,6 +253,14 @@ def prompt_file(tmp_path):
     return path
 
 
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.txt"
+    texts = [f"{first} film is {end}" for first, end in product(range(20), ("good", "bad"))]
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
 def run(*arguments):
     result = cli_cases.run(*arguments)
     assert result.exit_code == 0, result.output
@@ -292,21 +277,14 @@ def test_explain_takes_a_prompt(serve, prompt_file):
     assert prompt_file.with_name("prompt.yaml.answers").exists()
 
 
-def test_compare_and_evaluate_take_a_prompt(serve, prompt_file, tmp_path):
+def test_compare_takes_a_prompt(serve, prompt_file, table, tmp_path):
     server = serve()
-    texts = tmp_path / "texts.txt"
-    texts.write_text("a good film\na bad film\ngood and bad\nno good at all\n", encoding="utf-8")
     page = tmp_path / "page.html"
-    arguments = ["compare", "--llm", prompt_file, "--texts", texts, "--method", "occlusion", "--out", page]
-    output = run(*arguments)
-    assert page.exists() and "occlusion" in output
+    arguments = ["compare", "--llm", prompt_file, "--texts", table, "--method", "occlusion", "--out", page]
+    assert "occlusion" in run(*arguments) and page.exists()
     asked = len(server.requests)
     run(*arguments)
     assert len(server.requests) == asked
-    classifier = LLMClassifier(prompt_file)
-    attributions = explearn.get_explainer("occlusion").explain(classifier, ["a good film"])
-    evaluation = explearn.evaluate(classifier, attributions, metrics=["comprehensiveness"])
-    assert evaluation.figures["occlusion"]["comprehensiveness"] > 0
 
 
 def test_a_record_is_made_and_verified_by_a_prompt(serve, prompt_file, tmp_path, caplog):
@@ -322,23 +300,11 @@ def test_a_record_is_made_and_verified_by_a_prompt(serve, prompt_file, tmp_path,
     assert server.served == served
 
 
-@pytest.fixture
-def table(tmp_path):
-    path = tmp_path / "table.txt"
-    texts = [f"{first} film is {end}" for first, end in product(range(20), ("good", "bad"))]
-    path.write_text("\n".join(texts), encoding="utf-8")
-    return path
-
-
 def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplog):
     serve()
     page = tmp_path / "audit.html"
     assert "‘good’" in run("audit", "--llm", prompt_file, "--texts", table, "--out", page)
     assert page.exists() and "at most 1,000 requests" in caplog.text
-    texts = table.read_text(encoding="utf-8").splitlines()
-    classifier = LLMClassifier(prompt_file)
-    assert explearn.audit(classifier, texts).method == "hierarchical"
-    assert explearn.diff(classifier, classifier, texts).share == 0
     other = tmp_path / "other.yaml"
     other.write_text(yaml.safe_dump({**PROMPT, "label_words": {"negative": "good", "positive": "bad"}}))
     arguments = ["diff", "--llm", prompt_file, "--texts", table, "--fail-above", "0", "--against-llm"]

@@ -1,8 +1,7 @@
 """Probabilities of label words, from the likeliest tokens of an answer."""
 
-import math
-
 import pytest
+from prompt_cases import place
 
 from explearn.predictors.llm.labels import label_named, label_probabilities
 from explearn.predictors.llm.server.transport import TokenPosition
@@ -12,11 +11,7 @@ VERY = ["very good", "very bad", "neutral"]
 
 def probabilities(words, *positions):
     """Of positions token -> probability, the first of which was taken."""
-    found = []
-    for likely in positions:
-        top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
-        found.append(TokenPosition.model_validate({**top[0], "top_logprobs": top}))
-    return label_probabilities(found, words)
+    return label_probabilities([TokenPosition.model_validate(place(likely)) for likely in positions], words)
 
 
 @pytest.mark.parametrize(

@@ -18,5 +18,5 @@ def test_answers_and_costs_outlive_the_process_that_wrote_them(tmp_path):
 
 def test_a_file_of_something_else_is_refused(tmp_path):
     (tmp_path / "answers").write_text("mine\n" * 1000, encoding="utf-8")
-    with pytest.raises(DataError, match="answers: .*; expected a file of answers"), open_store(tmp_path / "answers"):
+    with pytest.raises(DataError, match=r"answers: .*; expected a file of answers"), open_store(tmp_path / "answers"):
         pass
