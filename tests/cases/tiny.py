@@ -137,7 +137,7 @@ def _decoder_tokenizer(begins):
 TOKENIZERS |= {
     **dict.fromkeys(("xlm-roberta", "deberta-v2"), TOKENIZERS["albert"]),
     **dict.fromkeys(("mpnet", "longformer"), TOKENIZERS["roberta"]),
-    **dict.fromkeys(("modernbert", "modernbert mean", "eurobert"), TOKENIZERS["bert"]),
+    **dict.fromkeys(("modernbert", "modernbert mean", "eurobert", "big_bird"), TOKENIZERS["bert"]),
     **dict.fromkeys(("gpt2", "qwen2"), _decoder_tokenizer(begins=False)),
     **dict.fromkeys(("llama", "mistral", "gemma", *MORE_DECODERS), _decoder_tokenizer(begins=True)),
 }
@@ -168,6 +168,15 @@ def without(of, encoding, words, removal):
     if removal == "delete":
         return encoding.delete(words)
     return encoding.mask(words, of.mask_token_id)
+
+
+def alone(of, encoding):
+    """Probabilities as the model itself gives them to one text, without padding."""
+    inputs = {"input_ids": torch.tensor([encoding.input_ids])}
+    if encoding.token_type_ids:
+        inputs["token_type_ids"] = torch.tensor([encoding.token_type_ids])
+    with torch.inference_mode():
+        return of.model(**inputs).logits.double().softmax(-1)[0].numpy()
 
 
 def score(name, of, texts, targets=None, **options):

@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
-import torch
-import transformers
 from saying import command_complaint, complaint
 
 import explearn
-from explearn import Attribution, TextColumns, TransformerPredictor, get_explainer, load_classifier
+from explearn import Attribution, TextColumns, get_explainer
 from explearn.methods.finding import find_explainers
 from explearn.subject.texts import given_texts
 
@@ -46,40 +44,6 @@ def test_options_of_another_kind(options):
 
 
 # ---- texts, targets and tasks ----------------------------------------------------------------------------------------
-
-
-def no_classifier(kind):
-    """A loaded model that does not classify texts, with its tokenizer."""
-    model = tiny.model("bert", 3)
-    if kind == "without a head":
-        model = model.bert
-    elif kind == "of words":
-        model = transformers.BertForMaskedLM(model.config)
-    else:
-        model = tiny.model("bert", 3, seed=1)
-        model.config.id2label = {0: "no", 1: "yes"}
-    return model, tiny.tokenizer("bert")
-
-
-@pytest.mark.parametrize("method", ["occlusion", "gradient", "attn_lrp", "gae"])
-@pytest.mark.parametrize("kind", ["without a head", "of words", "of more classes"])
-def test_models_that_do_not_classify_texts(kind, method):
-    complaint(lambda: explearn.explain(no_classifier(kind), "a film", method), "")
-
-
-OWN = torch.nn.Module()
-OWN.config = tiny.model("bert").config
-NO_CLASSIFIERS = {
-    "nothing": None,
-    "name": "/no/folder",
-    "function": lambda texts: texts,
-    "a module around a model": (OWN, tiny.tokenizer("bert")),
-}
-
-
-@pytest.mark.parametrize("classifier", NO_CLASSIFIERS.values(), ids=NO_CLASSIFIERS)
-def test_what_is_no_classifier(classifier):
-    complaint(lambda: list(get_explainer("attcat").explain(classifier, ["a film"])), "expected")
 
 
 NO_LISTS = [None, {"text": "a film"}, np.array("a film")]
@@ -147,50 +111,6 @@ def copied(folder, target, name, change):
     change(document)
     (target / name).write_text(json.dumps(document), encoding="utf-8")
     return target
-
-
-CONFIGS = {
-    "one class": {"id2label": {"0": "only"}},
-    "classes that read the same": {"id2label": {"0": "caf\u00e9", "1": "cafe\u0301", "2": "good"}},
-    "a class too many": {"id2label": {"0": "bad", "1": "fair", "2": "good", "3": "best"}},
-    "layers in words": {"num_hidden_layers": "three"},
-    "another type": {"model_type": "nobody"},
-    "code of its own": {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}},
-}
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_configurations(tmp_path, tiny_folder, name):
-    folder = copied(tiny_folder, tmp_path / "c", "config.json", lambda config: config.update(CONFIGS[name]))
-    complaint(lambda: load_classifier(folder, device="cpu"), str(folder))
-
-
-def test_classes_numbered_by_strings_are_shown_as_strings():
-    model = tiny.model("bert")
-    model.config.id2label = {"0": "no", "1": "yes"}
-    complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "classes are numbered '0', '1'; expected")
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("config.json", None),
-        ("config.json", b"[]"),
-        ("model.safetensors", b"weights"),
-        ("tokenizer.json", b"[]"),
-    ],
-)
-def test_files_of_a_classifier(tmp_path, tiny_folder, file, content):
-    shutil.copytree(tiny_folder, tmp_path / "c")
-    (tmp_path / "c" / file).unlink()
-    if content is not None:
-        (tmp_path / "c" / file).write_bytes(content)
-    complaint(lambda: load_classifier(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
-
-
-@pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J", "x" * 300], ids=lambda name: ascii(name)[:20])
-def test_classifiers_that_are_not_there(name):
-    complaint(lambda: load_classifier(name, device="cpu"))
 
 
 @pytest.mark.parametrize("methods", ["", ",", "lime,lime", 3], ids=ascii)

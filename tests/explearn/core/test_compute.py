@@ -5,10 +5,11 @@ import sys
 import numpy as np
 import pytest
 import torch
+from trained_cases import keep
 
-from explearn import DeviceError, ParamsError
+from explearn import DeviceError, ModelError, ParamsError
 from explearn.core import compute
-from explearn.core.compute import ComputeOptions, peak_from_here, read_max_memory
+from explearn.core.compute import ComputeOptions, check_weights, peak_from_here, read_max_memory
 from explearn.core.seeds import seed_everything
 
 CPU = torch.device("cpu")
@@ -100,3 +101,22 @@ class TestPeakMemory:
         code = "import torch; from explearn.core.compute import peak_from_here as p; print(p(torch.device('cpu'))())"
         started = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
         assert float(started.stdout) < 900
+
+
+def test_large_weights_are_finite_though_their_sum_is_not():
+    large = torch.full((4,), 3e38)
+    assert not large.sum().isfinite()
+    check_weights([("large", large)], "it", "hint")
+    with pytest.raises(ModelError, match=r"^it: 1 of the 5 values of large are NaN or infinite"):
+        check_weights([("large", torch.cat([large, torch.tensor([float("-inf")])]))], "it", "hint")
+
+
+def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path):
+    def write(weight):
+        keep(tmp_path / "e", {"w": torch.tensor([1.0, weight])})
+
+    write(1.0)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()}
+    with pytest.raises(ModelError, match=r"e: kept diverged in training: 1 of the 2 values of w are NaN or infinite"):
+        write(float("nan"))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()} == before

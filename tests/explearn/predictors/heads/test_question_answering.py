@@ -15,7 +15,7 @@ from explearn.predictors.heads.answers import ANSWER_LABELS, ANSWER_WORDS
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.predictor import read_labelled
-from explearn.predictors.pretrained import as_predictor, load_classifier
+from explearn.predictors.pretrained import load_classifier
 from explearn.text.alignment import NO_WORD
 
 QUESTIONS = (
@@ -161,13 +161,6 @@ class TestIvRA:
     def test_simulatability_is_refused_before_training(self):
         with pytest.raises(DataError, match="criterion 'sim'"):
             ivra(tiny.make_answerer(), "sim")
-
-
-def test_a_loaded_model_with_its_tokenizer_answers_questions():
-    answerer = tiny.make_answerer()
-    taken = as_predictor((answerer.model.model, answerer.tokenizer))
-    assert isinstance(taken, QuestionPredictor)
-    assert taken.answer(QUESTIONS[0]) == answerer.answer(QUESTIONS[0])
 
 
 def test_finetuning_learns_where_answers_are(tmp_path):
