@@ -1,4 +1,3 @@
-import random
 import subprocess
 import sys
 
@@ -10,7 +9,6 @@ from trained_cases import keep
 from explearn import DeviceError, ModelError, ParamsError
 from explearn.core import compute
 from explearn.core.compute import ComputeOptions, check_weights, peak_from_here, read_max_memory
-from explearn.core.seeds import seed_everything
 
 CPU = torch.device("cpu")
 
@@ -33,8 +31,7 @@ class TestDevice:
 
 class TestPrecision:
     @pytest.mark.parametrize(
-        ("precision", "expected"),
-        [("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", torch.float32)],
+        ("precision", "expected"), [("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", torch.float32)]
     )
     def test_on_a_cpu(self, precision, expected):
         assert ComputeOptions(precision=precision).resolve_dtype(CPU) is expected
@@ -51,17 +48,6 @@ class TestBudget:
         """1 MiB a sub-token, between 1,024 and 131,072."""
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (free, 2**40))
         assert ComputeOptions().resolve_max_tokens(torch.device("cuda")) == expected
-
-
-def test_a_seed_makes_every_generator_start_anew():
-    def draw():
-        return random.random(), float(np.random.rand()), float(torch.rand(1))
-
-    seed_everything(4)
-    first = draw()
-    assert draw() != first
-    seed_everything(4)
-    assert draw() == first
 
 
 class TestSpreading:
