@@ -1,8 +1,11 @@
 """Evaluations as the report gets them, written by hand."""
 
-import numpy as np
+from dataclasses import replace
 
-from explearn import Attribution, Evaluation, Example, UnknownNameError, get_info
+import numpy as np
+from fakes import attribution
+
+from explearn import Evaluation, Example, UnknownNameError, get_info
 from explearn.evaluation.result import in_table_order
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity
@@ -82,11 +85,10 @@ def check(rho=0.1, **changes):
 
 
 def attributed(example, scores, method, predicted="good"):
-    array = np.asarray(scores, dtype=np.float32)
-    return Attribution(
-        words=example.all_words, scores=array, tokens=example.all_words, token_scores=array, target=predicted,
-        method=method, probability=0.875, predicted=predicted, aggregation="max", signed=True, example_id=example.id,
-    )  # fmt: skip
+    made = attribution(
+        example.all_words, scores, example_id=example.id, target=predicted, predicted=predicted, method=method
+    )
+    return replace(made, probability=0.875)
 
 
 def shown(*texts):

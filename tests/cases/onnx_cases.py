@@ -27,8 +27,7 @@ OPTIONS = {
 
 def classifier(kind, classes=2, **config):
     """Of two layers, named by its architecture."""
-    layers = {"distilbert": "n_layers"}.get(kind, "num_hidden_layers")
-    made = tiny.model(kind, classes, **{layers: 2, **config})
+    made = tiny.model(kind, classes, **{"num_hidden_layers": 2, **config})
     return TransformerPredictor(made, tiny.tokenizer(kind, LIMIT), ComputeOptions(device="cpu", precision="fp32"), kind)
 
 

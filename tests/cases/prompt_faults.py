@@ -7,18 +7,19 @@ text is asked several times.
 """
 
 import contextlib
-import json
 import logging
-import math
 import multiprocessing
 import os
 import random
 import sqlite3
 import time
+from dataclasses import replace
 from unittest.mock import patch
 
 import openai._base_client
 from chat_server import ChatServer, Reply
+from prompt_cases import PROMPT as REVIEW
+from prompt_cases import place, reviewed, with_logprobs
 
 from explearn import LLMClassifier
 from explearn.core.errors import ExplearnError
@@ -26,35 +27,22 @@ from explearn.predictors.llm.endpoint import BASE_URL
 from explearn.predictors.llm.server import client
 from explearn.predictors.llm.store import open_store
 
-PROMPT = {
-    "model": "m",
-    "template": "Review: {text}\nGood or bad?",
-    "label_words": {"negative": "bad", "positive": "good"},
-    "samples": 3,
-}
+PROMPT = {**REVIEW, "samples": 3}
 MOST_SECONDS = 60
 """A process that takes longer hangs."""
 
 
-def text_of(request):
-    """The text that a request asks about."""
-    content = str(request.body["messages"][-1]["content"])
-    return content.removeprefix("Review: ").removesuffix("\nGood or bad?")
-
-
 def answer(word, logprobs):
     """A reply of one word; with log-probabilities, `bad` is the next likely one."""
-    choice = {"message": {"content": word}, "finish_reason": "stop"}
     if logprobs:
-        tokens = [{"token": word, "logprob": math.log(0.8)}, {"token": "bad", "logprob": math.log(0.2)}]
-        choice["logprobs"] = {"content": [{**tokens[0], "top_logprobs": tokens}]}
-    return json.dumps({"choices": [choice], "usage": {"prompt_tokens": 20, "completion_tokens": 1}}).encode()
+        return with_logprobs(place({word: 0.8, "bad": 0.2}))
+    return Reply(word)
 
 
 FAULTS = {
     "429": Reply(status=429, error="wait", headers={"retry-after": "0.01"}),
     "500": Reply(status=500, error="oops"),
-    "cut": Reply(raw=answer("good", True), drop=True),
+    "cut": Reply("good", drop=True),
     "json": Reply(raw=b'{"choices": []}'),
     "redirect": Reply(status=307, headers={"location": "http://127.0.0.1:9/"}),
 }
@@ -65,11 +53,8 @@ class Model:
     """A server's answers; `answers` counts those that can be kept."""
 
     def __init__(self, logprobs, draw):
-        self.usual = Reply(raw=answer("good", logprobs))
-        self.kept = {
-            "slow": Reply(raw=answer("good", logprobs), delay=0.05),
-            "labels": Reply(raw=answer("Hm", logprobs)),
-        }
+        self.usual = answer("good", logprobs)
+        self.kept = {"slow": replace(self.usual, delay=0.05), "labels": answer("Hm", logprobs)}
         self.draw = draw
         self.kinds = []
         self.answers = 0
@@ -166,7 +151,7 @@ class Trial:
         if more > answers or (kill_at is None and more < answers):
             self.findings.append(f"{answers} answers were paid, {more} are kept")
         requests = self.server.requests[before:]
-        for text in kept.intersection(map(text_of, requests)):
+        for text in kept.intersection(reviewed(request.body["messages"]) for request in requests):
             self.findings.append(f"{text!r} was asked for again")
         return len(requests)
 

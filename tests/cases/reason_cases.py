@@ -11,10 +11,13 @@ import math
 import random
 import re
 from collections import Counter
+from operator import itemgetter
 from types import SimpleNamespace
 
 import numpy as np
 from chat_server import Reply
+from prompt_cases import PROMPT as REVIEW
+from prompt_cases import place, reviewed, with_logprobs
 
 import explearn
 from explearn import LLMClassifier
@@ -24,12 +27,7 @@ from explearn.metrics.reasons import judge_trust
 STRONG = {"good": ["splendid", "superb", "moving", "witty"], "bad": ["dreadful", "tedious", "clumsy", "hollow"]}
 WEAK = {"good": ["neat", "decent", "pretty"], "bad": ["slow", "long", "loud"]}
 FILLERS = ["film", "plot", "scene", "actor", "music", "camera", "ending", "script", "role", "story", "cast", "theme"]
-PROMPT = {
-    "model": "m",
-    "template": "Review: {text}\nGood or bad?",
-    "label_words": {"negative": "bad", "positive": "good"},
-    "max_requests": 100_000,
-}
+PROMPT = {**REVIEW, "max_requests": 100_000}
 
 
 def reviews(count, seed):
@@ -57,7 +55,7 @@ def reply(messages, honest):
     asked = messages[-1]["content"]
     if asked.startswith("A text classifier"):
         return simulated(asked), None
-    text = messages[0]["content"].removeprefix("Review: ").removesuffix("\nGood or bad?")
+    text = reviewed(messages)
     if len(messages) == 3:
         return f"Sure: {json.dumps(reason(text, asked, honest))}", None
     p = goodness(text)
@@ -90,12 +88,9 @@ def simulated(asked):
 def answer(request):
     """The honest model behind HTTP."""
     content, likely = reply(request.body["messages"], honest=True)
-    choice = {"message": {"content": content}, "finish_reason": "stop"}
-    if likely is not None:
-        top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
-        taken = max(top, key=lambda token: token["logprob"])
-        choice["logprobs"] = {"content": [{**taken, "top_logprobs": top}]}
-    return Reply(raw=json.dumps({"choices": [choice]}).encode())
+    if likely is None:
+        return Reply(content)
+    return with_logprobs(place(dict(sorted(likely.items(), key=itemgetter(1), reverse=True))))
 
 
 class InProcess(LLMClassifier):

@@ -1,4 +1,4 @@
-"""Tiny classifiers of all architectures, and what the tests need of them beyond `explearn.testing.tiny`."""
+"""`explearn.testing.tiny` with the other architectures, and what tests need of its classifiers."""
 
 import functools
 from contextlib import contextmanager
@@ -16,8 +16,23 @@ from explearn.methods.registry import known_infos
 from explearn.predictors.architectures import blocks_in_order
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
-from explearn.testing import tiny as shipped
-from explearn.testing.tiny import ARCHITECTURES, CORPUS, HEADS, HIDDEN, LABELS, LAYERS, PAIRS, POSITIONS, TEXTS  # noqa: F401 (the tests take them from here)
+from explearn.testing.tiny import (  # noqa: F401 (the tests take them from here)
+    ARCHITECTURES,
+    CORPUS,
+    HEADS,
+    HIDDEN,
+    LABELS,
+    LAYERS,
+    PAIRS,
+    POSITIONS,
+    SIZES,
+    TEXTS,
+    TOKENIZERS,
+    classifier,
+    make_classifier,
+    model,
+    tokenizer,
+)
 
 MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert", "eurobert")
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "gemma")
@@ -37,7 +52,7 @@ SEEN = (
 _LOCAL = {"global_attn_every_n_layers": 3, "local_attention": 4}
 _GROUPED = {"num_key_value_heads": HEADS // 2}
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
-_SPECIAL_SIZES = {
+SIZES |= {
     # As in DeBERTa v3: distances in buckets of growing size, shared projections, no positions in the embeddings.
     "deberta-v2": {
         "relative_attention": True,
@@ -52,7 +67,7 @@ _SPECIAL_SIZES = {
     # The first layer sees all tokens, the others two to either side.
     "modernbert": _LOCAL,
     # Its head reads the mean of all tokens.
-    "modernbert mean": {**_LOCAL, "classifier_pooling": "mean"},
+    "modernbert mean": {"model_type": "modernbert", **_LOCAL, "classifier_pooling": "mean"},
     "longformer": {"attention_window": [8] * LAYERS},
     "gpt2": {"n_layer": LAYERS, "n_head": HEADS, "n_embd": HIDDEN, "n_inner": 48, "bos_token_id": 0, "eos_token_id": 1},
     "llama": _GROUPED,
@@ -72,17 +87,6 @@ _SPECIAL_SIZES = {
         ("arcee", "eurobert", "olmo2", "olmo3", "phi3", "seed_oss", "smollm3", "stablelm", "starcoder2"), _GROUPED
     ),
 }
-
-_READS_AS = {
-    "xlm-roberta": "albert",
-    "deberta-v2": "albert",
-    "mpnet": "roberta",
-    **dict.fromkeys(("modernbert", "modernbert mean", "eurobert"), "bert"),
-    "longformer": "roberta",
-    **dict.fromkeys(("gpt2", "qwen2"), "without special tokens"),
-    **dict.fromkeys(("llama", "mistral", "gemma", *MORE_DECODERS), "with a first token"),
-}
-"""Whose tokenizer an architecture has here; it is no part of what is tested."""
 
 QUICK = {
     "gradient_shap": {"samples": 3},
@@ -110,16 +114,7 @@ def quick(name):
     return get_explainer(name, **QUICK.get(name, {}))
 
 
-@functools.cache
-def tokenizer(kind, limit=POSITIONS - 2):
-    """The fast tokenizer of an architecture; `limit` sub-tokens a text at most."""
-    kind = _READS_AS.get(kind, kind)
-    if kind in ARCHITECTURES:
-        return shipped.tokenizer(kind, limit)
-    return _decoder_tokenizer(kind == "with a first token", limit)
-
-
-def _decoder_tokenizer(begins, limit):
+def _decoder_files(begins):
     """Byte-level BPE with a padding token of its own, and `<s>` before each text, or nothing; no mask token."""
     bpe = tokenizers.ByteLevelBPETokenizer()
     special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
@@ -131,20 +126,21 @@ def _decoder_tokenizer(begins, limit):
         made.post_processor = tokenizers.processors.TemplateProcessing(
             single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", bpe.token_to_id("<s>"))]
         )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=limit, **special)
+    return {"tokenizer_object": made, **special}
 
 
-def model(kind, classes=2, seed=0, **config):
-    """A classifier with weights large enough for attention to be far from uniform."""
-    sizes = {**_SPECIAL_SIZES.get(kind, {}), **config}
-    return shipped.model(kind.removesuffix(" mean"), classes, seed, tokenizer(kind), **sizes)
+def _decoder_tokenizer(begins):
+    return transformers.PreTrainedTokenizerFast, functools.partial(_decoder_files, begins)
 
 
-def make_classifier(kind="bert", classes=2, seed=0, **options):
-    """As `explearn.testing.make_classifier`, of any architecture."""
-    return TransformerPredictor(
-        model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind
-    )
+# Whose tokenizer an architecture has here is no part of what is tested.
+TOKENIZERS |= {
+    **dict.fromkeys(("xlm-roberta", "deberta-v2"), TOKENIZERS["albert"]),
+    **dict.fromkeys(("mpnet", "longformer"), TOKENIZERS["roberta"]),
+    **dict.fromkeys(("modernbert", "modernbert mean", "eurobert", "big_bird"), TOKENIZERS["bert"]),
+    **dict.fromkeys(("gpt2", "qwen2"), _decoder_tokenizer(begins=False)),
+    **dict.fromkeys(("llama", "mistral", "gemma", *MORE_DECODERS), _decoder_tokenizer(begins=True)),
+}
 
 
 def double(kind="bert", classes=2):
@@ -174,17 +170,20 @@ def without(of, encoding, words, removal):
     return encoding.mask(words, of.mask_token_id)
 
 
+def alone(of, encoding):
+    """Probabilities as the model itself gives them to one text, without padding."""
+    inputs = {"input_ids": torch.tensor([encoding.input_ids])}
+    if encoding.token_type_ids:
+        inputs["token_type_ids"] = torch.tensor([encoding.token_type_ids])
+    with torch.inference_mode():
+        return of.model(**inputs).logits.double().softmax(-1)[0].numpy()
+
+
 def score(name, of, texts, targets=None, **options):
     """The scores of a method, of every sub-token of some texts in one padded batch; targets by index."""
     wanted = None if targets is None else torch.tensor(targets)
     explainer = get_explainer(name, **options)
     return explainer.score_batch(of, batch(of, texts), wanted)
-
-
-@functools.cache
-def classifier(kind="bert", classes=2):
-    """A classifier that tests share and leave as it is."""
-    return shipped.classifier(kind, classes) if kind in ARCHITECTURES else make_classifier(kind, classes)
 
 
 def save(folder, kind="bert", classes=2, seed=0, **config):

@@ -3,33 +3,17 @@
 import json
 import shutil
 
-import numpy as np
 import pandas as pd
 import pytest
 import tiny
-import torch
-import transformers
 from saying import command_complaint, complaint
 
 import explearn
-from explearn import Attribution, TextColumns, TransformerPredictor, get_explainer, load_classifier
+from explearn import TextColumns, get_explainer
 from explearn.methods.finding import find_explainers
 from explearn.subject.texts import given_texts
 
-RECORD = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
-GOOD = Attribution.from_dict(RECORD)
 HOSTILE = "\x1b[2Jcleared \x9b31m red \u202eturned \x07"
-
-
-@pytest.mark.parametrize("record", [None, 3, "x", [("words", ["a"])]], ids=ascii)
-def test_records_that_are_none(record):
-    complaint(lambda: Attribution.from_dict(record), "to_dict")
-
-
-@pytest.mark.parametrize("given", ["abc", 3, [GOOD, 3], [RECORD]], ids=lambda value: ascii(value)[:30])
-@pytest.mark.parametrize("taker", [explearn.to_frame, explearn.to_arrow, explearn.Attributions])
-def test_what_is_no_attribution(taker, given):
-    complaint(lambda: taker(given), "attribution")
 
 
 @pytest.mark.parametrize("name", [None, 3, "x" * 10_000, HOSTILE], ids=lambda v: ascii(v)[:20])
@@ -37,57 +21,7 @@ def test_names_of_methods(name):
     complaint(lambda: get_explainer(name), "unknown method")
 
 
-@pytest.mark.parametrize("options", [{}, {"seed": 3}, explearn.CompareOptions], ids=ascii)
-def test_options_of_another_kind(options):
-    complaint(lambda: explearn.evaluate("m", [GOOD], options=options), "expected explearn.EvaluateOptions(...)")
-    complaint(lambda: explearn.compare("m", ["a"], options=options), "expected explearn.CompareOptions(...)")
-    complaint(lambda: explearn.audit("m", ["a"], options=options), "expected explearn.AuditOptions(...)")
-    complaint(lambda: explearn.diff("m", "n", ["a"], options=options), "expected explearn.AuditOptions(...)")
-
-
 # ---- texts, targets and tasks ----------------------------------------------------------------------------------------
-
-
-def no_classifier(kind):
-    """A loaded model that does not classify texts, with its tokenizer."""
-    model = tiny.model("bert", 3)
-    if kind == "without a head":
-        model = model.bert
-    elif kind == "of words":
-        model = transformers.BertForMaskedLM(model.config)
-    else:
-        model = tiny.model("bert", 3, seed=1)
-        model.config.id2label = {0: "no", 1: "yes"}
-    return model, tiny.tokenizer("bert")
-
-
-@pytest.mark.parametrize("method", ["occlusion", "gradient", "attn_lrp", "gae"])
-@pytest.mark.parametrize("kind", ["without a head", "of words", "of more classes"])
-def test_models_that_do_not_classify_texts(kind, method):
-    complaint(lambda: explearn.explain(no_classifier(kind), "a film", method), "")
-
-
-OWN = torch.nn.Module()
-OWN.config = tiny.model("bert").config
-NO_CLASSIFIERS = {
-    "nothing": None,
-    "name": "/no/folder",
-    "function": lambda texts: texts,
-    "a module around a model": (OWN, tiny.tokenizer("bert")),
-}
-
-
-@pytest.mark.parametrize("classifier", NO_CLASSIFIERS.values(), ids=NO_CLASSIFIERS)
-def test_what_is_no_classifier(classifier):
-    complaint(lambda: list(get_explainer("attcat").explain(classifier, ["a film"])), "expected")
-
-
-NO_LISTS = [None, {"text": "a film"}, np.array("a film")]
-
-
-@pytest.mark.parametrize("texts", NO_LISTS, ids=ascii)
-def test_texts_that_are_no_list(texts):
-    complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), texts)), "texts")
 
 
 TEXTS = [" \t\n", None, b"bytes", ["a", "list"], ("one", ""), ("one", "two", "three"), "a \ud800 film"]
@@ -98,22 +32,11 @@ def test_texts(text):
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film", text])), "text 2")
 
 
-def test_a_table_is_no_list_of_texts_and_its_column_is():
-    table = pd.DataFrame({"text": ["a film", "a dog"], "label": ["good", "bad"]})
-    complaint(
-        lambda: given_texts(["a film", "a dog"], table), "labels: got DataFrame, a table; expected a list of labels"
-    )
-    assert len(list(get_explainer("random").explain(tiny.classifier(), table["text"]))) == 2
-    assert [one.label for one in given_texts(table["text"], table["label"]).examples] == ["good", "bad"]
-
-
-def test_columns_that_are_numbers_or_of_one_name():
+def test_columns_that_are_numbers():
     table = pd.DataFrame([["a film", "good"]])
     (example,) = given_texts(table, columns=TextColumns(text="0", label="1")).examples
     assert (example.text, example.label) == ("a film", "good")
     complaint(lambda: given_texts(table), "got the columns 0, 1; expected a column 'text'")
-    twice = pd.DataFrame([["a film", "a dog"]], columns=["text", "text"])
-    complaint(lambda: given_texts(twice), "got the columns text, text")
 
 
 @pytest.mark.parametrize("targets", [{"good": 1}, [], ["good", "good"], ["best"], [3], [None]], ids=ascii)
@@ -147,50 +70,6 @@ def copied(folder, target, name, change):
     change(document)
     (target / name).write_text(json.dumps(document), encoding="utf-8")
     return target
-
-
-CONFIGS = {
-    "one class": {"id2label": {"0": "only"}},
-    "classes that read the same": {"id2label": {"0": "caf\u00e9", "1": "cafe\u0301", "2": "good"}},
-    "a class too many": {"id2label": {"0": "bad", "1": "fair", "2": "good", "3": "best"}},
-    "layers in words": {"num_hidden_layers": "three"},
-    "another type": {"model_type": "nobody"},
-    "code of its own": {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}},
-}
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_configurations(tmp_path, tiny_folder, name):
-    folder = copied(tiny_folder, tmp_path / "c", "config.json", lambda config: config.update(CONFIGS[name]))
-    complaint(lambda: load_classifier(folder, device="cpu"), str(folder))
-
-
-def test_classes_numbered_by_strings_are_shown_as_strings():
-    model = tiny.model("bert")
-    model.config.id2label = {"0": "no", "1": "yes"}
-    complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "classes are numbered '0', '1'; expected")
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("config.json", None),
-        ("config.json", b"[]"),
-        ("model.safetensors", b"weights"),
-        ("tokenizer.json", b"[]"),
-    ],
-)
-def test_files_of_a_classifier(tmp_path, tiny_folder, file, content):
-    shutil.copytree(tiny_folder, tmp_path / "c")
-    (tmp_path / "c" / file).unlink()
-    if content is not None:
-        (tmp_path / "c" / file).write_bytes(content)
-    complaint(lambda: load_classifier(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
-
-
-@pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J", "x" * 300], ids=lambda name: ascii(name)[:20])
-def test_classifiers_that_are_not_there(name):
-    complaint(lambda: load_classifier(name, device="cpu"))
 
 
 @pytest.mark.parametrize("methods", ["", ",", "lime,lime", 3], ids=ascii)

@@ -35,3 +35,18 @@ def test_a_row_of_another_kind_is_named(tmp_path, read, change):
     rows = [{**row, **change} for row in table.to_pylist()]
     pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
     complaint(lambda: read(path), f"{path}, row 1")
+
+
+def test_only_questions_with_known_answers_have_a_column_for_them(tmp_path):
+    asked = Example("q", ("who",), "answer", "train", "t", ("a", "fox"), (1, 3))
+    other = Example("r", ("who",), "answer", "train", "t", ("a", "fox"))
+    write_examples(tmp_path / "q.parquet", [asked, other])
+    assert read_examples(tmp_path / "q.parquet") == [asked, other]
+    write_examples(tmp_path / "r.parquet", [other])
+    assert "answer" not in pq.read_schema(tmp_path / "r.parquet").names
+
+
+def test_a_mask_that_has_a_gap(tmp_path):
+    table = pa.table({"example_id": ["a"] * 2, "annotator": ["x"] * 2, "kind": ["llm"] * 2, "mask": [[True], [None]]})
+    pq.write_table(table, tmp_path / "r.parquet")
+    complaint(lambda: read_rationales(tmp_path / "r.parquet"), "row 2: field 'mask.0': got nothing")

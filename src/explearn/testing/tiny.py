@@ -18,7 +18,6 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 from explearn.core.compute import ComputeOptions
 from explearn.predictors.transformer import TransformerPredictor
 
-ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
 LABELS = {1: ("rude",), 2: ("no", "yes"), 3: ("bad", "fair", "good")}
 LAYERS = 3
 HEADS = 4
@@ -46,19 +45,8 @@ PAIRS = (
     ("slow", "no refund"),
 )
 
-# By Any: transformers makes these names as they are asked for.
-_LIBRARY: Any = transformers
-_TOKENIZERS: dict[str, Any] = {
-    "bert": _LIBRARY.BertTokenizerFast,
-    "distilbert": _LIBRARY.DistilBertTokenizerFast,
-    "roberta": _LIBRARY.RobertaTokenizerFast,
-    "albert": _LIBRARY.AlbertTokenizerFast,
-    "electra": _LIBRARY.ElectraTokenizerFast,
-}
 
-
-@functools.cache
-def _word_pieces() -> dict[str, int]:
+def _word_pieces() -> dict[str, Any]:
     """Return the words of CORPUS, long ones in two pieces; not trained, since training breaks ties at random.
 
     Every printable ASCII character is a piece, at the start of a word and inside, so that no ASCII word is unknown.
@@ -74,20 +62,7 @@ def _word_pieces() -> dict[str, int]:
     letters = [chr(code) for code in range(33, 127)]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = dict.fromkeys([*special, *halves, *letters, *(f"##{letter}" for letter in letters)])
-    return {piece: index for index, piece in enumerate(pieces)}
-
-
-@functools.cache
-def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
-    """Return the fast tokenizer of an architecture, trained on CORPUS, for at most `limit` sub-tokens a text."""
-    if kind == "roberta":
-        files = _byte_level()
-    elif kind == "albert":
-        files = _unigram()
-    else:
-        files = {"vocab": dict(_word_pieces())}
-    made: transformers.PreTrainedTokenizerFast = _TOKENIZERS[kind](**files, model_max_length=limit)
-    return made
+    return {"vocab": {piece: index for index, piece in enumerate(pieces)}}
 
 
 def _byte_level() -> dict[str, Any]:
@@ -123,11 +98,39 @@ def _unigram() -> dict[str, Any]:
     return {"vocab": [*((name, 0.0) for name in special), *scored]}
 
 
+# By Any: transformers makes these names as they are asked for.
+_LIBRARY: Any = transformers
+TOKENIZERS: dict[str, tuple[Any, Any]] = {
+    "bert": (_LIBRARY.BertTokenizerFast, _word_pieces),
+    "distilbert": (_LIBRARY.DistilBertTokenizerFast, _word_pieces),
+    "roberta": (_LIBRARY.RobertaTokenizerFast, _byte_level),
+    "albert": (_LIBRARY.AlbertTokenizerFast, _unigram),
+    "electra": (_LIBRARY.ElectraTokenizerFast, _word_pieces),
+}
+"""Architecture -> class of its tokenizer, and a function that gives what it is made from."""
+
+ARCHITECTURES = tuple(TOKENIZERS)
+
+SIZES: dict[str, dict[str, Any]] = {
+    "distilbert": {"hidden_dim": 48},
+    "albert": {"embedding_size": 24},
+    "electra": {"embedding_size": 24},
+}
+"""Architecture -> fields of its configuration that others do not have."""
+
+
+@functools.cache
+def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
+    """Return the fast tokenizer of an architecture, trained on CORPUS, for at most `limit` sub-tokens a text."""
+    make, files = TOKENIZERS[kind]
+    made: transformers.PreTrainedTokenizerFast = make(**files(), model_max_length=limit)
+    return made
+
+
 def model(
     kind: str,
     classes: int = 2,
     seed: int = 0,
-    words: transformers.PreTrainedTokenizerBase | None = None,
     **config: Any,
 ) -> transformers.PreTrainedModel:
     """Return a model with weights large enough for attention to be far from uniform.
@@ -136,23 +139,25 @@ def model(
         kind: architecture.
         classes: number of outputs, 1 to 3.
         seed: seed of the random weights.
-        words: its tokenizer. None: that of the architecture, one of ARCHITECTURES.
         config: fields of its configuration.
     """
-    words = words or tokenizer(kind)
+    words = tokenizer(kind)
     names = LABELS[classes]
-    sizes = {"intermediate_size": 48, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": HIDDEN}
-    if kind == "distilbert":
-        sizes = {"hidden_dim": 48, "n_layers": LAYERS, "n_heads": HEADS, "dim": HIDDEN}
-    if kind in ("albert", "electra"):
-        sizes["embedding_size"] = 24
+    sizes: dict[str, Any] = {
+        "model_type": kind,
+        "vocab_size": len(words),
+        "max_position_embeddings": POSITIONS,
+        "intermediate_size": 48,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "hidden_size": HIDDEN,
+    }
     settings = transformers.AutoConfig.for_model(
-        kind,
         pad_token_id=words.pad_token_id,
         initializer_range=0.25,
         id2label=dict(enumerate(names)),
         label2id={name: index for index, name in enumerate(names)},
-        **{"vocab_size": len(words), "max_position_embeddings": POSITIONS, **sizes, **config},
+        **{**sizes, **SIZES.get(kind, {}), **config},
     )
     # Shared models may be made first by a test in inference mode, and no gradient passes weights made there.
     with torch.inference_mode(False), torch.random.fork_rng():

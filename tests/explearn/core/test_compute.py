@@ -1,15 +1,14 @@
-import random
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
+from trained_cases import keep
 
-from explearn import DeviceError, ParamsError
+from explearn import DeviceError, ModelError, ParamsError
 from explearn.core import compute
-from explearn.core.compute import ComputeOptions, peak_from_here, read_max_memory
-from explearn.core.seeds import seed_everything
+from explearn.core.compute import ComputeOptions, check_weights, peak_from_here, read_max_memory
 
 CPU = torch.device("cpu")
 
@@ -32,8 +31,7 @@ class TestDevice:
 
 class TestPrecision:
     @pytest.mark.parametrize(
-        ("precision", "expected"),
-        [("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", torch.float32)],
+        ("precision", "expected"), [("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", torch.float32)]
     )
     def test_on_a_cpu(self, precision, expected):
         assert ComputeOptions(precision=precision).resolve_dtype(CPU) is expected
@@ -50,17 +48,6 @@ class TestBudget:
         """1 MiB a sub-token, between 1,024 and 131,072."""
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (free, 2**40))
         assert ComputeOptions().resolve_max_tokens(torch.device("cuda")) == expected
-
-
-def test_a_seed_makes_every_generator_start_anew():
-    def draw():
-        return random.random(), float(np.random.rand()), float(torch.rand(1))
-
-    seed_everything(4)
-    first = draw()
-    assert draw() != first
-    seed_everything(4)
-    assert draw() == first
 
 
 class TestSpreading:
@@ -100,3 +87,22 @@ class TestPeakMemory:
         code = "import torch; from explearn.core.compute import peak_from_here as p; print(p(torch.device('cpu'))())"
         started = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
         assert float(started.stdout) < 900
+
+
+def test_large_weights_are_finite_though_their_sum_is_not():
+    large = torch.full((4,), 3e38)
+    assert not large.sum().isfinite()
+    check_weights([("large", large)], "it", "hint")
+    with pytest.raises(ModelError, match=r"^it: 1 of the 5 values of large are NaN or infinite"):
+        check_weights([("large", torch.cat([large, torch.tensor([float("-inf")])]))], "it", "hint")
+
+
+def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path):
+    def write(weight):
+        keep(tmp_path / "e", {"w": torch.tensor([1.0, weight])})
+
+    write(1.0)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()}
+    with pytest.raises(ModelError, match=r"e: kept diverged in training: 1 of the 2 values of w are NaN or infinite"):
+        write(float("nan"))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()} == before

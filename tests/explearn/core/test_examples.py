@@ -1,6 +1,6 @@
 import pytest
 
-from explearn import DataError, Example, Rationale, UnknownNameError
+from explearn import DataError, Example, Rationale
 
 GOOD = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "task": "t"}
 
@@ -31,7 +31,3 @@ class TestExample:
 def test_a_rationale_needs_an_annotator_and_a_kind(kind, annotator):
     with pytest.raises(DataError, match=r"field '(kind|annotator)': got"):
         Rationale("a", annotator, kind, (True,))
-
-
-def test_without_a_near_name_all_are_told():
-    assert str(UnknownNameError("task", "zzz", ["b", "a"])) == "unknown task 'zzz'; known: a, b."

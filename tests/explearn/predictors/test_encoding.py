@@ -1,30 +1,13 @@
-"""Encodings without some words, and batches of encodings."""
+"""Encodings, as a tokenizer makes them."""
 
 import copy
-from itertools import chain
 
 import pytest
 import tiny
-from hypothesis import given
-from hypothesis import strategies as st
 from tokenizers import Regex, normalizers
 
 from explearn import ModelError
-from explearn.predictors.batching import budget_batches
 from explearn.predictors.encoding import encode_texts
-
-# [CLS] un ##kind words (space) [SEP]
-
-
-class TestBatches:
-    @given(st.lists(st.integers(0, 300), max_size=40), st.integers(1, 1000))
-    def test_each_index_comes_once_the_longest_first_and_within_the_budget(self, lengths, budget):
-        batches = list(budget_batches(lengths, budget))
-        order = list(chain(*batches))
-        assert sorted(order) == list(range(len(lengths)))
-        assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
-        for batch in batches:
-            assert len(batch) * max(lengths[i] for i in batch) <= budget or len(batch) == 1
 
 
 def test_a_normaliser_that_fails_is_named():

@@ -1,7 +1,6 @@
 """Multi-label classifiers, heads with one output, and regression."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from explearn import Example, TransformerPredictor, UnsupportedError, load_class
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.labelled import Problem
-from explearn.predictors.pretrained import as_predictor
 
 TEXT = "a warm funny sequel"
 TEXTS = list(tiny.TEXTS[:3])
@@ -210,11 +208,3 @@ def test_a_cross_encoder_s_score_below_zero_is_explained_as_it_is(tmp_path):
     (attribution,) = explain("input_x_gradient", of, TEXTS[:1])
     assert attribution.target == "rude"
     assert attribution.value == pytest.approx(outputs(of.model, of, TEXTS[:1]).item(), abs=1e-5)
-
-
-def test_a_cross_encoder_in_memory_gives_what_its_activation_gives():
-    for activation, problem in ((torch.nn.Identity(), Problem.REGRESSION), (torch.nn.Sigmoid(), Problem.BINARY)):
-        encoder = SimpleNamespace(
-            model=tiny.model("bert", 1), tokenizer=tiny.tokenizer("bert"), activation_fn=activation
-        )
-        assert as_predictor(encoder).problem is problem

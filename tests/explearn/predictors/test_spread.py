@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from learned_cases import all_trained, short_task
 from pretend_devices import FIRST, SECOND, pretend_devices
 from rounding import assert_close, tolerance
 from saying import complaint
 from spread_cases import halves
 
-import explearn
 from explearn import (
     ComputeOptions,
     DeviceError,
@@ -34,29 +34,28 @@ accelerate = pytest.importorskip("accelerate")
 
 TEXTS = ["a warm funny sequel", "the quick brown fox"]
 KINDS = ["bert", "gpt2"]
-READ_WEIGHTS = {"consensus", "lrp", "full_lrp", "transformer_attribution", "cam", "attn_lrp", "deep_shap"} | {
-    "alti",
-    "globenc",
-    "decompx",
-}
+READ_WEIGHTS = (
+    *("consensus", "lrp", "full_lrp", "transformer_attribution", "cam"),
+    *("attn_lrp", "deep_shap", "alti", "globenc", "decompx"),
+)
 UNTRAINED = [*tiny.UNTRAINED, *(info.name for info in known_infos() if info.ready)]
 
 
-@functools.cache
-def plain(kind):
-    return tiny.classifier(kind)
-
-
-def over_two(kind):
-    model = copy.deepcopy(plain(kind).model)
+def spread_over(of):
+    """A copy of a classifier, halves of which lie on two devices."""
+    model = copy.deepcopy(of.model)
     accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
-    return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(max_tokens=1024), kind)
+    return TransformerPredictor(model, of.tokenizer, ComputeOptions(max_tokens=1024))
+
+
+def loaded_with(kind, **options):
+    """A copy of a classifier, divided as the options say."""
+    of = tiny.classifier(kind)
+    return TransformerPredictor(copy.deepcopy(of.model), of.tokenizer, ComputeOptions(**options))
 
 
 def partly_on_disk(kind):
-    model = copy.deepcopy(plain(kind).model)
-    places = halves(model, "cpu", "disk")
-    return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(device_map=places), kind)
+    return loaded_with(kind, device_map=halves(tiny.classifier(kind).model, "cpu", "disk"))
 
 
 def scores(name, of):
@@ -67,7 +66,7 @@ def scores(name, of):
 def scores_on_one(name, kind):
     """None where the method refuses the model."""
     try:
-        return scores(name, plain(kind))
+        return scores(name, tiny.classifier(kind))
     except UnsupportedError:
         return None
 
@@ -79,10 +78,13 @@ def check_same(name, kind, spread, devices):
             with pytest.raises(UnsupportedError):
                 scores(name, spread)
             return
-        actual = scores(name, spread)
-    for one, other in zip(expected, actual, strict=True):
+        check_close(scores(name, spread), expected)
+
+
+def check_close(actual, expected):
+    for one, other in zip(actual, expected, strict=True):
         # Scores are differences of values that are rounded at a scale of 1 and more; relevance divides by small sums.
-        np.testing.assert_allclose(other, one, rtol=0, atol=10 * tolerance(max(1.0, float(np.abs(one).max()))))
+        np.testing.assert_allclose(one, other, rtol=0, atol=10 * tolerance(max(1.0, float(np.abs(other).max()))))
 
 
 class TestOverTwoDevices:
@@ -90,7 +92,7 @@ class TestOverTwoDevices:
     @classmethod
     def spread(cls):
         with pretend_devices():
-            return {kind: over_two(kind) for kind in ("bert", "gpt2", "albert", "deberta-v2")}
+            return {kind: spread_over(tiny.classifier(kind)) for kind in (*KINDS, "albert", "deberta-v2")}
 
     @pytest.mark.parametrize(("name", "kind"), [(name, KINDS[n % 2]) for n, name in enumerate(UNTRAINED)])
     def test_every_method_gives_the_scores_of_one(self, spread, kind, name):
@@ -101,10 +103,10 @@ class TestOverTwoDevices:
     def test_shared_blocks_and_position_terms_do_too(self, spread, kind, name):
         check_same(name, kind, spread[kind], pretend_devices)
 
-    @pytest.mark.parametrize("kind", ["bert", "gpt2"])
+    @pytest.mark.parametrize("kind", KINDS)
     def test_predictions_features_and_states_are_those_of_one(self, spread, kind):
         actual = spread[kind]
-        one = plain(kind)
+        one = tiny.classifier(kind)
         encodings = one.encode(TEXTS)
         features = batch_features(one, one.batch(encodings), hidden=True)
         expected = [one.predict_proba(encodings), aggregate_states(one, encodings), features.attention, features.hidden]
@@ -117,20 +119,28 @@ class TestOverTwoDevices:
         for value, wanted in zip(given, expected, strict=True):
             assert_close(value, wanted)
 
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_trained_explainers_give_the_scores_of_one(self, kind, tmp_path):
+        task = short_task(tiny.classifier(kind))
+        for method, of in all_trained(task, tmp_path).values():
+            expected = [actual.scores for actual in method.explain(of, TEXTS)]
+            with pretend_devices():
+                check_close([actual.scores for actual in method.explain(spread_over(of), TEXTS)], expected)
+
     def test_what_takes_one_device_refuses_it(self, spread):
         complaint(lambda: spread["bert"].check_plain("training ivra"), "training ivra needs a model on one device")
-        plain("bert").check_plain("training ivra")
+        tiny.classifier().check_plain("training ivra")
 
     def test_its_fingerprint_is_that_of_one(self, spread):
         with pretend_devices():
-            assert spread["bert"].fingerprint == plain("bert").fingerprint
+            assert spread["bert"].fingerprint == tiny.classifier().fingerprint
 
 
 class TestWithWeightsOnDisk:
     @pytest.fixture(scope="class")
     @classmethod
     def spread(cls):
-        return {kind: partly_on_disk(kind) for kind in ("bert", "gpt2")}
+        return {kind: partly_on_disk(kind) for kind in KINDS}
 
     @pytest.mark.parametrize(
         ("name", "kind"),
@@ -139,7 +149,7 @@ class TestWithWeightsOnDisk:
     def test_methods_that_run_the_model_give_the_same(self, spread, kind, name):
         check_same(name, kind, spread[kind], nullcontext)
 
-    @pytest.mark.parametrize("name", sorted(READ_WEIGHTS))
+    @pytest.mark.parametrize("name", READ_WEIGHTS)
     def test_methods_that_read_weights_refuse_by_name(self, spread, name):
         said = complaint(lambda: get_explainer(name).explain(spread["bert"], TEXTS), f"{name}: reads weights")
         assert "offloaded" in said
@@ -154,13 +164,12 @@ class TestWithWeightsOnDisk:
         assert actual.spread is not None and actual.spread.offloaded and actual.spread.folder is not None
         folder = Path(actual.spread.folder.name)
         assert list(folder.iterdir())
-        assert actual.fingerprint == plain("bert").fingerprint
+        assert actual.fingerprint == tiny.classifier().fingerprint
         actual.spread.folder.cleanup()
         assert not folder.exists()
 
     def test_embeddings_on_disk_cannot_be_read(self):
-        model = copy.deepcopy(plain("bert").model)
-        of = TransformerPredictor(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
+        of = loaded_with("bert", device_map={"": "disk"})
         with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
             word_embeddings(of, of.encode(TEXTS))
 
@@ -187,9 +196,7 @@ class TestRules:
 
     @pytest.mark.parametrize("kind", ["distilbert", "electra", "mpnet"])
     def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind):
-        model = copy.deepcopy(plain(kind).model)
-        options = ComputeOptions(device_map="sequential", max_memory={"cpu": "60KB"})
-        TransformerPredictor(model, plain(kind).tokenizer, options, kind)
+        model = loaded_with(kind, device_map="sequential", max_memory={"cpu": "60KB"}).model
         blocks = [path for path, module in model.named_modules() if module in blocks_in_order(model.base_model)]
         inside = tuple(f"{block}." for block in blocks)
         split = [place for place in model.hf_device_map if place.startswith(inside)]
@@ -197,24 +204,21 @@ class TestRules:
 
 
 @pytest.mark.parametrize(
-    ("places", "error", "words"),
+    ("options", "error", "words"),
     [
-        ({"bert.encoder": "cpu"}, ParamsError, "does not fit.*bert.embeddings"),
-        ({"bert": 97, "classifier": "cpu"}, DeviceError, "'cuda:97'.*usable CUDA devices"),
+        ({"device_map": {"bert.encoder": "cpu"}}, ParamsError, "does not fit.*bert.embeddings"),
+        ({"device_map": {"": "cuda:97"}}, DeviceError, "'cuda:97'"),
+        ({"device_map": {"bert": 97, "classifier": "cpu"}}, DeviceError, "'cuda:97'.*usable CUDA devices"),
+        ({"device_map": {"": "tpu"}}, DeviceError, "'tpu'"),
+        ({"device_map": "auto", "max_memory": {"cpu": "much"}}, ParamsError, "device-map: does not fit"),
     ],
     ids=str,
 )
-def test_a_bad_map(tiny_folder, places, error, words):
+def test_a_bad_map(tiny_folder, options, error, words):
     with pytest.raises(error, match=words):
-        explearn.load_classifier(tiny_folder, device_map=places)
+        load_classifier(tiny_folder, **options)
 
 
 def test_from_python_a_map_may_be_given_as_it_is(tiny_folder):
-    of = explearn.load_classifier(tiny_folder, device_map={"": "cpu"})
+    of = load_classifier(tiny_folder, device_map={"": "cpu"})
     assert of.spread is None and of.device == torch.device("cpu")
-    with pytest.raises(DeviceError):
-        explearn.load_classifier(tiny_folder, device_map={"": "cuda:97"})
-    with pytest.raises(DeviceError, match="'tpu'"):
-        explearn.load_classifier(tiny_folder, device_map={"": "tpu"})
-    with pytest.raises(ParamsError, match="device-map: does not fit"):
-        explearn.load_classifier(tiny_folder, device_map="auto", max_memory={"cpu": "much"})

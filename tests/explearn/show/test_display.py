@@ -14,7 +14,7 @@ from html_pages import Page
 from rich.console import Console
 
 import explearn
-from explearn import Attribution, Certificate
+from explearn import Attribution
 from explearn.core.word_tables import WORD_SCHEMA
 from explearn.show import display
 
@@ -163,13 +163,6 @@ class TestTerminal:
         assert "[red]good[/red]" in out
 
 
-class TestTopWords:
-    def test_highest_first_lowest_first_and_never_unread(self):
-        actual = attribution(("a", "b", "c", "d"), (0.5, np.nan, -1, 2), spans=((0, 1), (2, 3), (4, 5), (6, 7)))
-        assert [tuple(top) for top in actual.top_words(2)] == [("d", 2.0, 3, (6, 7)), ("a", 0.5, 0, (0, 1))]
-        assert [tuple(top) for top in actual.top_words(against=True)] == [("c", -1.0, 2, (4, 5))]
-
-
 class TestAttributions:
     def test_methods_stand_together_text_by_text(self):
         one = ("a",)
@@ -183,30 +176,6 @@ class TestAttributions:
         ]
 
 
-class TestTables:
-    def test_a_row_a_word(self):
-        actual = [
-            attribution(spans=((0, 3), (4, 8))), attribution(method="n"),
-            attribution(("not", "q"), (np.nan, 1.0), pair_start=1),
-        ]  # fmt: skip
-        rows = explearn.to_arrow(actual).to_pylist()
-        assert [(r["method"], r["text"], r["index"], r["segment"], r["word"]) for r in rows] == [
-            ("m", 0, 0, 0, "not"), ("m", 0, 1, 0, "good"), ("n", 0, 0, 0, "not"), ("n", 0, 1, 0, "good"),
-            ("m", 1, 0, 0, "not"), ("m", 1, 1, 1, "q"),
-        ]  # fmt: skip
-        assert (rows[1]["start"], rows[1]["end"]) == (4, 8)
-        assert rows[2]["start"] is None and rows[4]["score"] is None and rows[0]["score"] == -0.5
-
-    def test_several_classes_of_a_text_have_one_number(self):
-        other = ("not", "bad")
-        actual = [
-            attribution(target="good"), attribution(target="bad"), attribution(other, target="good"),
-            attribution(other, target="bad"), attribution(other, target="good"),
-        ]  # fmt: skip
-        rows = explearn.to_arrow(actual).to_pylist()
-        assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
-
-
 class TestWhereWordsStand:
     def test_spans_are_those_of_the_original_string(self, tiny_folder):
         classifier = explearn.load_classifier(tiny_folder, device="cpu")
@@ -216,14 +185,6 @@ class TestWhereWordsStand:
         assert actual.pair_start == 5
         for index, (word, (start, end)) in enumerate(zip(actual.words, actual.spans, strict=True)):
             assert (text if index < 5 else pair)[start:end] == word
-
-
-def test_tables_hold_the_certificate_of_methods_that_give_one():
-    certificate = Certificate(words=("good",), effect=0.5, bound=0.2, familiar=True)
-    frame = explearn.to_frame([attribution(certificate=certificate), attribution(words=("bad", "film"))])
-    assert frame["verdict"].dropna().tolist() == ["reliable", "reliable"]
-    assert frame["effect"].dropna().tolist() == [0.5, 0.5]
-    assert frame["bound"].isna().tolist() == [False, False, True, True]
 
 
 class TestCommand:

@@ -1,14 +1,16 @@
 """A model that classifies tokens: its classes, which word is explained, methods, metrics and pages."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import tiny
 import torch
+from fakes import attribution as attribution_of
 
 import explearn
-from explearn import Attribution, DataError, UnsupportedError, load_classifier
+from explearn import DataError, UnsupportedError, load_classifier
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.heads.token_classification import TokenPredictor, at
@@ -74,12 +76,12 @@ TAKE_APART = frozenset({"alti", "cam", "decompx", "full_lrp", "globenc", "lrp", 
 @pytest.mark.parametrize("name", sorted(tiny.UNTRAINED))
 def test_methods_explain_the_word_or_say_why_not(name):
     tagger = tiny.make_tagger()
-    options = tiny.QUICK.get(name, {})
+    explainer = tiny.quick(name)
     if name in TAKE_APART:
         with pytest.raises(UnsupportedError, match="classifies tokens"):
-            explearn.explain(tagger.at(3), TEXT, name)
+            explainer.explain(tagger.at(3), [TEXT])
         return
-    (attribution,) = explearn.explain(tagger.at(3), [TEXT], name, **options)
+    (attribution,) = explainer.explain(tagger.at(3), [TEXT])
     probabilities = tagger.predict_words(TEXT)[3]
     assert attribution.focus == (3, 4) and np.isfinite(attribution.scores).all()
     assert attribution.target == attribution.predicted == tagger.labels[probabilities.argmax()]
@@ -103,29 +105,31 @@ def test_occlusion_is_the_drop_by_masking_each_word_the_classified_one_too():
     (encoding,) = view.read([TEXT])
     p = view.predict_proba([encoding, *(encoding.mask([i], tagger.mask_token_id) for i in range(11))])
     best = p[0].argmax()
-    (masked,) = explearn.explain(tagger.at("beautiful"), [TEXT], "occlusion")
+    masked = explearn.explain(tagger.at("beautiful"), TEXT, "occlusion")
     assert masked.scores == pytest.approx(p[0, best] - p[1:, best], abs=1e-5)
-    (deleted,) = explearn.explain(tagger.at(2), [TEXT], "occlusion", removal="delete")
+    deleted = explearn.explain(view, TEXT, "occlusion", removal="delete")
     assert deleted.scores[2] == 0 and np.count_nonzero(deleted.scores) == 10
 
 
 def test_targets_and_other_outputs_are_of_the_word():
     tagger = tiny.make_tagger()
+    view = tagger.at(3)
     logits = by_hand(tagger, TEXT)[3]
-    (given,) = explearn.explain(tagger.at(3), [TEXT], "input_x_gradient", targets=["bad"])
-    assert given.target == "bad" and given.probability == pytest.approx(tagger.predict_words(TEXT)[3, 0], abs=1e-5)
-    (versus,) = explearn.explain(explearn.versus(tagger.at(3), "bad"), [TEXT], "input_x_gradient", targets=["good"])
+    p = tagger.predict_words(TEXT)[3]
+    given = explearn.explain(view, TEXT, "input_x_gradient", "bad")
+    assert given.target == "bad" and given.probability == pytest.approx(p[0], abs=1e-5)
+    versus = explearn.explain(explearn.versus(view, "bad"), TEXT, "input_x_gradient", "good")
     assert versus.value == pytest.approx(logits[2] - logits[0], abs=1e-4)
-    (chosen,) = explearn.explain(explearn.explaining(tagger.at(3), "probability"), [TEXT], "attn_lrp", targets=["fair"])
-    assert chosen.value == pytest.approx(tagger.predict_words(TEXT)[3, 1], abs=1e-5)
+    chosen = explearn.explain(explearn.explaining(view, "probability"), TEXT, "attn_lrp", "fair")
+    assert chosen.value == pytest.approx(p[1], abs=1e-5)
 
 
 def test_the_word_in_larger_and_smaller_units():
     tagger = tiny.make_tagger().at(5)
-    (tokens,) = explearn.explain(tagger, [TEXT], "occlusion", unit="token")
+    tokens = explearn.explain(tagger, TEXT, "occlusion", unit="token")
     assert tokens.focus_text and tokens.focus_text in TEXT.split()[5]
     half = len(TEXT.split("(", maxsplit=1)[0])
-    (parts,) = explearn.explain(tagger, [TEXT], "occlusion", unit=lambda text: [(0, half - 1), (half, len(text))])
+    parts = explearn.explain(tagger, TEXT, "occlusion", unit=lambda text: [(0, half - 1), (half, len(text))])
     assert parts.focus == (1, 2) and np.isfinite(parts.scores).all()
 
 
@@ -135,36 +139,32 @@ def test_faithfulness_takes_out_other_words_alone():
     (target,) = view.predict([TEXT])
     scores = np.arange(11, 0, -1, dtype=np.float32)  # best first: the top fifth are the words 0 and 1
     scores[2] = 20
-    record = {"words": encoding.words, "scores": scores.tolist(), "target": target, "method": "m", "focus": [2, 3]}
-    attribution = Attribution.from_dict(record)
+    attribution = replace(attribution_of(encoding.words, scores, target=target), focus=(2, 3))
     params = EvaluateParams(percents=[20], headline_percent=20)
-    values = faithfulness(view, {"": encoding}, {"m": [attribution]}, params)["m"].values
+    values = faithfulness(view, {"a": encoding}, {"m": [attribution]}, params)["m"].values
     p = view.predict_proba([encoding, encoding.delete([0, 1]), encoding.keep([0, 1])])[:, view.label_index(target)]
     assert values["comprehensiveness"][0] == pytest.approx(p[0] - p[1], abs=1e-6)
     assert values["sufficiency"][0] == pytest.approx(p[0] - p[2], abs=1e-6)
 
 
-def test_shown_it_is_marked_and_read_back():
-    (attribution,) = explearn.explain(tiny.make_tagger().at(1), [TEXT], "random")
+def test_shown_it_is_marked():
+    attribution = explearn.explain(tiny.make_tagger().at(1), TEXT, "random")
     assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' focus"') == 1
     assert "of 'sells'" in str(attribution)
-    assert Attribution.from_dict(attribution.to_dict()).focus == (1, 2)
 
 
-def test_a_table_names_the_word_of_each_text(tmp_path):
+def test_a_table_names_the_word_of_each_text():
     rows = [{"text": "the quick fox", "word": "fox"}, {"text": "the dog and the cat", "word": 3}]
-    read = given_texts(rows, columns=TextColumns(token="word")).examples
+    columns = TextColumns(token="word")
+    read = given_texts(rows, columns=columns).examples
     tagger = tiny.make_tagger()
     assert [encoding.focus for encoding in tagger.read(read)] == [(2, 3), (3, 4)]
     expected = [tagger.predict_words(row["text"])[word] for row, word in zip(rows, (2, 3), strict=True)]
     np.testing.assert_allclose(tagger.predict_proba(read), expected, atol=1e-5)
-    names = ["random", "lime", "attn_lrp"]
-    judged = explearn.compare(
-        tagger, rows, columns=TextColumns(token="word"), methods=names, out=tmp_path / "page.html"
-    )
-    assert set(judged.figures) == set(names)
+    names = {"random", "lime", "attn_lrp"}
+    assert set(explearn.compare(tagger, rows, columns=columns, methods=list(names), out=None).figures) == names
     with pytest.raises(DataError, match="row 1, field 'word': the text: token: got 'cat', which is none"):
-        given_texts([{"text": "the dog", "word": "cat"}], columns=TextColumns(token="word"))
+        given_texts([{"text": "the dog", "word": "cat"}], columns=columns)
 
 
 def test_learned_methods_train_on_words_but_for_aml():
@@ -177,17 +177,21 @@ def test_learned_methods_train_on_words_but_for_aml():
         explearn.train("paml", view, texts)
 
 
-class TestBadInput:
-    def test_no_word_named(self):
-        with pytest.raises(DataError, match=r"text 1: token: got none; expected .*: 0 the (bad|fair|good), 1 dog "):
-            explearn.explain(tiny.make_tagger(), "the dog", "random")
+@pytest.mark.parametrize(
+    ("token", "text", "said"),
+    [
+        (None, "the dog", r"text 1: token: got none; expected .*: 0 the (bad|fair|good), 1 dog "),
+        ("the", "the dog and the fox", "occurs 2 times, as the words 0, 3"),
+    ],
+)
+def test_a_word_that_is_not_told(token, text, said):
+    tagger = tiny.make_tagger()
+    with pytest.raises(DataError, match=said):
+        explearn.explain(tagger if token is None else tagger.at(token), text, "random")
 
-    def test_a_word_that_is_not_told(self):
-        with pytest.raises(DataError, match="occurs 2 times, as the words 0, 3"):
-            explearn.explain(tiny.make_tagger().at("the"), "the dog and the fox", "random")
 
-    def test_windows_and_another_classifier(self):
-        with pytest.raises(UnsupportedError, match="window by window"):
-            explearn.explain(tiny.make_tagger().at(1), TEXT, "random", windows=4)
-        with pytest.raises(UnsupportedError, match="classifies no tokens; a token is for"):
-            at(tiny.classifier(), 1)
+def test_windows_and_other_classifiers_are_refused():
+    with pytest.raises(UnsupportedError, match="window by window"):
+        explearn.explain(tiny.make_tagger().at(1), TEXT, "random", windows=4)
+    with pytest.raises(UnsupportedError, match="classifies no tokens; a token is for"):
+        at(tiny.classifier(), 1)

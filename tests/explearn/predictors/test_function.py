@@ -201,3 +201,9 @@ class TestBadInput:
     def test_rounded_answers_are_scaled(self):
         classifier = of(lambda texts: [[0.333, 0.666]] * len(texts))
         assert classifier.predict_proba([TEXT]).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_mask_empty_text_and_name_count_for_its_fingerprint():
+    different = [{}, {"mask": "UNK"}, {"empty": "nothing"}, {"name": "another"}]
+    predictors = [explearn.FunctionPredictor(lambda texts: [[1, 0]], ["a", "b"], **options) for options in different]
+    assert len({predictor.fingerprint for predictor in predictors}) == 4

@@ -8,6 +8,7 @@ import tiny
 import transformers
 from cli_cases import run
 from rounding import assert_close
+from saying import complaint
 
 import explearn
 from explearn import ComputeOptions, DataError, Example, ExplearnError, UnsupportedError, load_classifier
@@ -43,13 +44,18 @@ def nli(tmp_path_factory):
     return save(tmp_path_factory.mktemp("nli"))
 
 
+@pytest.fixture(scope="module")
+def classifier(nli):
+    return load_classifier(nli, **GIVEN)
+
+
 @pytest.mark.parametrize("multi_label", (False, True))
 @pytest.mark.parametrize("kind", ("bert", "roberta", "deberta-v2", "gpt2"))
 def test_probabilities_are_those_of_transformers_pipeline(kind, multi_label, tmp_path):
     folder = save(tmp_path, kind)
-    classifier = load_classifier(folder, multi_label=multi_label, **GIVEN)
+    of_labels = load_classifier(folder, multi_label=multi_label, **GIVEN)
     pipeline = transformers.pipeline("zero-shot-classification", model=folder, device="cpu")
-    for text, row in zip(SHORT, classifier.predict_proba(SHORT), strict=True):
+    for text, row in zip(SHORT, of_labels.predict_proba(SHORT), strict=True):
         answer = pipeline(text, LABELS, hypothesis_template=HYPOTHESIS, multi_label=multi_label)
         expected = dict(zip(answer["labels"], answer["scores"], strict=True))
         assert_close(row, [expected[label] for label in LABELS])
@@ -64,8 +70,7 @@ def test_entailment_stands_against_what_is_called_contradiction(tmp_path):
     assert_close(of_labels.predict_proba(["lazy"])[0], p[:, 0] / (p[:, 0] + p[:, 1]))
 
 
-def test_every_kind_of_method_explains_the_words_of_the_text(nli):
-    classifier = load_classifier(nli, **GIVEN)
+def test_every_kind_of_method_explains_the_words_of_the_text(nli, classifier):
     pairs = load_classifier(nli, device="cpu")
     text = "a warm funny sequel"
     label = "dog"
@@ -81,18 +86,15 @@ def test_every_kind_of_method_explains_the_words_of_the_text(nli):
             np.testing.assert_allclose(attribution.scores, of_pair.scores[:4], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def test_occlusion_is_the_loss_of_probability_among_the_labels(nli):
-    classifier = load_classifier(nli, **GIVEN)
+def test_occlusion_is_the_loss_of_probability_among_the_labels(classifier):
     (encoding,) = classifier.encode(["a warm funny sequel"])
-    method = explearn.get_explainer("occlusion", output="probability")
-    (attribution,) = method.explain(classifier, ["a warm funny sequel"], ["castle"])
+    attribution = explearn.explain(classifier, "a warm funny sequel", "occlusion", "castle", output="probability")
     masked = [encoding.mask([word], classifier.mask_token_id) for word in range(4)]
     p = classifier.predict_proba([encoding, *masked])[:, 2]
     assert_close(attribution.scores, p[0] - p[1:])
 
 
-def test_long_texts_leave_room_for_the_longest_hypothesis(nli):
-    classifier = load_classifier(nli, **GIVEN)
+def test_long_texts_leave_room_for_the_longest_hypothesis(classifier):
     text = " ".join(tiny.CORPUS[:5])
     (encoding,) = classifier.encode([text])
     assert max(len(classifier.pairs([encoding], [label])[0]) for label in range(3)) == classifier.transformer.max_length
@@ -102,11 +104,11 @@ def test_long_texts_leave_room_for_the_longest_hypothesis(nli):
 
 
 def test_saved_and_loaded_it_is_the_same_classifier(nli, tmp_path):
-    classifier = load_classifier(nli, multi_label=True, **GIVEN)
-    classifier.save_pretrained(tmp_path / "c")
+    of_labels = load_classifier(nli, multi_label=True, **GIVEN)
+    of_labels.save_pretrained(tmp_path / "c")
     again = load_classifier(tmp_path / "c", device="cpu")
-    assert (again.labels, again.problem, again.fingerprint) == (LABELS, classifier.problem, classifier.fingerprint)
-    np.testing.assert_array_equal(again.predict_proba(SHORT), classifier.predict_proba(SHORT))
+    assert (again.labels, again.problem, again.fingerprint) == (LABELS, of_labels.problem, of_labels.fingerprint)
+    np.testing.assert_array_equal(again.predict_proba(SHORT), of_labels.predict_proba(SHORT))
     others = load_classifier(tmp_path / "c", device="cpu", labels=["fox", "dog"])
     assert others.labels == ["fox", "dog"] and others.fingerprint != again.fingerprint
     engine = Engine(again, [explearn.get_explainer("gradient")], Limits())
@@ -130,44 +132,41 @@ def test_a_generative_model_takes_labels_in_the_same_way(tmp_path):
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
-    (
+    [
         ({"labels": ["dog", "dog"]}, "'dog' twice"),
-        ({"labels": LABELS, "hypothesis": "a dog"}, "expected a sentence that has {} once"),
-        ({"labels": LABELS, "hypothesis": "{} " + "dog " * 60}, "expected a shorter one"),
-    ),
+        ({"hypothesis": "a dog"}, "expected a sentence that has {} once"),
+        ({"hypothesis": "{} " + "dog " * 60}, "expected a shorter one"),
+    ],
 )
-def test_labels_that_cannot_be_are_refused_in_one_sentence(given, sentence, nli):
-    with pytest.raises(ExplearnError) as refused:
-        load_classifier(nli, device="cpu", **given)
-    assert sentence in str(refused.value) and "\n" not in str(refused.value)
+def test_labels_that_cannot_be_are_refused(given, sentence, nli):
+    complaint(lambda: load_classifier(nli, **{**GIVEN, **given}), sentence)
 
 
 def test_a_zero_shot_pipeline_classifies_no_text_by_itself(tmp_path):
     pipeline = transformers.pipeline("zero-shot-classification", model=save(tmp_path), device="cpu")
-    with pytest.raises(ExplearnError, match="candidate labels go with its model into"):
-        explearn.explain(pipeline, tiny.TEXTS[0])
+    complaint(lambda: explearn.explain(pipeline, tiny.TEXTS[0]), "candidate labels go with its model into")
 
 
-def test_what_is_no_zero_shot_classifier_or_text_is_refused(nli, tmp_path):
+def test_what_is_no_zero_shot_classifier_or_text_is_refused(classifier, tmp_path):
     with pytest.raises(ExplearnError, match=r"its classes are bad, fair, good; .* begins with entail"):
-        load_classifier(save(tmp_path / "plain", classes=tiny.LABELS[3]), **GIVEN)
-    classifier = load_classifier(nli, **GIVEN)
+        load_classifier(tiny.save(tmp_path / "plain", classes=3), **GIVEN)
     with pytest.raises(DataError, match="text 2: is a pair"):
         classifier.encode(["a dog", ("a dog", "a fox")])
     with pytest.raises(UnsupportedError, match="pairs of a text and a hypothesis"):
         ListedTask(classifier, ["a dog"], labels=["dog"])
     with pytest.raises(UnsupportedError, match="candidate labels"):
         export_onnx(tmp_path / "m.onnx", explainer="lime", classifier=classifier)
+    versus = explearn.versus(classifier, "dog")
     with pytest.raises(UnsupportedError, match="no model to look into"):
-        explearn.get_explainer("gradient").explain(explearn.versus(classifier, "dog"), ["a dog"])
-    explearn.get_explainer("occlusion").explain(explearn.versus(classifier, "dog"), ["a dog"], ["castle"])
+        explearn.explain(versus, "a dog", "gradient")
+    assert explearn.explain(versus, "a dog", "occlusion", "castle").target == "castle versus dog"
     classifier.save_pretrained(tmp_path / "c")
     given = ClassifierParams(name=str(tmp_path / "c"))
     with pytest.raises(ExplearnError, match="has candidate labels"):
         import_classifier(tmp_path / "d", given, "films", LABELS, ComputeOptions(device="cpu"))
 
 
-def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli):
+def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli, classifier):
     pairs = load_classifier(nli, device="cpu")
     examples = [
         Example(f"e{i}", tuple(a.split()), "entailment", "train", "nli", tuple(b.split()))
@@ -175,7 +174,7 @@ def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli):
     ]
     gold = {e.id: np.arange(len(e.all_words)) % 2 == 0 for e in examples}
     marker = Marker(protocol="in_domain", epochs=1).fit(pairs, examples, gold)
-    (attribution,) = marker.explain(load_classifier(nli, **GIVEN), ["a warm funny sequel"])
+    (attribution,) = marker.explain(classifier, ["a warm funny sequel"])
     assert np.isfinite(attribution.scores).all() and attribution.target in LABELS
 
 

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import signal
+from contextlib import ExitStack
 from itertools import product
 
 import cli_cases
@@ -15,23 +16,17 @@ import tiny
 import torch
 import yaml
 from chat_server import ChatServer, Reply
+from prompt_cases import PROMPT, place, reviewed, with_logprobs
 
 import explearn
 from explearn import LLMClassifier
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.methods.registry import known_infos
 from explearn.predictors.llm.budget import BudgetError
-from explearn.predictors.llm.labels import label_named, label_probabilities
-from explearn.predictors.llm.server.transport import TokenPosition
 from explearn.predictors.llm.store import open_store
 from explearn.testing import check_predictor
 
 KEY = "sk-secret-key"
-PROMPT = {
-    "model": "m",
-    "template": "Review: {text}\nGood or bad?",
-    "label_words": {"negative": "bad", "positive": "good"},
-}
 TEXT = "a good film not bad"
 
 
@@ -42,31 +37,13 @@ def environment(monkeypatch):
     monkeypatch.delenv("EXPLEARN_LLM_MODEL", raising=False)
 
 
-def reviewed(request):
-    """The text in the prompt."""
-    return request.body["messages"][-1]["content"].removeprefix("Review: ").removesuffix("\nGood or bad?")
-
-
 def goodness(text):
     """The probability of `positive`."""
     return 1 / (1 + math.exp(3 * text.count("bad") - 2 * text.count("good")))
 
 
-def place(likely):
-    """What a server says of a position: token -> probability, of which it took the first."""
-    top = [{"token": token, "logprob": math.log(p)} for token, p in likely.items()]
-    return {**top[0], "top_logprobs": top}
-
-
-def with_logprobs(*positions):
-    content = "".join(position["token"] for position in positions)
-    choice = {"message": {"content": content}, "logprobs": {"content": positions}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 20, "completion_tokens": 1}
-    return Reply(raw=json.dumps({"choices": [choice], "usage": usage}).encode())
-
-
 def honest(request):
-    p = goodness(reviewed(request))
+    p = goodness(reviewed(request.body["messages"]))
     return with_logprobs(place({" Good": p, "bad": 1 - p}))
 
 
@@ -80,17 +57,14 @@ def sampling(request):
 @pytest.fixture
 def serve(monkeypatch):
     """Starts a server that the environment names."""
-    servers = []
+    with ExitStack() as stack:
 
-    def start(answer=honest):
-        server = ChatServer(answer).__enter__()
-        servers.append(server)
-        monkeypatch.setenv("EXPLEARN_LLM_BASE_URL", server.url)
-        return server
+        def start(answer=honest):
+            server = stack.enter_context(ChatServer(answer))
+            monkeypatch.setenv("EXPLEARN_LLM_BASE_URL", server.url)
+            return server
 
-    yield start
-    for server in servers:
-        server.__exit__()
+        yield start
 
 
 @pytest.fixture
@@ -98,79 +72,51 @@ def answers(tmp_path):
     return tmp_path / "answers"
 
 
-# ---- probabilities ---------------------------------------------------------------------------------------------------
+@pytest.fixture
+def prompted(answers):
+    """The prompt, changed, as a classifier."""
+    return lambda **changes: LLMClassifier({**PROMPT, **changes}, answers)
 
 
-def probabilities(words, *positions):
-    return label_probabilities([TokenPosition.model_validate(position) for position in positions], words)
-
-
-def test_a_label_has_the_probability_of_its_tokens_in_any_spelling():
-    found = probabilities(["bad", "good"], place({" Good": 0.5, "good": 0.1, "bad": 0.2, "?": 0.2}))
-    assert found == pytest.approx([0.25, 0.75])
-
-
-def test_the_first_token_that_tells_labels_apart_counts():
-    first = place({"very": 0.8, "neutral": 0.2})
-    second = place({" good": 0.7, " bad": 0.3})
-    words = ["very good", "very bad", "neutral"]
-    assert probabilities(words, first, second) == pytest.approx([0.56, 0.24, 0.2])
-
-
-def test_a_common_start_that_was_not_taken_is_divided():
-    found = probabilities(["very good", "very bad", "neutral"], place({"neutral": 0.6, "very": 0.4}))
-    assert found == pytest.approx([0.2, 0.2, 0.6])
-
-
-def test_a_label_beyond_the_likeliest_tokens_gets_the_least_of_them():
-    assert probabilities(["bad", "good"], place({"good": 0.9, "?": 0.1})) == pytest.approx([0.1, 0.9])
-    assert probabilities(["bad", "good"], place({"perhaps": 0.9, "?": 0.1})) is None
-
-
-def test_an_answer_names_the_label_that_it_begins_with():
-    answers = ["**Good**, on the whole", "bad", "goods", "not good"]
-    assert [label_named(answer, ["bad", "good"]) for answer in answers] == [1, 0, None, None]
-
-
-def test_probabilities_are_those_of_the_server(serve, answers):
+def test_probabilities_are_those_of_the_server(serve, prompted):
     serve()
-    classifier = LLMClassifier(PROMPT, answers)
+    classifier = prompted()
     expected = [goodness(text) for text in (TEXT, "good")]
     assert classifier.predict_proba([TEXT, "good"])[:, 1] == pytest.approx(expected)
     assert (np.diff(classifier.intervals([TEXT])) == 0).all()
 
 
-def test_without_log_probabilities_samples_give_an_interval(serve, answers):
+def test_without_log_probabilities_samples_give_an_interval(serve, prompted):
     server = serve(sampling)
-    classifier = LLMClassifier({**PROMPT, "samples": 12}, answers)
+    classifier = prompted(samples=12)
     assert classifier.predict_proba([TEXT])[0] == pytest.approx([3.5 / 13, 9.5 / 13])
     low, high = classifier.intervals([TEXT])[0, 1]
     assert (low, high) == pytest.approx((0.468, 0.911), abs=1e-3)  # Wilson's of 9 in 12
     assert len(server.requests) <= 12 + 8  # those with log-probabilities that were on their way
 
 
-def test_a_server_that_ignores_the_wish_for_log_probabilities_is_sampled(serve, answers):
+def test_a_server_that_ignores_the_wish_for_log_probabilities_is_sampled(serve, prompted):
     serve(lambda request: Reply(content="good"))
-    p = LLMClassifier({**PROMPT, "samples": 4}, answers).predict_proba([TEXT])
+    p = prompted(samples=4).predict_proba([TEXT])
     assert p[0] == pytest.approx([0.1, 0.9])
 
 
-def test_one_empty_answer_does_not_change_to_samples(serve, answers):
-    server = serve(lambda request: with_logprobs() if "silence" in reviewed(request) else honest(request))
-    p = LLMClassifier(PROMPT, answers).predict_proba(["good", "silence"])
+def test_one_empty_answer_does_not_change_to_samples(serve, prompted):
+    server = serve(lambda request: with_logprobs() if "silence" in str(request.body) else honest(request))
+    p = prompted().predict_proba(["good", "silence"])
     assert p[1] == pytest.approx([0.5, 0.5]) and p[0, 1] == pytest.approx(goodness("good"))
     assert len(server.requests) == 2
 
 
-def test_answers_without_any_label_are_an_error(serve, answers):
+def test_answers_without_any_label_are_an_error(serve, prompted):
     serve(lambda request: with_logprobs(place({"Sure": 1.0})))
     with pytest.raises(ModelError, match="names a label"):
-        LLMClassifier(PROMPT, answers).predict(["a film"])
+        prompted().predict(["a film"])
 
 
-def test_label_words_must_be_told_apart(answers):
+def test_label_words_must_be_told_apart(prompted):
     with pytest.raises(ParamsError, match="label_words"):
-        LLMClassifier({**PROMPT, "label_words": {"a": "1", "b": "10"}}, answers)
+        prompted(label_words={"a": "1", "b": "10"})
 
 
 @pytest.fixture
@@ -214,46 +160,43 @@ def test_a_served_and_an_in_process_decoder_agree(serve, answers, decoder):
         np.testing.assert_allclose(both[1].scores, both[0].scores, atol=1e-5, err_msg=method)
 
 
-# ---- budget, answers, secrets ----------------------------------------------------------------------------------------
-
-
-def test_nothing_is_asked_twice(serve, answers):
+def test_nothing_is_asked_twice(serve, prompted):
     server = serve()
-    LLMClassifier(PROMPT, answers).predict(["good", TEXT])
-    again = LLMClassifier(PROMPT, answers)
+    prompted().predict(["good", TEXT])
+    again = prompted()
     again.predict([TEXT, "good"])
     assert len(server.requests) == 2
-    other = LLMClassifier({**PROMPT, "version": "2"}, answers)
+    other = prompted(version="2")
     other.predict([TEXT])
     assert len(server.requests) == 3 and other.fingerprint != again.fingerprint
 
 
-def test_the_budget_covers_all_runs(serve, answers):
+def test_the_budget_covers_all_runs(serve, prompted):
     server = serve()
-    LLMClassifier({**PROMPT, "max_requests": 3}, answers).predict(["good", "bad"])
+    prompted(max_requests=3).predict(["good", "bad"])
     with pytest.raises(BudgetError):
-        LLMClassifier({**PROMPT, "max_requests": 3}, answers).predict(["good film", "bad film"])
+        prompted(max_requests=3).predict(["good film", "bad film"])
     assert len(server.requests) == 3
-    LLMClassifier({**PROMPT, "max_requests": 4}, answers).predict(["good film", "bad film"])
+    prompted(max_requests=4).predict(["good film", "bad film"])
     assert len(server.requests) == 4
 
 
-def test_the_budget_in_money_is_never_exceeded(serve, answers, monkeypatch):
+def test_the_budget_in_money_is_never_exceeded(serve, prompted, monkeypatch):
     monkeypatch.setenv("EXPLEARN_LLM_PRICES", "10000,0")  # an answer costs 0.2, and 1 to 1.5 at the worst
     server = serve()
     with pytest.raises(BudgetError):
-        LLMClassifier({**PROMPT, "max_money": 1.7}, answers).predict(["good", "bad", "fine", "poor"])
+        prompted(max_money=1.7).predict(["good", "bad", "fine", "poor"])
     assert len(server.requests) == 2
 
 
-def test_the_budget_is_shown_before_the_first_request(serve, answers, caplog):
+def test_the_budget_is_shown_before_the_first_request(serve, prompted, caplog):
     seen = []
     serve(lambda request: seen.append(len(caplog.records)) or honest(request))
-    LLMClassifier({**PROMPT, "max_requests": 7}, answers).predict(["good"])
+    prompted(max_requests=7).predict(["good"])
     assert seen == [1] and "at most 7 requests" in caplog.text
 
 
-def test_ctrl_c_sends_no_further_request(serve, answers, request):
+def test_ctrl_c_sends_no_further_request(serve, prompted, answers, request):
     # A process that a shell started in the background ignores it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
@@ -265,41 +208,33 @@ def test_ctrl_c_sends_no_further_request(serve, answers, request):
 
     server = serve(interrupting)
     with pytest.raises(KeyboardInterrupt):
-        LLMClassifier(PROMPT, answers).predict([f"good {number}" for number in range(60)])
+        prompted().predict([f"good {number}" for number in range(60)])
     assert len(server.requests) <= 8
     with open_store(answers) as store:
         assert store.spent.requests == len(server.requests)
 
 
-def test_answers_that_cannot_be_kept_are_a_sentence(serve, answers):
-    serve()
-    answers.write_text("a file of something else\n" * 100, encoding="utf-8")
-    with pytest.raises(DataError, match="answers"):
-        LLMClassifier(PROMPT, answers).predict([TEXT])
-
-
 @pytest.mark.parametrize("answer", [honest, sampling])
-def test_it_is_as_every_predictor(answer, serve, answers):
+def test_it_is_as_every_predictor(answer, serve, prompted):
     serve(answer)
-    check_predictor(LLMClassifier({**PROMPT, "samples": 4}, answers), ["the quick brown fox", "a good film"])
+    check_predictor(prompted(samples=4), ["the quick brown fox", "a good film"])
 
 
-def test_pairs_need_a_place_in_the_template(serve, answers):
+def test_pairs_need_a_place_in_the_template(serve, prompted):
     server = serve(lambda request: with_logprobs(place({"good": 0.6, "bad": 0.4})))
+    pair = ("a film", "another")
     with pytest.raises(DataError, match="pair"):
-        LLMClassifier(PROMPT, answers).predict([("a film", "another")])
-    template = "First: {text} Second: {pair}"
-    LLMClassifier({**PROMPT, "template": template}, answers).predict([("a film", "another")])
+        prompted().predict([pair])
+    prompted(template="First: {text} Second: {pair}").predict([pair])
     assert [request.body["messages"][0]["content"] for request in server.requests] == ["First: a film Second: another"]
 
 
-def test_keys_and_texts_are_in_no_log_and_no_file(serve, answers, caplog):
+def test_keys_and_texts_are_in_no_log_and_no_file(serve, prompted, answers, caplog):
     caplog.set_level(logging.DEBUG)
     logging.getLogger("openai").setLevel(logging.DEBUG)
-    serve(
-        lambda request: Reply(status=401, error=f"wrong key {KEY}") if "poor" in reviewed(request) else honest(request)
-    )
-    classifier = LLMClassifier(PROMPT, answers)
+    refusal = Reply(status=401, error=f"wrong key {KEY}")
+    serve(lambda request: refusal if "poor" in str(request.body) else honest(request))
+    classifier = prompted()
     classifier.predict([TEXT])
     with pytest.raises(explearn.ExplearnError) as caught:
         classifier.predict(["a poor film"])
@@ -311,13 +246,18 @@ def test_keys_and_texts_are_in_no_log_and_no_file(serve, answers, caplog):
     assert KEY not in written and "film" not in written
 
 
-# ---- commands --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def prompt_file(tmp_path):
     path = tmp_path / "prompt.yaml"
     path.write_text(yaml.safe_dump(PROMPT), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.txt"
+    texts = [f"{first} film is {end}" for first, end in product(range(20), ("good", "bad"))]
+    path.write_text("\n".join(texts), encoding="utf-8")
     return path
 
 
@@ -337,21 +277,14 @@ def test_explain_takes_a_prompt(serve, prompt_file):
     assert prompt_file.with_name("prompt.yaml.answers").exists()
 
 
-def test_compare_and_evaluate_take_a_prompt(serve, prompt_file, tmp_path):
+def test_compare_takes_a_prompt(serve, prompt_file, table, tmp_path):
     server = serve()
-    texts = tmp_path / "texts.txt"
-    texts.write_text("a good film\na bad film\ngood and bad\nno good at all\n", encoding="utf-8")
     page = tmp_path / "page.html"
-    arguments = ["compare", "--llm", prompt_file, "--texts", texts, "--method", "occlusion", "--out", page]
-    output = run(*arguments)
-    assert page.exists() and "occlusion" in output
+    arguments = ["compare", "--llm", prompt_file, "--texts", table, "--method", "occlusion", "--out", page]
+    assert "occlusion" in run(*arguments) and page.exists()
     asked = len(server.requests)
     run(*arguments)
     assert len(server.requests) == asked
-    classifier = LLMClassifier(prompt_file)
-    attributions = explearn.get_explainer("occlusion").explain(classifier, ["a good film"])
-    evaluation = explearn.evaluate(classifier, attributions, metrics=["comprehensiveness"])
-    assert evaluation.figures["occlusion"]["comprehensiveness"] > 0
 
 
 def test_a_record_is_made_and_verified_by_a_prompt(serve, prompt_file, tmp_path, caplog):
@@ -367,23 +300,11 @@ def test_a_record_is_made_and_verified_by_a_prompt(serve, prompt_file, tmp_path,
     assert server.served == served
 
 
-@pytest.fixture
-def table(tmp_path):
-    path = tmp_path / "table.txt"
-    texts = [f"{first} film is {end}" for first, end in product(range(20), ("good", "bad"))]
-    path.write_text("\n".join(texts), encoding="utf-8")
-    return path
-
-
 def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplog):
     serve()
     page = tmp_path / "audit.html"
     assert "‘good’" in run("audit", "--llm", prompt_file, "--texts", table, "--out", page)
     assert page.exists() and "at most 1,000 requests" in caplog.text
-    texts = table.read_text(encoding="utf-8").splitlines()
-    classifier = LLMClassifier(prompt_file)
-    assert explearn.audit(classifier, texts).method == "hierarchical"
-    assert explearn.diff(classifier, classifier, texts).share == 0
     other = tmp_path / "other.yaml"
     other.write_text(yaml.safe_dump({**PROMPT, "label_words": {"negative": "good", "positive": "bad"}}))
     arguments = ["diff", "--llm", prompt_file, "--texts", table, "--fail-above", "0", "--against-llm"]

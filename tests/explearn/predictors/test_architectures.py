@@ -1,6 +1,7 @@
-"""The table of docs/explearn/architectures.md is what the methods' own checks say."""
+"""The table of docs/explearn/architectures.md is what the methods' own checks say; lengths."""
 
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import tiny
@@ -8,7 +9,7 @@ import tiny
 import explearn
 from explearn import UnsupportedError
 from explearn.lens.attention import layer_count
-from explearn.predictors.architectures import architecture, reads
+from explearn.predictors.architectures import architecture, max_length, reads
 
 COLUMNS = (
     ("raw_attention", "attention_mean", "rollout"),
@@ -64,5 +65,16 @@ def test_every_method_is_in_a_column_or_explains_anything(repository):
     assert all(explains(info.name, of) for info in methods if info.family in ANYTHING)
 
 
-if __name__ == "__main__":
-    print(*(f"| {kind} {row(kind)}" for kind in KINDS), sep="\n")
+@pytest.mark.parametrize(
+    ("model_type", "positions", "limit", "expected"),
+    [
+        ("bert", 514, 512, 512),
+        ("roberta", 512, 512, 510),  # RoBERTa's positions start at the padding index + 1
+        ("bert", 514, int(1e30), 514),  # the tokenizer names no limit
+        ("bert", 514, "many", 514),
+        ("deberta-v2", -1, int(1e30), 512),  # nor does the model
+    ],
+)
+def test_the_longest_text_fits_positions_and_tokenizer(model_type, positions, limit, expected):
+    config = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
+    assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected

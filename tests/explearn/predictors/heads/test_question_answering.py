@@ -7,7 +7,6 @@ import pytest
 import tiny
 import torch
 
-import explearn
 from explearn import ComputeOptions, DataError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.methods.ivra.explainer import IvRA
@@ -39,6 +38,13 @@ def example(number, question, passage, answer, split="train"):
 def examples(split="train"):
     answers = ("the quick fox", "castle", "delivery", "shells")
     return [example(i, *texts, answer, split) for i, (texts, answer) in enumerate(zip(QUESTIONS, answers, strict=True))]
+
+
+def tuned(folder, rows, **params):
+    """Fine-tune a tiny encoder, in this folder, to answer questions; its epochs."""
+    encoder = str(tiny.save(folder / "encoder"))
+    compute = ComputeOptions(device="cpu")
+    return finetune(folder / "made", rows, ANSWER_LABELS, encoder, FinetuneParams(**params), compute, 13)
 
 
 def by_hand(answerer, question, passage):
@@ -76,13 +82,6 @@ class TestSpans:
             logits = answerer.logits(answerer.batch([encoding]))[0].tolist()
             assert logits == pytest.approx([spans[own], best], abs=1e-4)
 
-    def test_padding_changes_nothing_and_the_class_is_the_answer(self):
-        answerer = tiny.make_answerer()
-        encodings = answerer.read(QUESTIONS)
-        together = answerer.predict_proba(encodings)
-        alone = np.concatenate([answerer.predict_proba([encoding]) for encoding in encodings])
-        assert np.allclose(together, alone, atol=1e-5) and answerer.predict(QUESTIONS) == ["answer"] * 4
-
     def test_the_true_answer_is_right_where_it_is_the_model_s(self):
         answerer = tiny.make_answerer()
         rows = examples()
@@ -114,44 +113,41 @@ TAKE_APART = frozenset(
 @pytest.mark.parametrize("name", sorted(tiny.UNTRAINED))
 def test_methods_explain_the_answer_or_say_why_not(name):
     answerer = tiny.make_answerer()
-    options = tiny.QUICK.get(name, {})
-    explainer = explearn.get_explainer(name, **options)
+    explainer = tiny.quick(name)
     if name in TAKE_APART:
         with pytest.raises(UnsupportedError, match="no classification head"):
             explainer.explain(answerer, QUESTIONS[:2])
         return
-    for texts, encoding, actual in zip(
-        QUESTIONS, answerer.read(QUESTIONS), explainer.explain(answerer, QUESTIONS), strict=True
-    ):
+    explained = explainer.explain(answerer, QUESTIONS)
+    for texts, encoding, actual in zip(QUESTIONS, answerer.read(QUESTIONS), explained, strict=True):
         assert actual.target == actual.predicted == "answer" and actual.unaligned == 0
         assert actual.words == tuple(" ".join(texts).split())
         # The words of the answer stay where they are and have no score.
-        inside = range(*(encoding.focus or (0, 0)))
-        assert inside and np.flatnonzero(np.isnan(actual.scores)).tolist() == list(inside)
-        assert np.isfinite(actual.scores[actual.read]).all()
+        inside = list(range(*encoding.focus))
+        assert inside and np.flatnonzero(np.isnan(actual.scores)).tolist() == inside
 
 
-def settings(criteria):
+def ivra(answerer, *criteria):
     schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0, "learning_rate": 1e-4}
-    return {"criteria": list(criteria), "schedule": schedule}
+    explainer = IvRA(criteria=list(criteria), schedule=schedule)
+    return explainer.fit(answerer, examples(), validation=examples("validation"))
 
 
 class TestIvRA:
     def test_it_is_trained_for_answers_and_explains_them(self, tmp_path):
         answerer = tiny.make_answerer()
         before = answerer.fingerprint
-        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(answerer, examples(), validation=examples("validation"))
-        assert answerer.fingerprint == before and isinstance(ivra.classifier, QuestionPredictor)
-        losses = ivra.history[1]["losses"]
-        assert set(losses) == {"task", "comp", "suff", "cons"}
-        assert set(ivra.history[0]["criteria"]) == {"comp", "suff", "cons"}
-        ivra.save_pretrained(tmp_path / "ivra")
+        criteria = {"comp", "suff", "cons"}
+        trained = ivra(answerer, *criteria)
+        assert answerer.fingerprint == before and isinstance(trained.classifier, QuestionPredictor)
+        assert set(trained.history[1]["losses"]) == {"task", *criteria}
+        assert set(trained.history[0]["criteria"]) == criteria
+        trained.save_pretrained(tmp_path / "ivra")
         again = IvRA.from_pretrained(tmp_path / "ivra")
         own = load_classifier(tmp_path / "ivra/classifier", device="cpu")
         for encoding, actual in zip(own.read(QUESTIONS), again.explain(own, QUESTIONS), strict=True):
             free = any(word != NO_WORD for word in encoding.word_ids)
-            first, end = encoding.focus or (0, 0)
-            others = np.delete(actual.scores, range(first, end))
+            others = np.delete(actual.scores, range(*encoding.focus))
             assert others.sum() == pytest.approx(1.0 if free else 0.0, abs=1e-5) and actual.target == "answer"
 
     def test_the_task_s_loss_is_that_of_both_ends_of_the_true_answer(self):
@@ -164,7 +160,7 @@ class TestIvRA:
 
     def test_simulatability_is_refused_before_training(self):
         with pytest.raises(UnsupportedError, match="student"):
-            IvRA(**settings(["sim"])).fit(tiny.make_answerer(), examples(), validation=examples("validation"))
+            ivra(tiny.make_answerer(), "sim")
 
 
 def test_a_loaded_model_with_its_tokenizer_answers_questions():
@@ -185,11 +181,8 @@ def test_finetuning_learns_where_answers_are(tmp_path):
         )
         for i in range(4) for j in range(4) for k in range(4) if j != k
     ]  # fmt: skip
-    tiny.save(tmp_path / "encoder")
-    params = FinetuneParams(epochs=60, learning_rate=5e-3, batch_size=8, patience=60, max_length=32, warmup=0.1)
-    history = finetune(
-        tmp_path / "made", rows, ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13
-    )
+    settings = {"epochs": 60, "patience": 60, "learning_rate": 5e-3, "batch_size": 8, "max_length": 32, "warmup": 0.1}
+    history = tuned(tmp_path, rows, **settings)
     assert history[0].accuracy < 0.6
     made = load_classifier(tmp_path / "made", device="cpu")
     assert evaluate_classifier(made, [row for row in rows if row.split == "train"])["accuracy"] > 0.8
@@ -197,24 +190,18 @@ def test_finetuning_learns_where_answers_are(tmp_path):
 
 
 def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path):
-    tiny.save(tmp_path / "encoder")
     reached = example(0, "what ?", "shells", "shells")
     cut = example(1, "what ?", "the quick brown fox jumps over the lazy dog and shells", "shells")
-    params = FinetuneParams(epochs=1, max_length=10)
-    arguments = (ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13)
     checked = replace(cut, id="v", split="validation")
-    (epoch,) = finetune(tmp_path / "made", [reached, cut, checked], *arguments)
+    (epoch,) = tuned(tmp_path, [reached, cut, checked], epochs=1, max_length=10)
     assert epoch.accuracy == 0.0 and epoch.train_loss < 20 < epoch.validation_loss
     with pytest.raises(DataError, match="no answer is within 10 sub-tokens"):
-        finetune(tmp_path / "other", [cut, checked], *arguments)
+        tuned(tmp_path, [cut, checked], epochs=1, max_length=10)
 
 
 def test_words_are_not_removed_at_random(tmp_path):
-    tiny.save(tmp_path / "encoder")
-    params = FinetuneParams(random_removal="delete")
-    arguments = (ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13)
     with pytest.raises(UnsupportedError, match=r"a question may lose its answer .*; leave out random_removal"):
-        finetune(tmp_path / "made", [*examples("train"), *examples("validation")], *arguments)
+        tuned(tmp_path, [*examples("train"), *examples("validation")], random_removal="delete")
 
 
 class TestBadInput:

@@ -10,6 +10,7 @@ from saying import complaint
 
 from explearn import ModelError
 from explearn.predictors.finetune import load_encoder
+from explearn.predictors.loading import embedded_encoder, resolve_encoder
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 NAME = "google-bert/bert-base-uncased"
@@ -40,3 +41,11 @@ def test_an_encoder_without_all_its_layers_is_refused(tiny_folder, tmp_path):
     save_file(kept, incomplete / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match=r"weights are missing .* for bert\.encoder\.layer\.1\."):
         load_encoder(str(incomplete), LABELS, 32)
+
+
+def test_the_embedded_encoder_is_there_and_other_weights_are_refused(monkeypatch):
+    folder = embedded_encoder()
+    assert (folder / "config.json").is_file() and resolve_encoder("embedded") == str(folder)
+    monkeypatch.setattr("explearn.predictors.loading.EMBEDDED_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match=r"SHA-256 is 53aa51.*; expected 000000.*; the weights are not loaded"):
+        embedded_encoder()
