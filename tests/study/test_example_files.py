@@ -25,7 +25,7 @@ def test_what_is_written_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("read", "change"),
     [(read_examples, {"words": []}), (read_examples, {"split": "dev"}), (read_rationales, {"kind": "robot"})],
-    ids=ascii,
+    ids=["no words", "split", "kind"],
 )
 def test_a_row_of_another_kind_is_named(tmp_path, read, change):
     write_examples(tmp_path / "e.parquet", EXAMPLES)
