@@ -109,7 +109,12 @@ class TestRequestFormats:
         [
             ("response_format", "json_object", "json_schema is not supported", RequestFormat("json_object")),
             ("response_format", None, "unknown field response_format", RequestFormat("prompt")),
-            ("max_tokens", None, "Use 'max_completion_tokens' instead.", RequestFormat(limit="max_completion_tokens")),
+            (
+                "max_tokens",
+                None,
+                "no 'max_tokens'; use 'max_completion_tokens'",
+                RequestFormat(limit="max_completion_tokens"),
+            ),
             ("temperature", None, "'temperature' does not support 0", RequestFormat(temperature=False)),
         ],
     )
