@@ -112,7 +112,7 @@ class TestRequestFormats:
             (
                 "max_tokens",
                 None,
-                "no 'max_tokens'; use 'max_completion_tokens'",
+                "no max_tokens; max_completion_tokens",
                 RequestFormat(limit="max_completion_tokens"),
             ),
             ("temperature", None, "'temperature' does not support 0", RequestFormat(temperature=False)),
