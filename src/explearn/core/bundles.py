@@ -49,7 +49,7 @@ class ClassifierFacts(Shape):
     """The classifier that a bundle was made for.
 
     Attributes:
-        fingerprint: SHA-256 of its weights and labels (`Predictor.fingerprint`).
+        fingerprint: `Predictor.fingerprint`.
         name: its hub name, or the last part of its folder's path; empty if unknown.
         architecture: transformers' name for it; empty if unknown.
         labels: in the order of its logits; empty if unknown.

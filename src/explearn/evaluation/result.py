@@ -79,7 +79,7 @@ class Evaluation(Shape):
         task: name of the texts.
         unit: what is scored, in the singular.
         labels: classes of the classifier.
-        classifier: SHA-256 of its weights and labels.
+        classifier: its fingerprint.
         performance: split -> accuracy, macro_f1, mcc, majority_rate and texts of the classifier; any may be missing.
         infos: facts of the methods that are known, by family, and within each as given.
         options: method -> its options.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import isroutine
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -29,6 +30,7 @@ from explearn.core.validation import PositiveInt, check
 from explearn.core.words import Segment, Span, gaps_of
 from explearn.predictors.batching import progress
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.fingerprints import PROBE, NoValue, is_estimator, state_digest
 from explearn.predictors.labelled import Problem, Use
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
@@ -173,8 +175,10 @@ class FunctionPredictor(Predictor):
             `regression` (values).
         batch_size: most texts a call.
         max_words: most words of a text; longer texts are refused.
-        name: name for messages. Trained explainers recognise the function by its name, labels and mask, so another
-            version needs another name.
+        version: any text that another version of the function does not have, by which trained explainers, records and
+            working folders recognise it. None: a method of a scikit-learn estimator is recognised by the estimator's
+            parameters and fitted attributes, any other function by its answers to fixed texts.
+        name: name for messages.
 
     Raises:
         ParamsError: invalid labels or options.
@@ -203,6 +207,7 @@ class FunctionPredictor(Predictor):
         kind: KindOfAnswer = "single_label",
         batch_size: int = 64,
         max_words: int = 2000,
+        version: str | None = None,
         name: str = "the function",
     ) -> None:
         if kind not in get_args(KindOfAnswer):
@@ -223,12 +228,49 @@ class FunctionPredictor(Predictor):
         self.max_words: int = check(PositiveInt, max_words, ParamsError, "max_words: ")
         self.problem = Problem(kind)
         self._function = predict_proba
-        self._version = text_digest(repr((name, self.labels, kind, mask, empty)))
+        self._version = version
+        self._settings = (self.labels, kind, mask, empty)
+
+    @property
+    def fingerprint_kind(self) -> str:  # type: ignore[override]
+        """What the fingerprint is made from."""
+        return self._recognised[0]
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the name, the labels, the kind of answers, and what stands for words that are left out."""
-        return self._version
+        """SHA-256 of the function's version, state or answers, of labels, and of what stands for words left out."""
+        return self._recognised[1]
+
+    @cached_property
+    def _recognised(self) -> tuple[str, str]:
+        """The kind of the fingerprint, and the fingerprint."""
+        kind, value = self._value()
+        return kind, text_digest(repr((kind, value, self._settings)))
+
+    def _value(self) -> tuple[str, object]:
+        """Return what the function is recognised by: what that is, and its value."""
+        if self._version is not None:
+            return "SHA-256 of the version that its user gave", str(self._version)
+        owner = getattr(self._function, "__self__", None)
+        if is_estimator(owner):
+            try:
+                return "SHA-256 of the estimator's parameters and fitted attributes", state_digest(owner)
+            except (NoValue, RecursionError):
+                pass  # then by its answers, as the kind says
+        return f"SHA-256 of its answers to {len(PROBE)} fixed texts", self._probed()
+
+    def _probed(self) -> list[str]:
+        """Return the answers to fixed texts, with the digits that do not depend on the processor.
+
+        Raises:
+            ModelError: the function answers neither single texts nor pairs.
+        """
+        pairs = list(pairwise(PROBE))
+        try:
+            rows = self._ask(self.encode(PROBE), None)
+        except ModelError:
+            rows = self._ask(self.encode(pairs), None)
+        return [f"{value:.4g}" for value in rows.ravel().tolist()]
 
     # ---- texts ---------------------------------------------------------------------------------------------------
 
@@ -338,3 +380,52 @@ class FunctionPredictor(Predictor):
         if self.problem is Problem.MULTI_LABEL:
             return rows
         return np.asarray(rows / rows.sum(1, keepdims=True))
+
+
+def is_function(classifier: Any) -> bool:
+    """Return whether something is a function, or a fitted classifier as scikit-learn defines it.
+
+    Args:
+        classifier: a classifier as users have it.
+    """
+    fitted = hasattr(classifier, "predict_proba") and hasattr(classifier, "classes_")
+    return isroutine(classifier) or fitted
+
+
+def function_predictor(classifier: Any) -> FunctionPredictor:
+    """Return a predictor for a function, or for a fitted classifier as scikit-learn defines it.
+
+    Its classes are `classes_` of the estimator, or the columns of the function's answers: their names, or numbers.
+
+    Args:
+        classifier: the function, or the classifier.
+
+    Raises:
+        ModelError: the function fails on a text.
+        ParamsError: there are not several columns.
+    """
+    if isroutine(classifier):
+        name = classifier.__name__
+        estimator = getattr(classifier, "__self__", None)
+        classes = getattr(estimator, "classes_", None)
+        if classes is None:
+            classes = _columns(classifier, name)
+        return FunctionPredictor(classifier, classes, name=name)
+    steps = getattr(classifier, "steps", [("", classifier)])
+    name = " + ".join(type(step).__name__ for _, step in steps)
+    return FunctionPredictor(classifier.predict_proba, classifier.classes_, name=name)
+
+
+def _columns(function: PredictProba, name: str) -> list[str]:
+    """Return the names of the columns that a function gives, or else their numbers."""
+    try:
+        answer: Any = function([PROBE[0]])
+        columns = getattr(answer, "columns", None)
+        if columns is None:
+            columns = range(as_numbers(answer).shape[1])
+    except Exception as error:  # a function of somebody else may raise anything
+        raise ModelError(
+            f"{name}: failed on a text ({first_line(error)}); expected a function from a list of texts to rows of "
+            "probabilities; any other goes in an explearn.FunctionPredictor, with its labels"
+        ) from error
+    return [str(column) for column in columns]

@@ -55,6 +55,7 @@ class Predictor(Labelled, ABC):
         max_length: most units of a text; longer texts are cut or refused.
         transformer: the transformer inside (`explearn.TransformerPredictor`); None if there is none to look into.
         costs_money: whether each prediction costs money.
+        fingerprint_kind: what the fingerprint is made from, for pages.
 
     Example:
         >>> import explearn
@@ -71,6 +72,7 @@ class Predictor(Labelled, ABC):
     same_length: bool = False
     refuses: Mapping[Use, str] = {"windows": "it reads texts whole; leave out the windows"}
     costs_money: bool = False
+    fingerprint_kind: str = "as its class states it"
 
     # ---- what a subclass defines -----------------------------------------------------------------------------------
 
@@ -338,6 +340,11 @@ class HeldPredictor(Predictor):
     def same_length(self) -> bool:  # type: ignore[override]
         """Whether all texts of a batch must have one length."""
         return self.held.same_length
+
+    @property
+    def fingerprint_kind(self) -> str:  # type: ignore[override]
+        """What the fingerprint is made from."""
+        return self.held.fingerprint_kind
 
     @property
     def max_length(self) -> int:

@@ -130,6 +130,7 @@ class TransformerPredictor(Predictor):
     """
 
     refuses: Mapping[Use, str] = {}
+    fingerprint_kind = "SHA-256 of its weights, configuration, tokenizer, labels and prompt"
     wrapper: ClassVar[type[WrappedModel] | None] = None
     """Module that gives a model with another head the logits of a classifier."""
     task_labels: ClassVar[tuple[str, ...]] = ()

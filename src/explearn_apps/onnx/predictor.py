@@ -32,6 +32,8 @@ class OnnxPredictor(Predictor):
         ('a', 'lazy', 'fox')
     """
 
+    fingerprint_kind = "SHA-256 of the file"
+
     def __init__(self, graph: OnnxExplainer) -> None:
         self.graph = graph
         self.name = graph.name

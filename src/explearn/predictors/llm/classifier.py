@@ -139,6 +139,7 @@ class LLMClassifier(FunctionPredictor):
     """
 
     costs_money = True
+    fingerprint_kind = "SHA-256 of the model's name and the prompt"
 
     def __init__(
         self,

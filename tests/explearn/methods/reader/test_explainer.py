@@ -188,12 +188,12 @@ class TestMarks:
             Reader(marked="universal", aim=0.5, budget=5)
 
 
-def counting_foxes(name="foxes"):
+def counting_foxes(version="1"):
     def answer(rows):
         some = np.array([row.split().count("fox") / 6 for row in rows])
         return np.stack([1 - some, some], 1)
 
-    return explearn.FunctionPredictor(answer, ["none", "some"], name=name)
+    return explearn.FunctionPredictor(answer, ["none", "some"], name="foxes", version=version)
 
 
 @pytest.fixture(scope="module")
@@ -209,13 +209,13 @@ class TestAFunction:
             assert (row.scores[foxes] > 0.08).all() and (np.abs(row.scores[~foxes]) < 0.08).all()
             assert row.certificate is not None
 
-    def test_a_stored_one_explains_the_function_of_this_name_alone(self, of_function, tmp_path):
+    def test_a_stored_one_explains_the_function_of_this_version_alone(self, of_function, tmp_path):
         of_function.save_pretrained(tmp_path / "reader")
         read = Reader.from_pretrained(tmp_path / "reader")
         assert not read.needs_model
         assert explained(read, counting_foxes())
         with pytest.raises(UnsupportedError, match="trained for another classifier"):
-            explained(read, counting_foxes("foxes, version 2"))
+            explained(read, counting_foxes("2"))
 
     def test_what_needs_a_model_refuses(self, trained):
         with pytest.raises(UnsupportedError, match="has no model to look into"):
