@@ -48,9 +48,10 @@ def explain(
     A model that is passed as an object is left as it came: in its mode, with its `requires_grad` flags.
 
     Args:
-        classifier: a `Predictor`, a folder or hub name, a text-classification pipeline of transformers, or a pair
-            (model, tokenizer). For a model that classifies tokens: `load_classifier(name).at(token)`. For a bundle's
-            folder, the classifier in it, which the bundle's explainer explains unless `method` names another.
+        classifier: a `Predictor`, a folder or hub name, a text-classification pipeline of transformers, a pair
+            (model, tokenizer), a fitted classifier of scikit-learn, or a function of texts. For a model that classifies
+            tokens: `load_classifier(name).at(token)`. For a bundle's folder, the classifier in it, which the bundle's
+            explainer explains unless `method` names another.
         texts: a text, or a list of texts. A tuple of two strings is one text of two segments. Of a table of pandas or
             datasets, the column `text` is read.
         method: a method's name (`list_explainers`), the folder or hub name of what `load` takes, an explainer

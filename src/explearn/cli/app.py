@@ -52,7 +52,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="Describe this method: definition, sources and options.")] = None,
     classifier: Annotated[
         str | None,
-        typer.Option(help="Folder or hub name: list only methods that can explain it, and why others cannot."),
+        typer.Option(help="As for explain: list only methods that can explain it, and why others cannot."),
     ] = None,
 ) -> None:
     """List all methods, those that need no training first, with their cost per text and what they need; or describe
@@ -86,9 +86,9 @@ def methods(
 
 def _refusals(infos: Sequence[MethodInfo], classifier: str) -> dict[str, str]:
     """Return why methods cannot explain a classifier, by name; methods that must be trained first are not asked."""
-    from explearn.predictors.pretrained import load_classifier  # brings torch
+    from explearn.predictors.pretrained import NamedClassifier  # brings torch
 
-    loaded = load_classifier(classifier)
+    loaded = NamedClassifier(classifier).load(None)
     refused = {}
     for info in infos:
         if info.untrained:

@@ -60,9 +60,7 @@ def audit(
 
 
 def old_classifier(
-    against: Annotated[
-        str, typer.Option(help="Folder of the old classifier, or its hub name.", show_default=False)
-    ] = "",
+    against: Annotated[str, typer.Option(help="The old classifier; as for --classifier.", show_default=False)] = "",
     against_class_name: Annotated[
         list[str] | None, typer.Option(help="Rename a class of the old classifier, CLASS=NAME; may be repeated.")
     ] = None,

@@ -45,7 +45,9 @@ def classifier_options(
     classifier: Annotated[
         str,
         typer.Option(
-            help="Folder of a saved sequence classifier, or its hub name; not needed if an explainer comes with one.",
+            help="Folder of a saved sequence classifier, or its hub name; or a scikit-learn classifier or a function "
+            "in Python code, as module:name or file.py:name: this runs your code. Not needed if an explainer comes "
+            "with one.",
             envvar="EXPLEARN_CLASSIFIER",
             show_default=False,
         ),
@@ -66,16 +68,18 @@ def classifier_source(
     completion: Path | None = None,
     explainers: Sequence[Explainer | None] = (),
     option: str = "--classifier",
+    required: bool = True,
 ) -> Any:
     """Return what `as_predictor` takes: a named classifier or, without a name, the first that an explainer came with.
 
     Args:
-        name: folder or hub name; empty if none is named.
+        name: folder, hub name or name of code; empty if none is named.
         class_names: class -> its new name.
         llm: file of a prompt that is the classifier.
         completion: file of the prompt of a generative model.
         explainers: the explainers.
         option: the option that names a classifier.
+        required: whether there must be one; if not, None is returned without.
 
     Raises:
         ParamsError: both a classifier and a prompt are named, or there is none.
@@ -89,8 +93,10 @@ def classifier_source(
     for explainer in explainers:
         if not name and explainer is not None and explainer.classifier_folder is not None:
             name = str(explainer.classifier_folder)
+    if not name and not required:
+        return None
     if not name:
-        raise ParamsError(f"{option}: got none; expected the folder of a saved classifier, or a hub name")
+        raise ParamsError(f"{option}: got none; expected the folder of a saved classifier, a hub name, or file.py:name")
     from explearn.predictors.heads.completion import read_completion  # brings torch
     from explearn.predictors.pretrained import NamedClassifier
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,17 @@ def is_folder(path: PathLike) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 (Path.is_dir raises for such names)
 
 
+def names_code(name: PathLike) -> bool:
+    """Return whether a classifier's name is that of an object in Python code, `module:name` or `file.py:name`."""
+    return re.fullmatch(r"(.+\.py|\w+(\.\w+)*):[^\W\d]\w*(\.\w+)*", os.fspath(name)) is not None
+
+
 def public_name(name: str) -> str:
-    """Return a hub's name, or the last part of a local folder's path: the rest is private."""
+    """Return a hub's name, or the last part of a local path: the rest is private."""
     if is_folder(name):
         return Path(name).resolve().name
+    if names_code(name):
+        return Path(name).name
     return name
 
 

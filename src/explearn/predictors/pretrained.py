@@ -13,10 +13,11 @@ from typing import Any
 
 from explearn.core.bundles import checked_manifest, is_classifier_bundle
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import PathLike, is_folder, read_json
+from explearn.core.documents import PathLike, is_folder, names_code, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
+from explearn.predictors.function import function_predictor, is_function
 from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
 from explearn.predictors.heads.names import CLASSIFICATION, GENERATION, HEADS_OF_TASKS, head_of
 from explearn.predictors.heads.wrapped import WRAPPED
@@ -31,8 +32,9 @@ from explearn.predictors.loading import (
     may_be_on_hub,
     quiet_transformers,
 )
+from explearn.predictors.own_code import load_object
 from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, named
 from explearn.predictors.problems import PROBLEM_TYPES, not_compiled, problem_of, sharing_copy
 from explearn.predictors.quantised import QUANTISED, check_loaded, quantisation
 from explearn.predictors.transformer import TransformerPredictor
@@ -305,10 +307,10 @@ LOADERS: dict[str, Callable[[Source, Params], Predictor]] = {
 
 @dataclass(frozen=True, slots=True)
 class NamedClassifier:
-    """A classifier by its folder or hub name, with what its loading needs besides where and how to compute.
+    """A classifier by its name, with what its loading needs besides where and how to compute.
 
     Attributes:
-        path: folder or hub name.
+        path: folder or hub name; or `module:name` or `file.py:name`, code that loading runs.
         class_names: class -> its new name.
         completion: prompt and label words of a generative model.
     """
@@ -324,9 +326,17 @@ class NamedClassifier:
         """Load it.
 
         Raises:
-            ParamsError: it has no class of such a name.
+            ParamsError: it has no class of such a name, or is no classifier.
+            ModelError: it cannot be loaded.
         """
-        classifier = load_classifier(self.path, compute, completion=self.completion)
+        if self.path.endswith(".py") and not is_folder(self.path):
+            raise ParamsError(f"--classifier: got {self.path}; expected a name in it, too, {self.path}:NAME")
+        if not names_code(self.path):
+            classifier = load_classifier(self.path, compute, completion=self.completion)
+        elif self.completion is not None:
+            raise ParamsError(f"--completion: got one for {self.path}, which is no generative model; leave it out")
+        else:
+            classifier = named(as_predictor(load_object(self.path)), self.path)
         for name in self.class_names:
             if name not in classifier.labels:
                 raise ParamsError(
@@ -344,8 +354,8 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
 
     Args:
         classifier: a Predictor, a folder or hub name, a pipeline of transformers that classifies texts or tokens or
-            answers questions, a `CrossEncoder` of sentence-transformers, or a transformers model and its tokenizer as a
-            pair.
+            answers questions, a `CrossEncoder` of sentence-transformers, a transformers model and its tokenizer as a
+            pair, a fitted classifier of scikit-learn, or a function of texts.
         compute: compute options for a folder or hub name.
 
     Raises:
@@ -358,6 +368,8 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
         return load_classifier(classifier, compute)
     if isinstance(classifier, Predictor):
         return classifier
+    if is_function(classifier):
+        return function_predictor(classifier)
     if isinstance(classifier, tuple) and len(classifier) == 2:
         model, tokenizer = classifier
     else:  # a pipeline or a Trainer
@@ -366,8 +378,9 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
     if not hasattr(model, "get_input_embeddings") or not hasattr(tokenizer, "is_fast"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected an explearn predictor, a folder or hub name, a "
-            "text-classification pipeline of transformers, or a pair (model, tokenizer) of transformers and torch; a "
-            "function, or any other model as one, goes in an explearn.FunctionPredictor"
+            "text-classification pipeline of transformers, a pair (model, tokenizer) of transformers and torch, or a "
+            "fitted estimator of scikit-learn with predict_proba; any other model goes, as a function, in an "
+            "explearn.FunctionPredictor"
         )
     model = not_compiled(model)
     activation = getattr(classifier, "activation_fn", None)

@@ -10,9 +10,14 @@ import tiny
 import torch
 from saying import complaint
 from sklearn.dummy import DummyClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 import explearn
 from explearn import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.predictors.pretrained import as_predictor
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "film": 0.1, "[UNK]": 0.5}
 TEXT = "a good film not bad"
@@ -116,13 +121,8 @@ class TestExplaining:
         assert set(chain(*function.calls)) == {"a good, film", *asked}
 
     def test_a_scikit_learn_pipeline(self):
-        from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-
-        pipeline = make_pipeline(CountVectorizer(), LogisticRegression(C=10.0))
-        pipeline.fit(["good film", "fine good film", "bad film", "bad bad film"], ["pos", "pos", "neg", "neg"])
-        classifier = explearn.FunctionPredictor(pipeline.predict_proba, pipeline.classes_)
+        model = pipeline()
+        classifier = explearn.FunctionPredictor(model.predict_proba, model.classes_)
         (attribution,) = explain("occlusion", classifier, ["a good film"])
         assert attribution.predicted == "pos" and attribution.words[int(attribution.scores.argmax())] == "good"
         assert classifier.predict(["a bad film", "a fine film"]) == ["neg", "pos"]
@@ -203,7 +203,68 @@ class TestBadInput:
         assert classifier.predict_proba([TEXT]).sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_mask_empty_text_and_name_count_for_its_fingerprint():
-    different = [{}, {"mask": "UNK"}, {"empty": "nothing"}, {"name": "another"}]
-    predictors = [explearn.FunctionPredictor(lambda texts: [[1, 0]], ["a", "b"], **options) for options in different]
-    assert len({predictor.fingerprint for predictor in predictors}) == 4
+def pipeline(c=10.0):
+    model = make_pipeline(CountVectorizer(), LogisticRegression(C=c))
+    return model.fit(["good film", "fine good film", "bad film", "bad bad film"], ["pos", "pos", "neg", "neg"])
+
+
+class TestFingerprint:
+    def test_labels_mask_and_empty_text_count_and_names_do_not(self):
+        different = [{}, {"mask": "UNK"}, {"empty": "nothing"}, {"version": "2"}, {"version": "3"}]
+        assert len({of(**options).fingerprint for options in different}) == 5
+        assert of(name="another").fingerprint == of().renamed({"neg": "bad"}).fingerprint == of().fingerprint
+
+    def test_of_a_version_asks_nothing(self):
+        predictor = of(lambda texts: 1 / 0, version=3)
+        assert predictor.fingerprint == of(version="3").fingerprint
+        assert "version" in predictor.fingerprint_kind
+
+    def test_of_an_estimator_s_method_is_of_the_estimator(self):
+        made = [explearn.FunctionPredictor(pipeline(c).predict_proba, ["neg", "pos"]) for c in (10.0, 10.0, 0.01)]
+        assert made[0].fingerprint == made[1].fingerprint != made[2].fingerprint
+        assert "parameters and fitted attributes" in made[0].fingerprint_kind
+
+    def test_of_any_other_function_is_of_its_answers(self):
+        function = Counting()
+        first, same, other = of(function), of(), of(lambda texts: Counting()(texts)[:, ::-1])
+        explain("occlusion", first, [TEXT])
+        calls = len(function.calls)
+        assert first.fingerprint == same.fingerprint != other.fingerprint
+        assert "answers" in first.fingerprint_kind and len(function.calls) == calls + 1
+        # An estimator with a part of which nothing but its name is known.
+        lost = make_pipeline(CountVectorizer(preprocessor=lambda text: text), LogisticRegression())
+        lost.fit(["good", "bad"], ["pos", "neg"])
+        assert "answers" in explearn.FunctionPredictor(lost.predict_proba, lost.classes_).fingerprint_kind
+
+    def test_of_a_function_of_pairs(self):
+        def function(pairs):
+            return [[0.2, 0.8] if first < second else [0.7, 0.3] for first, second in pairs]
+
+        assert of(function).fingerprint == of(function).fingerprint
+
+
+class TestWithoutAPredictor:
+    def test_a_fitted_estimator_and_its_method_are_explained_with_its_classes(self):
+        model = pipeline()
+        for classifier in (model, model.predict_proba):
+            attribution = explearn.explain(classifier, "a good film", targets="pos")
+            assert attribution.method == "occlusion" and attribution.words[int(attribution.scores.argmax())] == "good"
+        made = as_predictor(model)
+        assert made.name == "CountVectorizer + LogisticRegression" and made.labels == ["neg", "pos"]
+        assert made.fingerprint == as_predictor(model.predict_proba).fingerprint
+
+    def test_a_function_has_the_names_of_its_columns_or_their_numbers(self):
+        def named(texts):
+            return pd.DataFrame(Counting()(texts), columns=["neg", "pos"])
+
+        assert as_predictor(named).labels == ["neg", "pos"]
+        assert as_predictor(lambda texts: Counting()(texts)).labels == ["0", "1"]
+
+    @pytest.mark.parametrize("model", [LogisticRegression(), LinearSVC().fit([[0], [1]], [0, 1]), Counting()])
+    def test_what_is_not_fitted_or_has_no_probabilities_is_told(self, model):
+        with pytest.raises(ParamsError, match="fitted estimator of scikit-learn with predict_proba"):
+            explearn.explain(model, TEXT)
+
+    def test_a_function_that_fails_is_told_where_it_goes(self):
+        with pytest.raises(ModelError, match=r"failed on a text .* goes in an explearn\.FunctionPredictor"):
+            explearn.explain(lambda pairs: [[0.1 * len(b), 0.5] for a, b in pairs], TEXT)
