@@ -217,7 +217,7 @@ def test_a_model_is_left_as_it_came(folder, form):
     attributions = explearn.explain(classifier, [TEXT], "gae")
     explearn.evaluate(classifier, attributions, metrics=["sufficiency"])
     explearn.get_metric("sufficiency")(classifier, attributions)
-    explearn.compare(classifier, [TEXT], "random", out=None)
+    explearn.compare(classifier, [TEXT], "occlusion", out=None)
     assert [module.training for module in model.modules()] == before
     assert [p.requires_grad for p in model.parameters()] == [p is not frozen for p in model.parameters()]
 

@@ -94,13 +94,14 @@ def diff(
         "explearn.diff",
         seed=options.seed,
         compute=options.compute,
-        work=options.work,
         files=[texts],
         settings={"patterns": list(options.patterns)},
     )
     user_texts = audited_texts(texts, None, None, options.columns)
-    new = subject_of(classifier, user_texts, [method])
-    old = subject_of(against, user_texts, list(new.explainers.values()))
+    new = subject_of(classifier, user_texts, [method], work=options.work)
+    # Each keeps its own parts: functions may differ where their fingerprints, answers to fixed texts, do not.
+    of_old = options.work and Path(options.work) / "against"
+    old = subject_of(against, user_texts, list(new.explainers.values()), work=of_old)
     labels = new.classifier.labels
     if labels != old.classifier.labels:
         raise ParamsError(

@@ -75,7 +75,8 @@ class ComparedTexts:
         self.gold = marked_words(self.rationales)
         self.fingerprint = classifier.fingerprint
         if classifier.transformer is None:
-            # A function may have changed behind its name: what was kept is of use while it answers these texts alike.
+            # A function may have changed where its fingerprint did not: what was kept is of use while these answers
+            # stay.
             answers = classifier.predict_proba(encodings)
             self.fingerprint = text_digest(repr((self.fingerprint, answers.tolist())))
 

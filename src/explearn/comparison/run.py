@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,15 @@ from explearn.core.writing import check_replaceable, write_text
 from explearn.evaluation.result import DOCUMENT, Evaluation
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
-from explearn.methods.finding import find_explainers
+from explearn.methods.defaults import FLOOR
+from explearn.methods.finding import find_explainers, listed_methods
 from explearn.metrics.runs import MethodRun
 from explearn.report.conclusions import verdict
 from explearn.report.page import page
 from explearn.report.run import MODEL, RunFacts
 from explearn.show.blocks import several
 from explearn.subject.manifest import COMPARISON, Origin, check_page, versions
-from explearn.subject.subject import make_subject
+from explearn.subject.subject import Subject, make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.units import Unit, check_unit, unit_name
 
@@ -49,8 +51,8 @@ class Comparison(Evaluation):
     Example:
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
-        >>> comparison = explearn.compare(classifier(), TEXTS, "random", out=None)
-        >>> comparison.figures["random"]["texts"]
+        >>> comparison = explearn.compare(classifier(), TEXTS, "occlusion", out=None)
+        >>> comparison.figures["occlusion"]["texts"]
         5
         >>> comparison
         Comparison(1 method on 5 texts)
@@ -108,7 +110,7 @@ class CompareOptions:
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
         >>> options = explearn.CompareOptions(max_texts=3, seed=1)
-        >>> explearn.compare(classifier(), TEXTS, "random", out=None, options=options)
+        >>> explearn.compare(classifier(), TEXTS, "occlusion", out=None, options=options)
         Comparison(1 method on 3 texts)
     """
 
@@ -146,13 +148,12 @@ def compare(
     """Explain texts by several methods, evaluate them, and write the report.
 
     Args:
-        classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`), or a function
-            as an `explearn.FunctionPredictor`.
+        classifier: as for `explearn.explain`.
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
-        methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
-            a list, which may also hold folders of trained explainers, bundles and explainers; or one explainer. Texts
-            that a trained explainer has learned from are left out.
+        methods: rosters (quick, light, complete), which are made for the kind of classifier, and names of methods that
+            need no training, separated by commas or as a list, which may also hold folders of trained explainers,
+            bundles and explainers; or one explainer. Texts that a trained explainer has learned from are left out.
         labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.
@@ -171,7 +172,7 @@ def compare(
         ParamsError: another argument cannot be used.
         UnknownNameError: there is no such method.
         ModelError: the classifier cannot be loaded.
-        UnsupportedError: no method can explain the classifier.
+        UnsupportedError: no method can explain the classifier, or only random scores would be judged.
 
     Example:
         >>> import explearn
@@ -200,19 +201,20 @@ def compare(
             "scores": options.scores,
         },
     )
-    explainers = find_explainers(methods, checked.seed)
+    listed = listed_methods(methods)
+    given = [method for method in listed if isinstance(method, Explainer)]
     # Before the work, which takes minutes.
     if checked.out is not None:
         check_page(checked.out)
         check_replaceable(folder_of(checked.out), lambda earlier: (earlier / DOCUMENT).exists(), "evaluation")
-    user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), options.tell)
+    user_texts = _unseen(given_texts(texts, labels, columns), given, options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
     subject = make_subject(
         "explearn.compare, in Python",
         classifier,
         user_texts,
-        list(explainers.values()),
+        partial(find_explainers, listed, checked.seed),
         seed=checked.seed,
         compute=options.compute,
         work=checked.work,
@@ -223,23 +225,34 @@ def compare(
     with subject.work.locked(), unread_words_known():
         most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
         plan = kept_plan(subject, most, limit, end, options.unit, options.tell)
+        _check_judged(subject, [*plan.methods, *records], plan.left_out)
         compared = ComparedTexts(subject, plan.texts, options.unit)
-        given = methods if isinstance(methods, list | tuple) else [methods]
-        passed = [name for name, explainer in explainers.items() if explainer.folder or explainer in given]
-        run = MethodsRun(compared, plan, options.tell, passed)
+        run = MethodsRun(compared, plan, options.tell, [explainer.name for explainer in given])
         # Before the work, so that a record that fits no text is reported at once.
         matched = compared.match(records)
         run.explain(subject)
         for name, attributions in matched.items():
             run.add(MethodRun(name, attributions), "from a file")
-        if not run.runs:
-            refused = "; ".join(run.refused.values())
-            raise UnsupportedError(f"{subject.classifier.name}: no method can explain it ({refused})")
+        _check_judged(subject, list(run.runs), run.refused)
         evaluation = judge(run, from_files, checked.seed, by_budget=limit is not None)
         result = Comparison(**evaluation.fields(), page=checked.out)
         if checked.out is not None:
             _write_page(checked.out, result, subject.origin)
         return result
+
+
+def _check_judged(subject: Subject, methods: Sequence[str], left_out: Mapping[str, str]) -> None:
+    """Raise UnsupportedError if no method is judged, or only the floor, which says nothing by itself."""
+    if set(methods) - {FLOOR}:
+        return
+    quick = [name for name in find_explainers("quick", subject.seed, subject.classifier) if name != FLOOR]
+    reasons = ""
+    if left_out:
+        reasons = f" ({'; '.join(left_out.values())})"
+    raise UnsupportedError(
+        f"{subject.classifier.name}: no method is left to judge but random scores{reasons}; name another beside them, "
+        f"such as {', '.join(quick)} (those of the roster quick), or lime or shap (extra baselines)"
+    )
 
 
 def folder_of(out: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from explearn.methods.registry import known_infos
+from explearn.methods.registry import explainer_class, known_infos
 
 Use = Literal["explain", "paid", "serve", "demo", "compare"]
 """Where a method is a default:
@@ -92,25 +92,44 @@ ROSTERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 """Roster -> method -> options. conf/roster/ has further ones, for runs."""
 
+BY_PREDICTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    # What `explain` takes for a function, and a floor.
+    "quick": {"random": {}, "occlusion": {}},
+    "light": {
+        "random": {},
+        "occlusion": {},
+        "hierarchical": {},
+        "lime": ROSTERS["light"]["lime"],
+        "shap": ROSTERS["light"]["shap"],
+    },
+    "complete": {name: ROSTERS["complete"][name] for name in ("lime", "shap")},
+}
+"""The same rosters for a classifier without a model to look into, such as a function of texts."""
+
 _OWN = "explearn.methods."
 
 
-def roster(name: str) -> dict[str, dict[str, Any]]:
+def roster(name: str, by_predictions: bool = False) -> dict[str, dict[str, Any]]:
     """Return a roster: method -> its options.
 
     Args:
         name: one of ROSTERS.
+        by_predictions: whether the classifier has no model to look into, only predictions.
 
     Example:
         >>> roster("quick")
         {'random': {}, 'gae': {}, 'attcat': {}, 'attn_lrp': {}}
+        >>> roster("quick", by_predictions=True)
+        {'random': {}, 'occlusion': {}}
     """
-    options = ROSTERS[name]
+    options = (BY_PREDICTIONS if by_predictions else ROSTERS)[name]
     methods = list(options)
     if name == "complete":
         # Methods of the family `reason` explain only a prompt to a language model.
         methods = []
         for info in known_infos():
-            if info.target.startswith(_OWN) and info.family not in ("learned", "reason"):
+            if not info.target.startswith(_OWN) or info.family in ("learned", "reason"):
+                continue
+            if not by_predictions or not explainer_class(info.name).needs_model:
                 methods.append(info.name)
     return {method: dict(options.get(method, {})) for method in methods}

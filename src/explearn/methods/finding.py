@@ -81,26 +81,18 @@ def find_explainer(
     return source
 
 
-def find_explainers(sources: Any, seed: int) -> dict[str, Explainer]:
-    """Return several explainers by name, in the order in which a comparison tries them.
-
-    Quick methods come first, among them the defaults of `compare`; explainers that are given, and those of folders,
-    come last. A named method takes its options in the roster light, else its defaults.
+def listed_methods(sources: Any) -> list[str | Explainer]:
+    """Return rosters and methods by name, and explainers in place of folders and bundles.
 
     Args:
         sources: rosters, and what `find_explainer` takes, as a list; names may be separated by commas instead.
-        seed: seed of methods that draw at random.
 
     Raises:
         UnknownNameError: there is no such method.
-        ParamsError: there is none, one is named twice or needs training, or something is neither name nor explainer.
+        ParamsError: there is none, one needs training, or something is neither name nor explainer.
         ModelError: a folder or bundle cannot be used.
-
-    Example:
-        >>> list(find_explainers("gae,quick", seed=13))
-        ['random', 'consensus', 'attn_lrp', 'attcat', 'gae']
     """
-    from explearn.methods.defaults import ROSTERS, defaults, roster
+    from explearn.methods.defaults import ROSTERS
 
     listed = sources
     if isinstance(sources, str):
@@ -109,21 +101,55 @@ def find_explainers(sources: Any, seed: int) -> dict[str, Explainer]:
         listed = [sources]
     if not listed:
         raise ParamsError(f"methods: got none; expected {', '.join(ROSTERS)}, names of methods or explainers")
+    methods: list[str | Explainer] = []
+    for source in listed:
+        if isinstance(source, str) and source in ROSTERS:
+            methods.append(source)
+            continue
+        explainer = find_explainer(source)
+        by_name = isinstance(source, str) and source in list_explainers()
+        methods.append(source if by_name else explainer)
+    return methods
+
+
+def find_explainers(sources: Any, seed: int, classifier: Predictor | None = None) -> dict[str, Explainer]:
+    """Return several explainers by name, in the order in which a comparison tries them.
+
+    Quick methods come first, among them the defaults of `compare`; explainers that are given, and those of folders,
+    come last. A named method takes its options in the roster light, else its defaults.
+
+    Args:
+        sources: as for `listed_methods`.
+        seed: seed of methods that draw at random.
+        classifier: the classifier, for whose kind rosters are made. None: a transformer.
+
+    Raises:
+        ParamsError: a method is named twice, or as by `listed_methods`.
+        UnknownNameError: as by `listed_methods`.
+        ModelError: likewise.
+
+    Example:
+        >>> list(find_explainers("gae,quick", seed=13))
+        ['random', 'consensus', 'attn_lrp', 'attcat', 'gae']
+    """
+    from explearn.methods.defaults import ROSTERS, defaults, roster
+
+    by_predictions = classifier is not None and classifier.transformer is None
     names = []
     chosen: dict[str, Mapping[str, Any]] = {}
     given = {}
-    for source in listed:
-        name = source
-        if isinstance(source, str) and source in ROSTERS:
-            chosen.update((info.name, {}) for info in known_infos() if info.ready)
-            chosen |= roster(source)
-        elif isinstance(source, str) and source in list_explainers():
+    for source in listed_methods(sources):
+        if not isinstance(source, str):
+            given[source.name] = source
+            names.append(source.name)
+            continue
+        names.append(source)
+        if source not in ROSTERS:
             chosen[source] = ROSTERS["light"].get(source, {})
-        else:
-            explainer = find_explainer(source, seed=seed)
-            name = explainer.name
-            given[name] = explainer
-        names.append(name)
+            continue
+        if not by_predictions:
+            chosen.update((info.name, {}) for info in known_infos() if info.ready)
+        chosen |= roster(source, by_predictions)
     if len(set(names)) < len(names):
         raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
     first = [default.method for default in defaults("compare")]

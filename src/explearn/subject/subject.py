@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def make_subject(
     call: str,
     classifier: Any,
     texts: UserTexts,
-    explainers: Sequence[PathLike | Explainer | None] = (),
+    explainers: Sequence[PathLike | Explainer | None] | Callable[[Predictor], Mapping[str, Explainer]] = (),
     *,
     seed: int = 13,
     compute: ComputeOptions | None = None,
@@ -59,7 +59,8 @@ def make_subject(
         call: what was called, such as `explearn.audit`.
         classifier: as for `explearn.explain`.
         texts: the texts (`explearn.subject.texts.given_texts`).
-        explainers: as for `explearn.methods.finding.find_explainer`; None stands for the default of the classifier.
+        explainers: as for `explearn.methods.finding.find_explainer`, None stands for the default of the classifier; or
+            a function that returns them by name, for the loaded classifier.
         seed: seed of all draws.
         compute: where and how to compute.
         work: folder that keeps finished parts. None: nothing is kept.
@@ -78,11 +79,15 @@ def make_subject(
     model = as_predictor(classifier, compute)
     check_problem(model, problems)
     texts = texts.of_classes(model.name, model.labels)
-    found = [find_explainer(source, classifier=model, seed=seed) for source in explainers]
-    by_name = {explainer.name: explainer for explainer in found}
+    if callable(explainers):
+        by_name = explainers(model)
+    else:
+        found = [find_explainer(source, classifier=model, seed=seed) for source in explainers]
+        by_name = {explainer.name: explainer for explainer in found}
     request = {
         "call": call,
         "classifier": model.fingerprint,
+        "fingerprint": model.fingerprint_kind,
         "texts": text_digest(repr((texts.examples, texts.rationales, texts.groups))),
         "methods": {name: explainer.settings() for name, explainer in by_name.items()},
         "seed": seed,

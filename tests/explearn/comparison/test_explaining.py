@@ -109,7 +109,7 @@ def test_a_folder_in_which_another_comparison_works_is_waited_for(model, tmp_pat
     def compare(count, tell):
         out = tmp_path / f"{count}.html"
         explearn.compare(
-            model, list(TEXTS[:count]), methods="random", work=work, out=out, options=CompareOptions(tell=tell)
+            model, list(TEXTS[:count]), methods="occlusion", work=work, out=out, options=CompareOptions(tell=tell)
         )
 
     with ThreadPoolExecutor(2) as pool:

@@ -6,7 +6,7 @@ from comparison_cases import LABELS, TEXTS
 from rounding import tolerance
 
 import explearn
-from explearn import ParamsError
+from explearn import UnsupportedError
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import top_count
 
@@ -70,8 +70,15 @@ def test_work_goes_on_while_the_function_answers_the_same(comparison, work):
     assert not lines(lambda texts: long_texts(texts)[:, ::-1])
 
 
-def test_a_bare_function_is_told_where_it_goes(tmp_path):
-    with pytest.raises(
-        ParamsError, match=r"a function, or any other model as one, goes in an explearn\.FunctionPredictor"
-    ):
-        explearn.compare(long_texts, list(TEXTS), out=tmp_path / "r.html")
+@pytest.mark.parametrize("roster", ["quick", "light"])
+def test_rosters_leave_nothing_out(roster):
+    comparison = explearn.compare(long_texts, list(TEXTS), roster, out=None)
+    assert not comparison.left_out and {"random", "occlusion"} <= set(comparison.figures)
+    assert comparison.labels == ["0", "1"]
+
+
+def test_random_scores_alone_are_refused_with_advice(tmp_path):
+    for methods in ("random", "random,rollout"):
+        with pytest.raises(UnsupportedError, match=r"left to judge but random scores.* such as occlusion \("):
+            explearn.compare(long_texts, list(TEXTS), methods, out=tmp_path / "r.html")
+    assert not list(tmp_path.iterdir())

@@ -93,7 +93,7 @@ class TestForAnAuditor:
 
         monkeypatch.chdir(tmp_path)
         texts = table()
-        code, said = run("--classifier", model, "--texts", texts, "--method", "random", "--out", "pages/audit.html")
+        code, said = run("--classifier", model, "--texts", texts, "--method", "occlusion", "--out", "pages/audit.html")
         assert code == 0, said
         manifest = json.loads(Path("pages/audit.json").read_text(encoding="utf-8"))
         page = page_of(Path("pages/audit.html"))
@@ -101,7 +101,7 @@ class TestForAnAuditor:
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
-        parts = "page, texts, models, code, versions, weights of the classifier"
+        parts = "page, texts, models, code, versions, classifier"
         good = f"pages/audit.json: {parts} are unchanged."
         assert verify("pages/audit.html") == verify("pages") == (0, [good])
         texts.write_text(texts.read_text(encoding="utf-8") + "one more,yes\n", encoding="utf-8")
@@ -113,18 +113,18 @@ class TestForAnAuditor:
         out = tmp_path / "report.html"
         out.write_text("<!doctype html>\n<p>mine\n", encoding="utf-8")
         with pytest.raises(ParamsError, match="is not a page of Explearn"):
-            explearn.compare(model, list(TEXTS), methods="random", out=out)
+            explearn.compare(model, list(TEXTS), methods="occlusion", out=out)
         assert "mine" in out.read_text(encoding="utf-8")
         out.write_text("")
         for _ in range(2):
-            assert is_page(explearn.compare(model, list(TEXTS), methods="random", out=out).page or out)
+            assert is_page(explearn.compare(model, list(TEXTS), methods="occlusion", out=out).page or out)
 
     def test_nothing_is_lost_to_a_manifest(self, model, tmp_path):
         mine = tmp_path / "report.json"
         mine.write_text('{"mine": 1}', encoding="utf-8")
         for out in (tmp_path / "report.html", mine):
             with pytest.raises(ParamsError, match=r"report\.json"):
-                explearn.compare(model, list(TEXTS), methods="random", out=out)
+                explearn.compare(model, list(TEXTS), methods="occlusion", out=out)
         assert mine.read_text(encoding="utf-8") == '{"mine": 1}'
 
 
@@ -184,7 +184,7 @@ class TestTheCommand:
         out = tmp_path / "page.html"
         stars = table(label=["1", "5"] * (len(TEXTS) // 2) + ["5"] * (len(TEXTS) % 2))
         names = ("--class-name", "yes=praise", "--label-name", "5=praise", "--label-name", "1=no")
-        given = ("--classifier", model, "--texts", stars, "--label-column", "label", "--method", "random")
+        given = ("--classifier", model, "--texts", stars, "--label-column", "label", "--method", "occlusion")
         code, said = run(*given, *names, "--out", out)
         assert code == 0, said
         assert "classes no, praise" in said and "accuracy 0." in page_of(out)
@@ -250,7 +250,7 @@ class TestOtherHeads:
     def test_a_value_is_refused(self, tmp_path):
         made = TransformerPredictor(tiny.model("bert", 1, problem_type="regression"), tiny.tokenizer("bert"))
         with pytest.raises(UnsupportedError, match=r"regression.*expected classes"):
-            explearn.compare(made, list(TEXTS), methods="random", out=tmp_path / "r.html")
+            explearn.compare(made, list(TEXTS), methods="occlusion", out=tmp_path / "r.html")
 
 
 def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model, tmp_path):
@@ -280,13 +280,14 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model, tmp_path):
     # It is tried on the first texts; the long one comes after these.
     texts = ["the quick brown fox"] * 10 + ["she sells sea shells by the sea shore all afternoon"]
     comparison = explearn.compare(
-        model, texts, methods="random,hasty", out=out, options=CompareOptions(tell=lines.append)
+        model, texts, methods="random,occlusion,hasty", out=out, options=CompareOptions(tell=lines.append)
     )
-    assert set(comparison.figures) == {"random"}
+    assert set(comparison.figures) == {"random", "occlusion"}
     assert "hasty: left out: hasty: a text has more than 8 words" in lines
     assert "a text has more than 8 words" in page_of(out)
-    with pytest.raises(UnsupportedError, match="no method can explain it"):
-        explearn.compare(model, texts, methods="hasty", out=tmp_path / "none.html")
+    for methods in ("hasty", "random,hasty", "random"):
+        with pytest.raises(UnsupportedError, match=r"left to judge but random scores.* such as consensus"):
+            explearn.compare(model, texts, methods=methods, out=tmp_path / "none.html")
     assert not (tmp_path / "none.html").exists()
 
 

@@ -22,6 +22,15 @@ def test_a_roster_has_the_floor_and_methods_that_need_no_training(name):
         assert explearn.get_explainer(method, **options) and not explearn.get_info(method).learned
 
 
+@pytest.mark.parametrize("name", ROSTERS)
+def test_a_roster_for_a_function_has_the_floor_and_methods_that_can_explain_it(name):
+    function = explearn.FunctionPredictor(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
+    methods = roster(name, by_predictions=True)
+    assert {FLOOR, "occlusion"} <= set(methods)
+    for method, options in methods.items():
+        explearn.get_explainer(method, **options).check_explains(function)
+
+
 def test_the_complete_roster_has_every_method_of_the_library():
     infos = map(explearn.get_info, explearn.list_explainers())
     assert set(roster("complete")) == {info.name for info in infos if info.family not in ("learned", "reason")}

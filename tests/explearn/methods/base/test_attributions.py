@@ -53,8 +53,8 @@ def test_a_method_of_somebody_else_that_is_wrong_is_named(change, said):
 def test_a_comparison_goes_on_without_a_method_that_fails(monkeypatch, change, said):
     failing = plugged_in(change)
     monkeypatch.setattr(registry, "_registered", {"mine": type(failing)})
-    result = explearn.compare(tiny.classifier(), list(tiny.TEXTS), [failing, "random"], out=None)
-    assert list(result.figures) == ["random"] and said in result.left_out["mine"]
+    result = explearn.compare(tiny.classifier(), list(tiny.TEXTS), [failing, "random", "occlusion"], out=None)
+    assert list(result.figures) == ["random", "occlusion"] and said in result.left_out["mine"]
 
 
 def test_masked_scores_of_a_method_are_refused():
