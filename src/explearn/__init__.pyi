@@ -29,6 +29,8 @@ from explearn.core.word_tables import to_arrow as to_arrow
 from explearn.core.word_tables import to_frame as to_frame
 from explearn.decision.document import DecisionRecord as DecisionRecord
 from explearn.decision.record import record as record
+from explearn.decision.verify import Verification as Verification
+from explearn.decision.verify import verify as verify
 from explearn.evaluation.result import Evaluation as Evaluation
 from explearn.evaluation.run import EvaluateOptions as EvaluateOptions
 from explearn.evaluation.run import evaluate as evaluate

@@ -153,6 +153,7 @@ def explain(
     _write(loaded, inputs, explained, files, as_json, interactions)
     request = {
         "classifier": whole.fingerprint,
+        "fingerprint": whole.fingerprint_kind,
         "texts": hashlib.sha256(repr(inputs).encode()).hexdigest(),
         "methods": {used.name: used.options.model_dump(mode="json") for used in explainers},
         "targets": target,

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from explearn.cli import options
 from explearn.cli.common import Compute, command
-from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder
-from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 
 _RECORDS = "Records of decisions"
@@ -49,81 +44,14 @@ def verify(
 
     explearn verify report.html
     """
-    from explearn.core.bundles import differences, read_manifest
-    from explearn.decision.document import holds_record
-    from explearn.subject.manifest import check_manifest, manifests_in
+    from explearn.decision.verify import verify as run
 
-    def fingerprint(name: str) -> str:
-        from explearn.predictors.pretrained import load_classifier
-
-        return load_classifier(name, device="cpu").fingerprint
-
-    document = path
-    if not is_folder(path):
-        if path.suffix not in (".html", ".json") or not os.path.exists(path):  # noqa: PTH110 (as in `is_folder`)
-            raise ParamsError(f"got {str(path)!r}; expected a page (.html), its .json or a folder, which must exist")
-        document = path.with_suffix(".json")
-    if holds_record(document):
-        segments = None
-        if text is not None:
-            segments = text if pair is None else (text, pair)
-        same = _verify_record(document, classifier, explainer, segments, key, compute)
-    else:
-        same = True
-        manifests = list(manifests_in(path)) if path.is_dir() else [document]
-        for manifest in manifests:
-            checked, differing = check_manifest(manifest, fingerprint)
-            same &= print_check(manifest, f"{', '.join(checked)} are unchanged.", differing)
-        if not manifests:
-            files = read_manifest(path)
-            differing = list(differences(path, files))
-            same = print_check(path, f"all {len(files.files):,} files are unchanged.", differing)
-    if not same:
-        raise typer.Exit(1)
-
-
-def _verify_record(
-    path: Path,
-    classifier: Callable[..., Any],
-    folder: Path | None,
-    text: str | tuple[str, str] | None,
-    key: Path | None,
-    compute: ComputeOptions,
-) -> bool:
-    """Check a record, print what differs, and return whether nothing does."""
-    from explearn.decision.checking import observed_differences, page_differences, signature_differences, text_of
-    from explearn.decision.document import read_record
-    from explearn.decision.signature import read_public_key
-    from explearn.methods.finding import find_explainer
-    from explearn.predictors.pretrained import as_predictor
-
-    record, document = read_record(path)
-    public_key = None
-    if key is not None:
-        public_key = read_public_key(key)
-    segments = text_of(record, text)
-    made_by = record.method
-    explainer = find_explainer(folder) if folder else find_explainer(made_by.name, made_by.options)
-    differing = list(signature_differences(record, document, public_key))
-    differing += page_differences(record, path.with_suffix(".html"))
-    differing += observed_differences(record, as_predictor(classifier([explainer]), compute), explainer, segments)
-    unsigned = "Date, command, versions and the comparison's findings are not computed again"
-    if record.signature is None:
-        print(f"{unsigned}, and the record is not signed: whoever had it can have changed them.")
-    elif public_key is None:
-        print(f"{unsigned}; the signature is by {record.signature.public_key}. Give --key to check whose that is.")
-    return print_check(path, "text, classifier, answer, method, scores, elements and change are confirmed.", differing)
-
-
-def print_check(path: Path, unchanged: str, differing: list[str]) -> bool:
-    """Print the differences, or that there are none; return whether there are none."""
+    segments: str | tuple[str, str] | None = text
+    if text is not None and pair is not None:
+        segments = text, pair
+    found = run(path, classifier(required=False), explainer=explainer, text=segments, key=key, device=compute)
     # Names come from the manifest.
-    for difference in differing:
-        print(printable(difference, one_line=True))
-    sentence = unchanged
-    if len(differing) == 1:
-        sentence = "1 difference"
-    elif differing:
-        sentence = f"{len(differing)} differences"
-    print(printable(f"{path}: {sentence}", one_line=True))
-    return not differing
+    for line in found.lines:
+        print(printable(line, one_line=True))
+    if found.differences:
+        raise typer.Exit(1)

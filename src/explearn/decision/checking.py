@@ -86,7 +86,10 @@ def observed_differences(record: DecisionRecord, model: Predictor, explainer: Ex
         text: the text.
     """
     if record.classifier.sha256 != model.fingerprint:
-        yield f"classifier: weights or labels differ from those of {record.classifier.name}"
+        yield (
+            f"classifier: is not {record.classifier.name}: got the fingerprint {model.fingerprint[:12]} "
+            f"({model.fingerprint_kind}); expected {record.classifier.sha256[:12]} ({record.classifier.kind})"
+        )
         return
     exchange: Any = record.change.exchange
     if exchange == "list":

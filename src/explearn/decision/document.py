@@ -37,10 +37,18 @@ class RecordedText(Shape):
 
 
 class RecordedClassifier(Shape):
-    """The classifier: its name, its fingerprint (a transformer's is a SHA-256), and the kind of its output."""
+    """The classifier.
+
+    Attributes:
+        name: its name.
+        sha256: its fingerprint.
+        kind: what the fingerprint is made from.
+        problem: the kind of its output.
+    """
 
     name: str
     sha256: Name
+    kind: str
     problem: str
 
 

@@ -185,7 +185,9 @@ def _probabilities(record: DecisionRecord) -> Table:
 def _origin(record: DecisionRecord, signed: bool) -> list[list[str]]:
     rows = [[name, fact] for name, fact in record.made.items()]
     rows.append(["SHA-256 of the text", " and ".join(record.text.sha256)])
-    rows.append(["Classifier", f"{record.classifier.name}; fingerprint: {record.classifier.sha256}"])
+    rows.append(
+        ["Classifier", f"{record.classifier.name}; fingerprint ({record.classifier.kind}): {record.classifier.sha256}"]
+    )
     options = ", ".join(f"{name}={value}" for name, value in record.method.options.items())
     chosen = {"named": "named by the user", "default": "the default method"}.get(
         record.method.chosen, "the best method in the comparison"

@@ -75,7 +75,7 @@ def record(
     cause.
 
     Args:
-        classifier: as for `explearn.explain`; `explearn verify` takes a folder, a hub name or a prompt.
+        classifier: as for `explearn.explain`.
         text: a text, or a pair of texts.
         method: method or explainer. None: the method that the comparison found best, else what `explearn.explain`
             takes.
@@ -234,7 +234,10 @@ def observe(
             unread=attribution.unaligned,
         ),
         classifier=RecordedClassifier(
-            name=public_name(model.name), sha256=model.fingerprint, problem=str(model.problem)
+            name=public_name(model.name),
+            sha256=model.fingerprint,
+            kind=model.fingerprint_kind,
+            problem=str(model.problem),
         ),
         answer=_as_answer(decision, decision.original),
         method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=method_sha256),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from explearn.core.documents import file_digest, is_folder, read_json
+from explearn.core.documents import file_digest, is_folder, names_code, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.core.validation import Shape, check
 from explearn.core.writing import check_own, is_page, write_json
@@ -44,9 +44,14 @@ Hashes = dict[str, str]
 
 
 class ManifestModel(Shape):
-    """A classifier: its name, and the SHA-256 of its weights and labels."""
+    """A classifier.
 
-    name: str
+    Attributes:
+        name: name by which it can be loaded; None for an object, and for code: no file is a reason to run that.
+        fingerprint: its fingerprint.
+    """
+
+    name: str | None
     fingerprint: str
 
 
@@ -71,7 +76,7 @@ class Manifest(Shape):
             `page` are relative to the manifest's folder, those in `code` to CODE.
         parts: name -> files.
         versions: package -> version.
-        classifiers: task -> classifier, loadable by its name.
+        classifiers: task -> classifier.
     """
 
     manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
@@ -81,8 +86,13 @@ class Manifest(Shape):
     classifiers: dict[str, ManifestModel]
 
 
-Fingerprint = Callable[[str], str]
-"""Name or folder of a classifier -> hash of its weights and labels. Raises ModelError if it cannot be loaded."""
+Fingerprint = Callable[[str | None], str | None]
+"""Name or folder of a classifier -> its fingerprint; None -> that of the one that is given, or None. Raises ModelError
+if it cannot be loaded."""
+
+
+CLASSIFIER = "classifier"
+"""What `check_manifest` checks if it has a classifier's fingerprint."""
 
 
 def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
@@ -117,7 +127,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
 
     Args:
         path: the manifest.
-        fingerprint: loads a classifier and hashes it.
+        fingerprint: returns the fingerprint of a classifier.
 
     Raises:
         DataError: the file is not a manifest.
@@ -133,20 +143,26 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
     for name, version in manifest.versions.items():
         if installed.get(name) != version:
             differences.append(f"version of {name}: {version} then, {installed.get(name, 'not installed')} now")
-    for task, model in manifest.classifiers.items():
-        name = model.name
-        if is_folder(root / name):
-            name = str(root / name)
-        what = f"classifier of {task} ({model.name})"
-        try:
-            if fingerprint(name) != model.fingerprint:
-                differences.append(f"{what}: weights or labels differ")
-        except ModelError as error:
-            differences.append(f"{what}: cannot be loaded ({error})")
     checked = [name for name, files in manifest.parts.items() if files.files]
     checked.append("versions")
-    if manifest.classifiers:
-        checked.append("weights of the classifier")
+    for task, model in manifest.classifiers.items():
+        loadable = model.name
+        what = f"classifier of {task}"
+        if loadable is not None:
+            what += f" ({loadable})"
+            if is_folder(root / loadable):
+                loadable = str(root / loadable)
+        try:
+            now = fingerprint(loadable)
+        except ModelError as error:
+            differences.append(f"{what}: cannot be loaded ({error})")
+            continue
+        if now is None:
+            continue
+        if now != model.fingerprint:
+            differences.append(f"{what}: is another one, by its fingerprint")
+        if CLASSIFIER not in checked:
+            checked.append(CLASSIFIER)
     return checked, differences
 
 
@@ -268,13 +284,23 @@ class Origin:
     files: Sequence[object]
     request: Mapping[str, Any]
 
+    @property
+    def _code(self) -> str | None:
+        """The name of the code that makes the classifier, if that is how it was named."""
+        if isinstance(self.classifier, str | os.PathLike) and names_code(self.classifier):
+            return os.fspath(self.classifier)
+        return None
+
     def facts(self, out: Path) -> dict[str, str]:
         """Return how a page was made: heading -> fact."""
+        given = ""
+        if self._code is not None:
+            given = f" --classifier {self._code}"
         return {
             **facts_of(self.model, self.call),
-            "Classifier": f"{self.model.name}; SHA-256 of its weights and labels: {self.request['classifier']}",
+            "Classifier": f"{self.model.name}; fingerprint ({self.model.fingerprint_kind}): {self.model.fingerprint}",
             "Texts": f"SHA-256 of texts, labels and marks as they were read: {self.request['texts']}",
-            "Manifest": f"{out.with_suffix('.json').name}; `explearn verify {out.name}` checks it",
+            "Manifest": f"{out.with_suffix('.json').name}; `explearn verify {out.name}{given}` checks it",
         }
 
     def manifest(self, out: Path, task: str, made: Mapping[str, str]) -> dict[str, Any]:
@@ -286,17 +312,20 @@ class Origin:
             made: how the page was made (`facts`).
         """
         here = Path.cwd()
-        named = isinstance(self.classifier, str | os.PathLike)
+        named = isinstance(self.classifier, str | os.PathLike) and self._code is None
         name = _from_here(self.model.name)
         folders = []
         if named and is_folder(Path(self.model.name)):
             folders.append(name)
         if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
             folders = list(hashes(here, folders))  # the page, too, will be in the folder
+        file = (self._code or "").rpartition(":")[0]
+        if file.endswith(".py"):
+            folders.append(_from_here(file))
         classifiers = {}
         prompted = getattr(self.classifier, "completion", None) is not None  # and is not loaded by its name alone
-        if named and not prompted and self.compute.precision not in CHANGED_WEIGHTS:
-            classifiers[task] = {"name": name, "fingerprint": self.model.fingerprint}
+        if not prompted and self.compute.precision not in CHANGED_WEIGHTS:
+            classifiers[task] = {"name": name if named else None, "fingerprint": self.model.fingerprint}
         return {
             "root": os.path.relpath(here, (here / out).parent.resolve()),
             "made": dict(made),
