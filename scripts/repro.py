@@ -115,7 +115,7 @@ def run_script(arguments: list[str], env: Mapping[str, str]) -> None:
     os.environ.update(env)
     sys.argv = arguments
     sys.path[0] = str(Path(arguments[0]).parent)
-    runpy.run_path(arguments[0], run_name="__main__")
+    runpy.run_path(str(Path(arguments[0]).resolve()), run_name="__main__")
 
 
 @contextmanager

@@ -217,6 +217,8 @@ MOST_EXAMPLES = 20
 
 
 class ReportParams(Section):
+    about: str = ""
+    """A sentence on the run, below the report's verdict."""
     examples: Annotated[int, Field(ge=0, le=MOST_EXAMPLES)] = 4
     """Number of example texts per task; the first with every method's words, the others with the best methods'."""
     chance_margin: Fraction = 0.1

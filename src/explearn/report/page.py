@@ -162,16 +162,16 @@ def _first_page(run: RunFacts) -> Iterator[Block]:
     yield Heading(run.title, level=1)
     first = lead(run)
     yield Paragraph(" ".join(found.sentence for found in first), style="lead")
+    over = ""
+    if len(run.tasks) > 1:
+        over = f"Figures are means over {', '.join(task.task for task in run.counted)}."
+    yield Paragraph(f"{run.subtitle} {over}".strip(), style="note")
     if table := question_table(run):
         yield table
         yield Bullets(list(_question_meanings(run)))
     named = named_methods(run)
     if picture := dot_plot(run, {*named, str(run.study)}):
         yield picture
-    over = ""
-    if len(run.tasks) > 1:
-        over = f"Figures are means over {', '.join(task.task for task in run.counted)}."
-    yield Paragraph(f"{run.subtitle} {over}".strip(), style="note")
     if text := first_text(run, named):
         legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
         yield Fold(
