@@ -34,8 +34,13 @@ ROOT = Path(__file__).resolve().parents[1]
 CODE = "code"
 """The stage that says which others are stale after an edit."""
 
-LIBRARIES = ("dvc.cli", "dvc.stage.run", "dvc.commands.repro", "torch", "transformers", "pandas", "pyarrow.parquet")
-"""What is loaded once: what most stages load."""
+LIBRARIES = (
+    *("dvc.cli", "dvc.repo", "dvc.stage.run", "dvc.commands.repro"),
+    *("explearn_study.train", "explearn_study.evaluate", "explearn_study.report.project"),
+    *("transformers.models.bert.modeling_bert", "transformers.trainer", "pandas", "scipy.stats", "sklearn.metrics"),
+    *("captum.attr", "shap"),
+)
+"""What most stages load, loaded once; what is not installed is left out."""
 
 ASIDE = ("Updating lock file", "Use `dvc push`", "To track the changes", "To enable auto", "\tgit add", "\tdvc config")
 """How lines begin that DVC writes at the end of each run, and that say nothing of a stage."""
