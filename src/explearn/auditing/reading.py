@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,8 @@ CHUNK_TEXTS = 500
 """Texts that are explained before their scores are kept."""
 
 MOST_GROUPS = 50
+
+_WHOLE = re.compile(r"-?\d+\.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +135,9 @@ def _groups(groups: Sequence[object] | None, count: int) -> list[str]:
     check_listed("groups", groups)
     with located("groups: "):
         names = [cell_text(group) for group in groups]
+    # pandas writes whole numbers of a column with gaps as 1990.0, in CSV as text.
+    if all(_WHOLE.fullmatch(name) for name in names if name):
+        names = [name.removesuffix(".0") for name in names]
     if len(names) != count:
         raise ParamsError(f"groups: got {len(names)} for {count} texts; expected one for each")
     sizes = Counter(filter(None, names))

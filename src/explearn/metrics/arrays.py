@@ -32,14 +32,14 @@ def ranks(values: ArrayLike) -> Array:
     return np.asarray(rankdata(values, axis=-1))
 
 
-def without_rounding(differences: ArrayLike, scale: float = 1.0) -> Array:
+def without_rounding(differences: ArrayLike, scale: ArrayLike = 1.0) -> Array:
     """Return differences for a test of their ranks: those that float32 cannot tell apart are ties.
 
     Sizes that differ by no more than RESOLUTION become equal, and those that do not differ from 0 become 0.
 
     Args:
         differences: differences, compared along the last axis, (.., n), NaN where undefined.
-        scale: size of the numbers of which they are differences, such as 1 for probabilities.
+        scale: size of the numbers of which they are differences, such as 1 for probabilities; or of each row, (.., 1).
 
     Example:
         >>> without_rounding([0.3, 0.1 + 0.2, -0.1, 1e-18, 0.5]).tolist()
@@ -48,7 +48,7 @@ def without_rounding(differences: ArrayLike, scale: float = 1.0) -> Array:
     values = np.asarray(differences, dtype=np.float64)
     order = np.argsort(np.abs(values), axis=-1)
     sizes = np.take_along_axis(np.abs(values), order, axis=-1)
-    apart = np.diff(sizes, axis=-1, prepend=0.0) > scale * RESOLUTION
+    apart = np.diff(sizes, axis=-1, prepend=0.0) > np.asarray(scale) * RESOLUTION
     tied = np.maximum.accumulate(np.where(apart, sizes, 0.0), axis=-1)
     rounded = np.empty_like(values)
     np.put_along_axis(rounded, order, tied, axis=-1)

@@ -262,7 +262,8 @@ def paired_tests(
         larger_is_better: direction.
         significance: a method is tied with the best if the corrected p-value is at least this, or if the test's
             direction contradicts the figures.
-        scale: size of the values, of which differences below float32's resolution are ties. None: the largest value's.
+        scale: size of the values, whose differences below float32's resolution are ties. None: that of the larger of
+            each pair.
     """
     figures = {method: value for method, value in values.items() if value is not None}
     rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
@@ -274,10 +275,12 @@ def paired_tests(
     known = ~np.isnan(matrix)
     first, second = np.triu_indices(count, 1)
     if len(first):
+        sizes = np.full((count, 1), scale)
         if scale is None:
-            scale = float(np.nanmax(np.abs(matrix), initial=0.0))
-        differences = without_rounding(matrix[first] - matrix[second], scale)
-        raw = signed_rank_test(differences, scale)
+            sizes = np.nanmax(np.abs(matrix), axis=1, keepdims=True, initial=0.0)
+        scales = np.maximum(sizes[first], sizes[second])
+        differences = without_rounding(matrix[first] - matrix[second], scales)
+        raw = signed_rank_test(differences, scales)
         p_values[first, second] = p_values[second, first] = raw
         adjusted[first, second] = adjusted[second, first] = holm(raw)
         sizes = np.abs(differences)
@@ -311,7 +314,7 @@ def holm(p_values: ArrayLike) -> Array:
     return adjusted
 
 
-def signed_rank_test(differences: Array, scale: float = 1.0) -> Array:
+def signed_rank_test(differences: Array, scale: ArrayLike = 1.0) -> Array:
     """Return p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out.
 
     Args:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -221,7 +222,7 @@ def check_use(classifier: Labelled, use: Use) -> None:
         raise UnsupportedError(f"{classifier.name or 'the classifier'}: {classifier.refuses[use]}")
 
 
-_DIGITS = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def classes_by_number(
@@ -249,12 +250,12 @@ def classes_by_number(
     wanted = set(labels) - {""}
     if wanted <= set(classes):
         return {}, ""
-    in_names = Counter(number for name in classes for number in _DIGITS.findall(name))
+    numbers_in = {name: [f"{float(number):.15g}" for number in _NUMBER.findall(name)] for name in classes}
+    in_names = Counter(chain.from_iterable(numbers_in.values()))
     by_name = {}
-    for name in classes:
-        numbers = _DIGITS.findall(name)
+    for name, numbers in numbers_in.items():
         if len(numbers) == 1 and in_names[numbers[0]] == 1:
-            by_name[str(int(numbers[0]))] = name
+            by_name[numbers[0]] = name
     by_position = {str(position): name for position, name in enumerate(classes)}
     if wanted <= set(by_name):
         found, source = by_name, "the numbers in the classes' names"

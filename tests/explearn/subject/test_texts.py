@@ -70,6 +70,7 @@ def test_labels_by_number_are_those_of_the_classifier():
         ([f"{n} stars" for n in range(1, 6)], [0, 4], ["1 stars", "5 stars"]),
         (["18 to 24", "25 to 34"], [0, 1], ["18 to 24", "25 to 34"]),
         (["bad", "good"], [1.0, float("nan"), 0.0], ["good", "", "bad"]),
+        (["0.0", "1.0"], [1.0, 0.0], ["1.0", "0.0"]),
         (["0", "1"], [1, 0], ["1", "0"]),
     ],
 )
