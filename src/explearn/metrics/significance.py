@@ -275,10 +275,10 @@ def paired_tests(
     known = ~np.isnan(matrix)
     first, second = np.triu_indices(count, 1)
     if len(first):
-        sizes = np.full((count, 1), scale)
-        if scale is None:
-            sizes = np.nanmax(np.abs(matrix), axis=1, keepdims=True, initial=0.0)
+        sizes = np.nanmax(np.abs(matrix), axis=1, keepdims=True, initial=0.0)
         scales = np.maximum(sizes[first], sizes[second])
+        if scale is not None:
+            scales = np.full_like(scales, scale)
         differences = without_rounding(matrix[first] - matrix[second], scales)
         raw = signed_rank_test(differences, scales)
         p_values[first, second] = p_values[second, first] = raw

@@ -47,7 +47,7 @@ from explearn.predictors.batching import run_batches
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
-from explearn.text.equal import split_texts, text_hash
+from explearn.text.equal import split_texts
 
 logger = logging.getLogger(__name__)
 
@@ -191,10 +191,9 @@ class Reader(BoundExplainer, BatchExplainer):
         return self
 
     def _split(self, task: TaskData) -> tuple[list[Example], list[Example]]:
-        """Return the texts to train on and those to learn the certificate from, none of which is equal to one."""
+        """Return the texts to train on and those to learn the certificate from."""
         training = self._shuffled(task, "train")[: self.options.max_texts]
-        learned = set(map(text_hash, training))
-        held_out = [text for text in self._shuffled(task, "validation") if text_hash(text) not in learned]
+        held_out = self._shuffled(task, "validation")
         if len(held_out) < ENOUGH_HELD_OUT:
             keeps = split_texts({text.id: text for text in training}, _all_but_a_fifth)
             held_out += [text for text in training if not keeps[text.id]]
