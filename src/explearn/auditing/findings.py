@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 FEWEST_VALUES = 8
 """Texts below which a claim is not tested."""
 
+NO_GROUP = "no group"
+"""Stands for the group of texts whose group is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -87,10 +90,10 @@ class GroupFigures:
     """What the classifier does with the texts of a group.
 
     Attributes:
-        group: its name.
+        group: its name; NO_GROUP for the texts without one, which are only counted.
         texts: number of its texts.
-        rates: class -> share of its texts with this answer.
-        accuracy: share of right answers; None without labels.
+        rates: class -> share of its texts with this answer; empty without a group.
+        accuracy: share of right answers to texts with a label; None without labels.
         accuracy_low: lower bound of its 95 % interval.
         accuracy_high: upper bound.
         small: whether it has fewer than 20 texts, so that its figures say little.

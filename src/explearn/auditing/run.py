@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from explearn.auditing.claims import ATTRIBUTIONS, MOST_CLAIMS, PREDICTION, find_claims
-from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, FindingList, GroupDifference, GroupFigures
+from explearn.auditing.findings import (
+    FEWEST_VALUES,
+    NO_GROUP,
+    ErrorCause,
+    Finding,
+    FindingList,
+    GroupDifference,
+    GroupFigures,
+)
 from explearn.auditing.reading import (
     FEWEST,
     MOST_SEARCHED,
@@ -65,8 +73,8 @@ STYLE = STYLES["learned"][0], "o"
 def audit(
     classifier: Any,
     texts: Any,
-    labels: Sequence[str | int] | None = None,
-    groups: str | Sequence[str] | None = None,
+    labels: Sequence[str | int | None] | None = None,
+    groups: str | Sequence[str | int | None] | None = None,
     method: str | Explainer | None = None,
     *,
     scores: str | Path | None = None,
@@ -85,8 +93,9 @@ def audit(
     Args:
         classifier: as for `explearn.explain`; it must have classes.
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table; at least 40.
-        labels: the true labels of a list of texts; of a file or table, `options.columns.label` names their column.
-        groups: the group of each text, or the column that names it.
+        labels: the true labels of a list of texts; of a file or table, `options.columns.label` names their column. A
+            text may lack one (None, NaN or blank).
+        groups: the group of each text, or the column that names it. A text may lack one, and is then only counted.
         method: a method's name, or an explainer. None: as `explearn.explain`, or the job's.
         scores: folder of a finished `explearn job` on these texts, whose scores are read; none is computed.
         out: a page to write (`Audit.save`).
@@ -139,9 +148,10 @@ def audit(
     job_scores = None
     if job is not None:
         job_scores = job.scores(subject.classifier, subject.texts.examples)
+    classes = subject.classifier.labels
     searched, held_out = halves(subject.texts.examples, options.seed)
     with unread_words_known():
-        read = explain_texts(subject, searched, job_scores, options.show_progress)
+        read = explain_texts(subject, classes, searched, job_scores, options.show_progress)
     explained = [i for i in searched if read[i].shares is not None]
     if scores is not None and len(explained) < FEWEST / 2:
         raise DataError(
@@ -150,7 +160,7 @@ def audit(
         )
     vocabulary = Vocabulary.from_texts(read)
     claims = find_claims([read[i] for i in explained], vocabulary, patterns)
-    tested = Tested(subject, read, vocabulary, explained, held_out, claims)
+    tested = Tested(subject, classes, read, vocabulary, explained, held_out, claims)
     findings = list(zip(tested.run(options.show_progress), claims, strict=True))
     # Confirmed ones first, the largest effects first.
     findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
@@ -158,11 +168,12 @@ def audit(
     result = Audit(
         findings=FindingList(finding for finding, _ in findings),
         errors=tested.errors(confirmed),
-        groups=group_figures(read, subject.classifier.labels),
+        groups=group_figures(read, classes),
         differences=tested.differences(confirmed),
         texts=len(read),
-        rates=rates(read, subject.classifier.labels),
+        rates=rates(read, classes),
         accuracy=accuracy(read),
+        labelled=sum(text.right is not None for text in read),
         method=job.method if job else next(iter(subject.explainers)),
         unread=sum(text.unread for text in read),
         unexplained=len(searched) - len(explained),
@@ -188,7 +199,8 @@ class Audit(Result):
         differences: confirmed findings compared between each group and the other texts.
         texts: number of texts.
         rates: class -> share of the texts with this answer.
-        accuracy: share of right answers; None without labels.
+        accuracy: share of right answers to texts with a label; None without labels.
+        labelled: number of texts with a label.
         method: the method of the attributions.
         unread: number of words that the classifier did not read.
         unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
@@ -216,6 +228,7 @@ class Audit(Result):
         "texts",
         "rates",
         "accuracy",
+        "labelled",
         "method",
         "unread",
         "unexplained",
@@ -230,6 +243,7 @@ class Audit(Result):
     texts: int
     rates: Mapping[str, float]
     accuracy: float | None
+    labelled: int
     method: str
     unread: int
     unexplained: int
@@ -319,6 +333,8 @@ def _answers(audit: Audit) -> str:
     right = "; how often it is right is not known, since no labels were given"
     if audit.accuracy is not None:
         right = f"; {percent(audit.accuracy)} of its answers are right"
+        if audit.labelled < audit.texts:
+            right += f", of the {audit.labelled:,} whose text has a label"
     return f"The classifier answers {listed(named)} of {several(audit.texts, 'text')}{others}{right}."
 
 
@@ -368,8 +384,9 @@ def _errors(audit: Audit) -> str:
 def _groups(audit: Audit) -> str:
     if not audit.groups:
         return "Whether groups are treated differently was not asked (a column of groups is needed)."
-    large = [group for group in audit.groups if not group.small]
-    small = len(audit.groups) - len(large)
+    groups = [group for group in audit.groups if group.group != NO_GROUP]
+    large = [group for group in groups if not group.small]
+    small = len(groups) - len(large)
     differing = Counter(difference.group for difference in audit.differences if difference.differs)
     compared = several(len(audit.differences), "comparison")
     found = f"{compared} of a group with the other texts, {differing.total() or 'none'} with a difference in words"
@@ -383,7 +400,10 @@ def _groups(audit: Audit) -> str:
     note = ""
     if small:
         note = f"; figures of {several(small, 'group')} of fewer than 20 texts say little"
-    return f"Of {several(len(audit.groups), 'group')}: {right}{found}{note}."
+    without = audit.groups[len(groups) :]
+    if without:
+        note += f"; {several(without[0].texts, 'text')} without a group not compared"
+    return f"Of {several(len(groups), 'group')}: {right}{found}{note}."
 
 
 def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Picture | None:
@@ -469,7 +489,9 @@ def _group_table(audit: Audit) -> Table:
         note = ""
         if group.small:
             note = "fewer than 20 texts: says little"
-        rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
+        rates = [Cell("–")] * len(audit.rates)
+        if group.rates:
+            rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
         rows.append([group.group, note, cell(group, "texts"), cell(group, "accuracy"), *rates])
     heads = columns(["Group", "Note"], ["Texts", "Right answers", *(f"Answer {label}" for label in audit.rates)])
     return Table(heads, rows, "Answers by group")

@@ -15,11 +15,13 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explearn.auditing.claims import Claim, excess
-from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, GroupDifference, GroupFigures
+from explearn.auditing.findings import FEWEST_VALUES, NO_GROUP, ErrorCause, Finding, GroupDifference, GroupFigures
 from explearn.auditing.reading import AuditText, accuracy, rates
 from explearn.core.arrays import Array
+from explearn.metrics.arrays import without_rounding
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
 from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
@@ -62,25 +64,30 @@ class Effects:
         return np.concatenate([self.out[:, target], self.put[:, target]])
 
 
-def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
-    """Test for each claim whether its effects are centred at 0.
+def centred_at_zero(values: Sequence[Array]) -> Array:
+    """Test for each claim whether its effects, or differences of them, are centred at 0.
 
     Args:
         values: effects by text; with fewer than FEWEST_VALUES the p-value is 1.
 
     Returns:
-        p-values, and the same after Benjamini and Hochberg's correction over all claims, (claims,) each.
+        p-values, (claims,).
     """
-    from scipy.stats import false_discovery_control
-
-    if not values:
-        return np.zeros(0), np.zeros(0)
-    matrix = np.full((len(values), max(1, *map(len, values))), np.nan)
+    matrix = np.full((len(values), max(map(len, values), default=0)), np.nan)
     for row, effects in zip(matrix, values, strict=True):
         if len(effects) >= FEWEST_VALUES:
             row[: len(effects)] = effects
-    p_values = signed_rank_test(matrix)
-    return p_values, np.asarray(false_discovery_control(p_values))
+    return signed_rank_test(matrix)
+
+
+def false_discovery(p_values: ArrayLike) -> Array:
+    """Correct p-values after Benjamini and Hochberg over all claims; there may be none."""
+    from scipy.stats import false_discovery_control
+
+    values = np.asarray(p_values, dtype=np.float64)
+    if not values.size:
+        return values
+    return np.asarray(false_discovery_control(values))
 
 
 def judged(effects: Effects, target: int, p_value: float, corrected: float) -> dict[str, Any]:
@@ -129,6 +136,7 @@ class Tested:
 
     Args:
         subject: the classifier that is asked.
+        labels: its classes, in the order of the claims' targets.
         texts: all texts.
         vocabulary: facts about all texts.
         searched: numbers of the texts in which the claims were found.
@@ -144,6 +152,7 @@ class Tested:
     def __init__(
         self,
         subject: Subject,
+        labels: Sequence[str],
         texts: Sequence[AuditText],
         vocabulary: Vocabulary,
         searched: Sequence[int],
@@ -151,12 +160,14 @@ class Tested:
         claims: Sequence[Claim],
     ) -> None:
         self.subject = subject
+        self.labels = labels
         self.texts = texts
         self.vocabulary = vocabulary
         self.searched = set(searched)
         self.held_out = held_out
         self.answers = np.array([text.probabilities for text in texts])
         self._asked = Answers(subject.classifier)
+        self._order = [subject.classifier.labels.index(label) for label in labels]
         self.claims = claims
         self.elements = sorted({claim.element for claim in claims})
         self.where: dict[Element, list[int]] = {}
@@ -170,13 +181,14 @@ class Tested:
         with progress("change texts" if show_progress else None, len(self.elements)) as bar:
             for start in range(0, len(self.elements), CHUNK_ELEMENTS):
                 chunk = self.elements[start : start + CHUNK_ELEMENTS]
-                source = self.subject.origin.request, list(map(str, chunk)), self.held_out
+                source = self.subject.origin.request, list(map(str, chunk)), self.held_out, self.labels
                 rows = self.subject.work.part(f"{name}-{start}", source, partial(self._rows, chunk))
                 for element, (out, put) in zip(chunk, rows, strict=True):
                     self.effects[element] = Effects(self._array(out), self._array(put))
                 bar.update(len(chunk))
-        tests = corrected_tests([self.effects[element].of_class(target) for element, target, _ in self.claims])
-        return [self._finding(*tested) for tested in zip(self.claims, *tests, strict=True)]
+        p_values = centred_at_zero([self.effects[element].of_class(target) for element, target, _ in self.claims])
+        tests = zip(self.claims, p_values, false_discovery(p_values), strict=True)
+        return [self._finding(*tested) for tested in tests]
 
     def _rows(self, elements: Sequence[Element]) -> list[list[Any]]:
         """Return the effects of taking out and of putting in for each element, as lists."""
@@ -217,7 +229,7 @@ class Tested:
         versions: list[Rewritten] = []
         for _, intervention in trials:
             versions += [version for _, version in intervention if version != AS_IT_IS]
-        probabilities = iter(self._asked.ask(versions))
+        probabilities = iter(self._asked.ask(versions)[:, self._order])
         effects = np.zeros((len(trials), self.answers.shape[1]))
         for effect, (number, intervention) in zip(effects, trials, strict=True):
             for weight, version in intervention:
@@ -242,7 +254,7 @@ class Tested:
         return Finding(
             element=str(element),
             kind=element.kind,
-            target=self.subject.classifier.labels[target],
+            target=self.labels[target],
             source=" and ".join(sources),
             texts=len(self.where[element]),
             score=float(np.mean(scores)) if scores else None,
@@ -255,7 +267,6 @@ class Tested:
         """Return the findings without which wrong answers become right, those that mend most first."""
         if not self.subject.texts.labels:
             return []
-        labels = self.subject.classifier.labels
         causes = []
         for element, target, _ in confirmed:
             wrong = []
@@ -265,33 +276,32 @@ class Tested:
                     continue
                 if self.texts[i].right:
                     right.append(i)
-                else:
+                elif self.texts[i].right is False:
                     wrong.append(i)
             wrong = wrong[:MOST_ERRORS]
             right = right[: len(wrong)]
             answers = self._answers_without(element, [*wrong, *right])
             mended = sum(answers[i] == self.texts[i].example.label for i in wrong)
-            lost = sum(answers[i] != labels[target] for i in right)
+            lost = sum(answers[i] != self.labels[target] for i in right)
             if mended:
-                cause = ErrorCause(str(element), element.kind, labels[target], len(wrong), mended, lost, len(right))
-                causes.append(cause)
+                label = self.labels[target]
+                causes.append(ErrorCause(str(element), element.kind, label, len(wrong), mended, lost, len(right)))
         return sorted(causes, key=lambda cause: (-cause.mended, cause.wrong, cause.element))
 
     def _answers_without(self, element: Element, numbers: Sequence[int]) -> dict[int, str]:
         """Return number of a text -> the answer once an element is taken out; as it is if no word would be left."""
-        labels = self.subject.classifier.labels
-        answers = {i: labels[self.texts[i].predicted] for i in numbers}
+        answers = {i: self.labels[self.texts[i].predicted] for i in numbers}
         asked = {i: element.without(self.texts[i], self.vocabulary) for i in numbers}
         possible = {i: version for i, version in asked.items() if version is not None}
-        rows = self._asked.ask(possible.values())
-        answers.update((i, labels[row.argmax()]) for i, row in zip(possible, rows, strict=True))
+        rows = self._asked.ask(possible.values())[:, self._order]
+        answers.update((i, self.labels[row.argmax()]) for i, row in zip(possible, rows, strict=True))
         return answers
 
     def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
         """Compare the effect of taking an element out between each group and the other texts."""
-        from scipy.stats import false_discovery_control, mannwhitneyu
+        from scipy.stats import mannwhitneyu
 
-        groups = sorted(set(self.subject.texts.groups))
+        groups = sorted(set(self.subject.texts.groups) - {""})
         compared = groups
         if len(groups) == 2:
             compared = groups[:1]  # the other comparison is the same
@@ -305,15 +315,15 @@ class Tested:
                 outside = np.concatenate([effects[other][:, target] for other in groups if other != group])
                 if min(len(inside), len(outside)) < FEWEST_VALUES:
                     continue
-                p_value = float(mannwhitneyu(inside, outside).pvalue)
+                both = np.concatenate([inside, outside])
+                tied = without_rounding(both - both.min())
+                p_value = float(mannwhitneyu(*np.split(tied, [len(inside)])).pvalue)
                 means = float(inside.mean()), float(outside.mean())
-                label = self.subject.classifier.labels[target]
+                label = self.labels[target]
                 found.append(GroupDifference(group, str(element), element.kind, label, *means, p_value, False))
-        if not found:
-            return []
-        corrected = false_discovery_control([row.corrected for row in found]).tolist()
+        corrected = false_discovery([row.corrected for row in found])
         rows = []
-        for row, p_value in zip(found, corrected, strict=True):
+        for row, p_value in zip(found, corrected.tolist(), strict=True):
             rows.append(replace(row, corrected=p_value, differs=p_value <= LEVEL))
         return sorted(rows, key=lambda row: (row.corrected, row.group, row.element))
 
@@ -335,7 +345,7 @@ class Tested:
             if counts[target] == EXPLAINED or not element.is_marked:
                 continue
             counts[target] += 1
-            label = self.subject.classifier.labels[target]
+            label = self.labels[target]
             having = [self.texts[i] for i in self.where[element] if self.texts[i].predicted == target]
             for text in having[:EXAMPLES]:
                 numbers = element.find(text, self.vocabulary)
@@ -348,16 +358,20 @@ class Tested:
 
 
 def group_figures(texts: Sequence[AuditText], labels: Sequence[str]) -> list[GroupFigures]:
-    """Return the figures of each group, by name."""
+    """Return the figures of each group, by name, and last how many texts have none if others do."""
     figures = []
-    for group in sorted({text.group for text in texts} - {""}):
+    groups = sorted({text.group for text in texts} - {""})
+    for group in groups:
         members = [text for text in texts if text.group == group]
         right = accuracy(members)
         low = high = None
         if right is not None:
-            low, high = mean_interval([bool(text.right) for text in members], CONFIDENCE, 0, 1)
+            low, high = mean_interval([text.right for text in members if text.right is not None], CONFIDENCE, 0, 1)
         small = len(members) < FEWEST_TEXTS
         figures.append(GroupFigures(group, len(members), rates(members, labels), right, low, high, small))
+    without = sum(not text.group for text in texts)
+    if groups and without:
+        figures.append(GroupFigures(NO_GROUP, without, {}, None, None, None, False))
     return figures
 
 

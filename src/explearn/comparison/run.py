@@ -25,7 +25,7 @@ from explearn.core.validation import PositiveInt, Section, Seed, check_section
 from explearn.core.writing import check_replaceable, write_text
 from explearn.evaluation.result import DOCUMENT, Evaluation
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.methods.base.learned import LearnedExplainer, text_hashes
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.finding import find_explainers
 from explearn.metrics.runs import MethodRun
 from explearn.report.conclusions import verdict
@@ -35,6 +35,7 @@ from explearn.show.blocks import several
 from explearn.subject.manifest import COMPARISON, Origin, check_page, versions
 from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
+from explearn.text.equal import text_hash
 from explearn.text.units import Unit, check_unit, unit_name
 
 TITLE = "Which explanations of this classifier can be trusted?"
@@ -288,7 +289,7 @@ def read_comparison(path: Path) -> Evaluation:
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:
-    """Leave out the texts that an explainer was trained on.
+    """Leave out the texts that an explainer was trained on, and those equal to them.
 
     Raises:
         DataError: no text is left.
@@ -297,9 +298,9 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     for explainer in explainers:
         if isinstance(explainer, LearnedExplainer):
             seen.update(explainer.trained_texts)
-    unseen = {i for i, text in text_hashes(texts.examples).items() if text not in seen}
-    count = len(texts.examples) - len(unseen)
-    if not unseen:
+    examples = [example for example in texts.examples if text_hash(example) not in seen]
+    count = len(texts.examples) - len(examples)
+    if not examples:
         raise DataError(
             f"texts: a trained explainer has learned from all {len(texts.examples)} of them; expected others, kept "
             "back from its training"
@@ -308,9 +309,10 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
         return texts
     note = f"{several(count, 'text')} left out, from which a trained explainer has learned"
     tell(note)
+    unseen = {example.id for example in examples}
     return replace(
         texts,
-        examples=[example for example in texts.examples if example.id in unseen],
+        examples=examples,
         rationales=[rationale for rationale in texts.rationales if rationale.example_id in unseen],
         hint=f"{note}. {texts.hint}".strip(),
     )

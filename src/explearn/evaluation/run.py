@@ -446,6 +446,11 @@ def compare_methods(
             value = of_method.get(metric.name)
             if method in tested and value is not None and not (metric.of_model and method in own):
                 values[method] = value
+        scale = None
+        if metric.lowest is not None and metric.highest is not None:
+            scale = max(abs(metric.lowest), abs(metric.highest))
         if metric.compared and values:
-            comparisons[metric.name] = paired_tests(metric.name, values, tested, metric.larger_is_better, significance)
+            comparisons[metric.name] = paired_tests(
+                metric.name, values, tested, metric.larger_is_better, significance, scale
+            )
     return comparisons

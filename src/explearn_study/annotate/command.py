@@ -23,6 +23,7 @@ from explearn.core.writing import check_output, locked, write_json
 from explearn.metrics.runs import read_run
 from explearn.show.blocks import figure, several
 from explearn.text.agreement import agreement_metrics
+from explearn.text.equal import text_hash
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
 from explearn_study.annotate.people.label_studio import read_label_studio
@@ -108,8 +109,9 @@ def calibrate(
     seeds = read_shots(marks)
     gold = merge_annotators(marks.settled(marks.rationales), run_params.rationale_agreement)
     # A model could copy an example from the prompt, so the whole seed set stays out, whatever llm.shots says.
-    unseen = gold.keys() - {seed.example.id for seed in seeds}
-    labels = {e.id: e.label for e in marks.examples if e.split != "test" and e.id in unseen}
+    shown_texts = {text_hash(seed.example) for seed in seeds}
+    unseen = [example for example in marks.examples if text_hash(example) not in shown_texts]
+    labels = {example.id: example.label for example in unseen if example.split != "test" and example.id in gold}
     chosen = subsample(labels, JUDGED_TEXTS, run_params.seed)
     judged = [example for example in marks.examples if example.id in chosen]
     if not judged:

@@ -8,7 +8,9 @@ from audit_cases import PLANTS, TEXTS, classifier, sentences
 from cli_cases import run
 
 import explearn
+from explearn.auditing.reading import halves
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
+from explearn.subject.texts import given_texts
 
 
 @pytest.mark.parametrize("kind", PLANTS)
@@ -62,6 +64,63 @@ def test_errors_and_groups():
         ("small", 6, True),
     ]
     assert "Without ‘alpha’, 40 of 40 wrong answers “yes” would be right" in " ".join(audit.sentences())
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), " "])
+def test_texts_without_a_group_are_counted_and_not_compared(missing, tmp_path):
+    texts = sentences(plants=["alpha", ""])
+    years = [1990, 2000.0, " 1990 ", missing] * 40
+    labels = ["yes", "no"] * 80
+    audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels, years)
+    assert [(group.group, group.texts, group.accuracy) for group in audit.groups] == [
+        ("1990", 80, 1.0),
+        ("2000", 40, 1.0),
+        ("no group", 40, None),
+    ]
+    assert {difference.group for difference in audit.differences} <= {"1990", "2000"}
+    assert "Of 2 groups" in " ".join(audit.sentences())
+    assert "40 texts without a group" in " ".join(audit.sentences())
+    audit.save(tmp_path / "audit.html")
+
+
+def test_a_group_has_one_name_in_every_format(tmp_path):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"text": sentences(plants=["alpha", ""]), "year": [1990, 2000, None, 2000] * 40})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    for texts in (table, tmp_path / "t.csv", tmp_path / "t.parquet", tmp_path / "t.jsonl"):
+        audit = explearn.audit(classifier(PLANTS["word"][1]), texts, groups="year")
+        assert [(group.group, group.texts) for group in audit.groups] == [("1990", 40), ("2000", 80), ("no group", 40)]
+
+
+def test_an_answer_to_a_text_without_a_label_is_neither_right_nor_wrong():
+    texts = sentences(plants=["alpha", ""])
+    labels = ["yes", "no", None, ""] * 40
+    audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels)
+    assert (audit.accuracy, audit.labelled, audit.errors) == (1.0, 80, [])
+    assert "100 % of its answers are right, of the 80 whose text has a label" in audit.sentences()[0]
+    comparison = explearn.compare(classifier(PLANTS["word"][1]), texts[:8], "random", labels=labels[:8], out=None)
+    assert (comparison.performance["test"]["accuracy"], comparison.performance["test"]["texts"]) == (1.0, 4)
+    assert "4 texts without a label" in " ".join(comparison.remarks)
+
+
+def test_numbers_as_labels_are_those_in_the_names_of_the_classes():
+    def stars(texts):
+        return [[0.1, 0.9] if "alpha" in text.split() else [0.8, 0.2] for text in texts]
+
+    texts = sentences(plants=["alpha", ""])
+    predictor = explearn.FunctionPredictor(stars, ["1 star", "2 stars"])
+    assert explearn.audit(predictor, texts, [2, 1] * 80).accuracy == 1.0
+    assert explearn.audit(predictor, texts, [1, 0] * 80).accuracy == 1.0
+
+
+def test_equal_texts_are_in_one_half():
+    texts = sentences()
+    examples = given_texts([*texts, *(f"{text.upper()}!" for text in texts)]).examples
+    searched, held_out = (set(half) for half in halves(examples, 13))
+    assert len(searched) == len(held_out) == len(texts)
+    assert all((number in searched) == (number + len(texts) in searched) for number in range(len(texts)))
 
 
 def test_a_group_in_which_a_word_counts_otherwise_is_told():

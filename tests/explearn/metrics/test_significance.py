@@ -126,6 +126,25 @@ def test_a_pair_s_p_value_does_not_depend_on_who_else_is_compared():
             assert whole.p_values[i, j] == alone.p_values[0, 1]
 
 
+def test_differences_that_float32_cannot_tell_are_ties():
+    draw = np.random.default_rng(2)
+    first = draw.choice([0.1, 0.2, 0.3, 0.7], 40)
+    second = draw.choice([0.1, 0.4, 0.6], 40)
+    for factor in (1.0, 1e-6, 1e6):
+        exact = {"a": first * factor, "b": second * factor}
+        noisy = {name: values + factor * draw.uniform(-1e-8, 1e-8, 40) for name, values in exact.items()}
+        expected = s.paired_tests("m", means(exact), exact)
+        actual = s.paired_tests("m", means(exact), noisy)
+        assert actual.p_values.tolist() == expected.p_values.tolist()
+        assert actual.direction.tolist() == expected.direction.tolist()
+        assert expected.p_value("a", "b") < 0.05
+    # What does not differ from 0 by what float32 can tell of probabilities has no rank.
+    assert s.signed_rank_test(np.full((1, 30), 1.5e-18)).tolist() == [1.0]
+    tiny = {"a": np.full(30, 1e-9), "b": np.zeros(30)}
+    assert s.paired_tests("m", means(tiny), tiny, scale=1.0).p_value("a", "b") == 1
+    assert s.paired_tests("m", means(tiny), tiny).p_value("a", "b") < 0.05
+
+
 def test_of_few_texts_and_many_methods_nothing_can_be_significant():
     # 2^-7 of eight texts, times the ten pairs of five methods, is .078; six pairs of four are .047.
     rows = {name: np.arange(8.0) * k for k, name in enumerate("abcde")}

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -23,13 +24,13 @@ from explearn.core.bundles import CONFIG, TrainedConfig
 from explearn.core.compute import check_weights
 from explearn.core.documents import PathLike, check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
-from explearn.core.examples import Example
 from explearn.core.validation import Count, Number, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
 from explearn.text.encoding import Text
+from explearn.text.equal import text_hash
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
@@ -124,7 +125,7 @@ class LearnedExplainer(Explainer):
     network: Any = None
     """The network that was trained, for methods whose weights are those of one."""
     trained_texts: frozenset[str] = frozenset()
-    """Hashes (`text_hashes`) of the texts that it learned from; comparisons leave these texts out."""
+    """Hashes (`text_hash`) of the texts that it learned from; comparisons leave these texts out."""
 
     def __repr__(self) -> str:
         try:
@@ -200,10 +201,8 @@ class LearnedExplainer(Explainer):
             seed=getattr(self.options, "seed", 13),
         )
         self.learn(task, description=description)
-        hashes: set[str] = set()
-        for learned in (task, *other_tasks):
-            hashes.update(text_hashes(learned.examples()).values())
-        self.trained_texts = frozenset(hashes)
+        learned = chain.from_iterable(of_task.examples() for of_task in (task, *other_tasks))
+        self.trained_texts = frozenset(map(text_hash, learned))
         return self
 
     @abstractmethod
@@ -327,15 +326,6 @@ class BoundExplainer(LearnedExplainer):
 
 def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def text_hashes(examples: Iterable[Example]) -> dict[str, str]:
-    """Return example id -> a hash of its words, which identifies a text without storing it."""
-    hashes = {}
-    for example in examples:
-        words = "\0".join(example.all_words)
-        hashes[example.id] = hashlib.sha256(words.encode()).hexdigest()[:16]
-    return hashes
 
 
 def check_explainer_place(folder: PathLike) -> None:
