@@ -78,6 +78,10 @@ class ModelError(ExplearnError):
     """Weights, a tokenizer or an architecture that cannot be used."""
 
 
+class UnansweredError(ModelError):
+    """A text to which a classifier gives no answer, such as a prompted language model that refuses it."""
+
+
 class UnsupportedError(ExplearnError):
     """A method that cannot explain this model or text; the message gives the reason and an alternative."""
 

@@ -1,10 +1,12 @@
 """A prompt to a language model as a classifier, against a real server on loopback."""
 
+import contextlib
 import json
 import logging
 import math
 import os
 import signal
+import sqlite3
 from contextlib import ExitStack
 from itertools import product
 
@@ -20,9 +22,10 @@ from prompt_cases import PROMPT, place, reviewed, with_logprobs
 
 import explearn
 from explearn import LLMClassifier
-from explearn.core.errors import DataError, ModelError, ParamsError
+from explearn.core.errors import DataError, ParamsError, UnansweredError
 from explearn.methods.registry import known_infos
 from explearn.predictors.llm.budget import BudgetError
+from explearn.predictors.llm.endpoint import RefusedError
 from explearn.predictors.llm.store import open_store
 from explearn.testing import check_predictor
 
@@ -101,16 +104,114 @@ def test_a_server_that_ignores_the_wish_for_log_probabilities_is_sampled(serve, 
     assert p[0] == pytest.approx([0.1, 0.9])
 
 
-def test_one_empty_answer_does_not_change_to_samples(serve, prompted):
-    server = serve(lambda request: with_logprobs() if "silence" in str(request.body) else honest(request))
-    p = prompted().predict_proba(["good", "silence"])
-    assert p[1] == pytest.approx([0.5, 0.5]) and p[0, 1] == pytest.approx(goodness("good"))
-    assert len(server.requests) == 2
+def cut(answer, finish="length"):
+    """An answer with another reason why it stopped."""
+    return Reply(raw=answer.raw.replace(b'"finish_reason": "stop"', b'"finish_reason": "%s"' % finish.encode()))
+
+
+SORRY = with_logprobs(place({"I": 0.99, "bad": 1e-8}), place({"'m": 1.0}), place({" sorry": 1.0}))
+INVALID = Reply(raw=with_logprobs(place({"good": 0.9, "bad": 0.1})).raw.replace(b'"logprob": -', b'"logprob": 1'))
+MISSING = {
+    "nothing": with_logprobs(),
+    "no content": Reply(None, finish="content_filter"),
+    "no log-probabilities": Reply("good"),
+    "an invalid number": INVALID,
+    "a cut label": cut(with_logprobs(place({"go": 0.9, "bad": 0.1}))),
+    "unended reasoning": cut(with_logprobs(place({"<think>": 1.0}), place({" good": 0.9, " bad": 0.1}))),
+    "an apology": SORRY,
+    "a refusal": Reply(status=400, error="filtered"),
+    "a ban": Reply(status=403, error="filtered"),
+}
+"""Replies that say nothing of the labels."""
+
+
+def without(reply):
+    """A server that gives this reply to texts with `odd`."""
+    return lambda request: reply if "odd" in str(request.body["messages"]) else honest(request)
+
+
+def kept(path):
+    """The answers in a file, by key."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return {key: json.loads(answer) for key, answer in connection.execute("SELECT key, answer FROM answers")}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_a_missing_answer_is_no_value_and_is_not_asked_for_again(kind, serve, prompted, answers):
+    server = serve(without(MISSING[kind]))
+    for _ in range(2):
+        with pytest.raises(UnansweredError, match="1 of 3 texts names a label"):
+            prompted().predict(["good", "odd", "bad"])
+        asked = len(server.requests)
+    assert asked == 3 and prompted().answered(["good", "odd", "bad"]).all()
+    assert prompted().predict_proba(["good", "bad"])[:, 1] == pytest.approx([goodness("good"), goodness("bad")])
+    readings = [answer for answer in kept(answers).values() if answer is not False]
+    assert readings.count(None) == (0 if kind == "an apology" else 1)
+    shares = prompted().shares(["good", "odd"])
+    assert shares[0] == pytest.approx(1) and not shares[1] > 1e-7
+    assert np.isnan(prompted().intervals(["odd"])).all()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MISSING if kind != "no log-probabilities"])
+def test_a_missing_first_answer_does_not_change_to_samples(kind, serve, prompted):
+    server = serve(without(MISSING[kind]))
+    with pytest.raises(UnansweredError, match="1 of 3 texts"):
+        prompted().predict(["odd", "good", "bad"])
+    asked_twice = kind in ("a refusal", "a ban")  # since the server might have refused everything
+    assert len(server.requests) == 3 + asked_twice
+    assert prompted().predict(["good"]) == ["positive"]
+
+
+def test_a_server_that_refuses_everything_is_not_asked_about_all_texts(serve, prompted):
+    server = serve(lambda request: Reply(status=403, error="go away"))
+    with pytest.raises(RefusedError, match="HTTP 403, go away; check EXPLEARN_LLM_API_KEY"):
+        prompted().predict([f"good {number}" for number in range(60)])
+    assert len(server.requests) == 10
+
+
+def test_a_smaller_least_share_accepts_an_answer_that_was_kept(serve, prompted):
+    server = serve(without(with_logprobs(place({"Sure": 0.6, "good": 0.3, "bad": 0.1}))))
+    with pytest.raises(UnansweredError):
+        prompted().predict(["odd"])
+    assert prompted(least_share=0.4).predict_proba(["odd"])[0] == pytest.approx([0.25, 0.75])
+    assert len(server.requests) == 1
+    assert prompted().fingerprint != prompted(least_share=0.4).fingerprint
+
+
+def test_samples_that_seldom_name_a_label_are_no_answer(serve, prompted):
+    serve(lambda request: Reply("good" if request.attempt % 4 == 0 else "Hm"))
+    with pytest.raises(UnansweredError):
+        prompted(samples=8).predict([TEXT])
+    classifier = prompted(samples=8, least_share=0.2)
+    assert classifier.shares([TEXT]) == pytest.approx(0.25)
+    assert classifier.predict_proba([TEXT])[0] == pytest.approx([0.5 / 3, 2.5 / 3])
+
+
+@pytest.mark.parametrize(
+    "refusal", ["top_logprobs must be between 0 and 5, got 20", "top_logprobs is too large", "5 logprobs at most"]
+)
+def test_as_many_log_probabilities_are_asked_for_as_a_server_allows(refusal, serve, prompted):
+    def strict(request):
+        return Reply(status=400, error=refusal) if request.body["top_logprobs"] > 5 else honest(request)
+
+    server = serve(strict)
+    assert prompted().predict_proba(["good"])[0, 1] == pytest.approx(goodness("good"))
+    assert [request.body["top_logprobs"] for request in server.requests] == [20, 5]
+
+
+@pytest.mark.parametrize("entry", [[1.0], [0.9, [1.0]], [0.9, [0.5, "x"]], [0.9, [2.0, -1.0]], 1, {"a": 1}])
+def test_a_kept_answer_of_another_shape_is_refused(entry, serve, prompted, answers):
+    serve()
+    prompted().predict(["good"])
+    with contextlib.closing(sqlite3.connect(answers)) as connection, connection:
+        connection.execute("UPDATE answers SET answer = ? WHERE answer != 'false'", [json.dumps(entry)])
+    with pytest.raises(DataError, match=r"answers: got .*; expected an answer about 2 labels"):
+        prompted().predict(["good"])
 
 
 def test_answers_without_any_label_are_an_error(serve, prompted):
     serve(lambda request: with_logprobs(place({"Sure": 1.0})))
-    with pytest.raises(ModelError, match="names a label"):
+    with pytest.raises(UnansweredError, match="names a label"):
         prompted().predict(["a film"])
 
 
