@@ -100,7 +100,9 @@ def diff(
     )
     user_texts = audited_texts(texts, None, None, options.columns)
     new = subject_of(classifier, user_texts, [method])
-    old = subject_of(against, user_texts, list(new.explainers.values()))
+    old = subject_of(against, new.texts, list(new.explainers.values()))
+    if len(old.texts.examples) < len(new.texts.examples):  # those without an answer of one are left out for both
+        new = subject_of(classifier, old.texts, [method])
     labels = new.classifier.labels
     if labels != old.classifier.labels:
         raise ParamsError(
@@ -115,7 +117,7 @@ def diff(
     vocabulary = Vocabulary.from_texts([*read, *before])
     claims: dict[tuple[Element, int], Claim] = {}
     for answered in (read, before):
-        chosen = [answered[i] for i in searched]
+        chosen = [answered[i] for i in searched if answered[i].shares is not None]
         for claim in find_claims(chosen, vocabulary, patterns):
             claims.setdefault((claim.element, claim.target), claim)
     effects = []
@@ -130,6 +132,7 @@ def diff(
         reasons=_changed_reasons(read, before, labels),
         texts=len(read),
         method=next(iter(new.explainers)),
+        hint=new.texts.hint,
         origin=replace(new.origin, request={**new.origin.request, "against": old.classifier.fingerprint}),
     )
     if out is None:
@@ -158,12 +161,13 @@ def _changes(
     changes = []
     for i, values, p_value in zip(either, differences, corrected.tolist(), strict=True):
         element, target = claims[i]
-        difference = float(values.mean())
+        both = ~np.isnan(values)
+        difference = float(values[both].mean())
         low, high = mean_interval(values, CONFIDENCE, -2, 2)
         status = "the same"
         if p_value <= LEVEL and abs(difference) >= LEAST_EFFECT:
             status = _status(before[i].confirmed, after[i].confirmed, difference)
-        means = float(effects[1][i].mean()), float(effects[0][i].mean())
+        means = float(effects[1][i][both].mean()), float(effects[0][i][both].mean())
         label = labels[target]
         changes.append(
             ChangedFinding(str(element), element.kind, label, status, *means, difference, low, high, p_value)
@@ -298,6 +302,7 @@ class Diff(Result):
         reasons: texts whose answer stayed, those whose scores changed most first.
         texts: number of texts.
         method: the method of the attributions.
+        hint: sentences on texts that were left out, and columns that were not used.
         origin: where it comes from.
         page: path of the page; None if none was written.
 
@@ -312,7 +317,7 @@ class Diff(Result):
     """
 
     name = "diff"
-    saved = ("findings", "answers", "reasons", "texts", "method")
+    saved = ("findings", "answers", "reasons", "texts", "method", "hint")
     table = "findings"
     row = ChangedFinding
 
@@ -321,6 +326,7 @@ class Diff(Result):
     reasons: Sequence[ChangedReasons]
     texts: int
     method: str
+    hint: str
 
     def __str__(self) -> str:
         return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
@@ -388,9 +394,13 @@ class Diff(Result):
             "Rank correlation": "correlation",
         }
         answers = self.answers[:MOST_ANSWERS]
+        notes = []
+        if self.hint:
+            notes.append(Paragraph(self.hint, style="note"))
         return [
             Heading("What changed between two classifiers", level=1),
             Bullets(self.bold_sentences()),
+            *notes,
             Heading("Findings"),
             records_table("Findings confirmed for either classifier", self.findings, finding_columns),
             Heading("Changed answers"),

@@ -58,8 +58,13 @@ class Effects:
     put: Array
 
     def of_class(self, target: int) -> Array:
-        """Return the effects on one class, of all texts."""
+        """Return the effects on one class, of all texts; NaN where the classifier gave no answer."""
         return np.concatenate([self.out[:, target], self.put[:, target]])
+
+
+def known(values: Array) -> Array:
+    """Return the values that are numbers."""
+    return values[~np.isnan(values)]
 
 
 def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
@@ -76,7 +81,7 @@ def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
     if not values:
         return np.zeros(0), np.zeros(0)
     matrix = np.full((len(values), max(1, *map(len, values))), np.nan)
-    for row, effects in zip(matrix, values, strict=True):
+    for row, effects in zip(matrix, map(known, values), strict=True):
         if len(effects) >= FEWEST_VALUES:
             row[: len(effects)] = effects
     p_values = signed_rank_test(matrix)
@@ -96,6 +101,7 @@ def judged(effects: Effects, target: int, p_value: float, corrected: float) -> d
         corrected: the same, corrected over all claims.
     """
     ways = {"effect": effects.of_class(target), "taken_out": effects.out[:, target], "put_in": effects.put[:, target]}
+    ways = {name: known(values) for name, values in ways.items()}
     means = {name: float(values.mean()) if len(values) else None for name, values in ways.items()}
     low, high = mean_interval(ways["effect"], CONFIDENCE, -1, 1)
     large = low is not None and low >= LEAST_EFFECT
@@ -185,7 +191,11 @@ class Tested:
             having = self.where[element]
             donors = [i for i in having if i in self.searched] or having
             planned += self._trials(element, self.held_out, donors)
-        effects = [values.tolist() for values in self._ask(planned)]
+        effects = []
+        for values in self._ask(planned):
+            rows = values.astype(object)
+            rows[np.isnan(values)] = None  # for JSON
+            effects.append(rows.tolist())
         return [effects[i : i + 2] for i in range(0, len(effects), 2)]
 
     def _trials(self, element: Element, held_out: Sequence[int], donors: Sequence[int]) -> tuple[Trials, Trials]:
@@ -212,12 +222,15 @@ class Tested:
         return out, put
 
     def _ask(self, planned: Sequence[Trials]) -> list[Array]:
-        """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once."""
+        """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once.
+
+        They are NaN where it gives no answer.
+        """
         trials = list(chain.from_iterable(planned))
         versions: list[Rewritten] = []
         for _, intervention in trials:
             versions += [version for _, version in intervention if version != AS_IT_IS]
-        probabilities = iter(self._asked.ask(versions))
+        probabilities = iter(self._asked.ask(versions, gaps=True))
         effects = np.zeros((len(trials), self.answers.shape[1]))
         for effect, (number, intervention) in zip(effects, trials, strict=True):
             for weight, version in intervention:
@@ -235,8 +248,7 @@ class Tested:
         scores = []
         for i in self.where[element]:
             text = self.texts[i]
-            if element.is_marked and i in self.searched and text.predicted == target:
-                assert text.shares is not None
+            if element.is_marked and i in self.searched and text.shares is not None and text.predicted == target:
                 scores.append(excess(text.shares, element.find(text, self.vocabulary)))
         score_low, score_high = mean_interval(scores, CONFIDENCE, -1, 1)
         return Finding(
@@ -278,13 +290,14 @@ class Tested:
         return sorted(causes, key=lambda cause: (-cause.mended, cause.wrong, cause.element))
 
     def _answers_without(self, element: Element, numbers: Sequence[int]) -> dict[int, str]:
-        """Return number of a text -> the answer once an element is taken out; as it is if no word would be left."""
+        """Return number of a text -> the answer once an element is taken out; as it is where there is none."""
         labels = self.subject.classifier.labels
         answers = {i: labels[self.texts[i].predicted] for i in numbers}
         asked = {i: element.without(self.texts[i], self.vocabulary) for i in numbers}
         possible = {i: version for i, version in asked.items() if version is not None}
-        rows = self._asked.ask(possible.values())
-        answers.update((i, labels[row.argmax()]) for i, row in zip(possible, rows, strict=True))
+        for i, row in zip(possible, self._asked.ask(possible.values(), gaps=True), strict=True):
+            if not np.isnan(row).any():
+                answers[i] = labels[row.argmax()]
         return answers
 
     def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
@@ -301,8 +314,8 @@ class Tested:
                 break
             effects = self._by_group(element, groups)
             for group in compared:
-                inside = effects[group][:, target]
-                outside = np.concatenate([effects[other][:, target] for other in groups if other != group])
+                inside = known(effects[group][:, target])
+                outside = known(np.concatenate([effects[other][:, target] for other in groups if other != group]))
                 if min(len(inside), len(outside)) < FEWEST_VALUES:
                     continue
                 p_value = float(mannwhitneyu(inside, outside).pvalue)

@@ -426,8 +426,12 @@ class LLMClassifier(FunctionPredictor):
             refusals: list[RefusedError] = []
             answer = partial(self._answer, store, refusals)
             await ask_all(unknown, answer, endpoint, meter, stopped, accepted=self._accepted)
-            if refusals and not self._accepted:
+            if not refusals:
+                return
+            if not self._accepted:
                 raise refusals[0]
+            count = len(refusals), len(unknown)
+            logger.warning("%s: %s of %s requests were refused, the last: %s", self.name, *count, refusals[-1])
 
     async def _answer(
         self, store: AnswerStore, refusals: list[RefusedError], question: Question, client: ChatClient
@@ -445,7 +449,6 @@ class LLMClassifier(FunctionPredictor):
             refusals.append(error)
             if question.model in client.accepted:
                 # The server answers others, so that this is about the text.
-                logger.warning("%s: a text was refused: %s", self.name, error)
                 store[question.key] = None
             elif len(refusals) == MOST_REFUSED:
                 raise

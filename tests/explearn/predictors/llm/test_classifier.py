@@ -431,3 +431,125 @@ def test_a_reader_is_trained_for_a_prompt(serve, prompt_file, table, tmp_path):
 def test_a_prompt_and_a_classifier_at_once_are_refused(prompt_file):
     result = cli_cases.run("explain", "--llm", prompt_file, "--classifier", "x", TEXT)
     assert result.exit_code == 2 and "expected one of them" in result.output
+
+
+class TestWithoutAnAnswer:
+    """What is measured where the server refuses some texts, or some texts without some of their words."""
+
+    @pytest.fixture
+    def filtered(self, serve):
+        """Starts a server that refuses texts for which a test holds."""
+
+        def start(is_refused):
+            def answer(request):
+                if is_refused(reviewed(request.body["messages"])):
+                    return Reply(status=400, error="filtered")
+                return honest(request)
+
+            return serve(answer)
+
+        return start
+
+    def test_explain_leaves_a_text_out_and_names_it(self, filtered, prompted, caplog):
+        filtered(lambda text: "odd" in text)
+        texts = ["a good film", "an odd film", "a bad film"]
+        found = explearn.explain(prompted(), texts, "occlusion")
+        assert [attribution.words for attribution in found] == [("a", "good", "film"), ("a", "bad", "film")]
+        assert "occlusion: 1 of 3 texts left out" in caplog.text and "text 2" in caplog.text
+        assert "requests were refused" in caplog.text and "HTTP 400, filtered" in caplog.text
+        with pytest.raises(UnansweredError):
+            explearn.explain(prompted(), texts[1], "occlusion")
+
+    @pytest.mark.parametrize("method", ["occlusion", "hierarchical", "lime", "kernel_shap", "shap", "solvex"])
+    def test_no_score_comes_from_a_copy_without_an_answer(self, method, filtered, prompted):
+        filtered(lambda text: "odd" in text and "film" not in text)
+        classifier = prompted(max_requests=10_000)
+        with pytest.raises(UnansweredError):
+            explearn.explain(classifier, "an odd film", method)
+        (found,) = explearn.explain(classifier, ["an odd film", "a good film"], method)
+        assert found.words == ("a", "good", "film")
+
+    def test_the_words_of_an_only_sentence_are_scored_without_an_answer_to_no_text(self, filtered, prompted):
+        filtered(lambda text: not text)
+        found = explearn.explain(prompted(), "a good film", "hierarchical")
+        without = goodness("a film")
+        assert found.scores == pytest.approx([0, goodness("good") - without, 0], abs=1e-6)
+
+    def test_the_command_shows_the_other_texts(self, filtered, prompt_file):
+        filtered(lambda text: "odd" in text)
+        arguments = ["explain", "--llm", prompt_file, "--method", "occlusion", "--method", "hierarchical", "--json"]
+        shown = run(*arguments, "a good film", "an odd film").splitlines()
+        assert len(shown) == 2
+        assert {json.loads(line)["words"][1] for line in shown} == {"good"}
+
+    def test_compare_leaves_texts_out_and_says_of_which_class(self, filtered, prompted, tmp_path, caplog):
+        filtered(lambda text: "odd" in text or text.startswith("3 is"))
+        texts = [f"{number} film is {end}" for number in range(8) for end in ("good", "bad")]
+        labels = ["positive", "negative"] * 8
+        texts[2] += " odd"
+        texts[5] += " odd"
+        texts[7] += " odd"
+        comparison = explearn.compare(prompted(), texts, "random,occlusion", labels=labels, out=tmp_path / "page.html")
+        # Of the texts with 3, one is refused as it is; the other without `film`, which only occlusion asks for.
+        assert len(comparison.example_ids) == 12
+        assert "3 of 16 texts left out, to which m gives no answer: 2 of negative, 1 of positive" in caplog.text
+        page = (tmp_path / "page.html").read_text()
+        assert "2 of negative, 1 of positive" in page
+        assert "1 of 13 texts left out, to which there is no answer without some words" in page
+        assert comparison.figures["occlusion"]["aopc_comprehensiveness"] is not None
+
+    def test_a_figure_is_a_mean_over_the_texts_that_have_answers(self, filtered, prompted):
+        filtered(lambda text: text == "good")  # of `a good film not bad`, the word that matters most alone
+        classifier = prompted()
+        texts = [TEXT, "a poor film not bad"]
+        values = []
+        for text in texts:
+            attribution = explearn.explain(classifier, text, "occlusion", targets="positive")
+            values.append(attribution)
+        evaluation = explearn.evaluate(classifier, values, metrics=["sufficiency", "comprehensiveness"])
+        by_text = evaluation.by_text["sufficiency"]["occlusion"]
+        assert np.isnan(by_text).tolist() == [True, False]
+        assert not np.isnan(evaluation.by_text["comprehensiveness"]["occlusion"]).any()
+
+    def test_compare_draws_others_in_their_place(self, filtered, prompted):
+        filtered(lambda text: "odd" in text)
+        texts = [f"{number} film is {end}" for number in range(20) for end in ("good", "bad odd")]
+        options = explearn.CompareOptions(max_texts=10)
+        classifier = prompted()
+        comparison = explearn.compare(classifier, texts, "random", out=None, options=options)
+        assert len(comparison.example_ids) == 10
+        assert not classifier.answered(texts).all()  # texts that are not drawn cost nothing
+
+    def test_audit_and_diff_leave_out_texts_and_interventions(self, filtered, prompt_file, tmp_path, caplog):
+        def is_refused(text):
+            return "odd" in text or text == "7 film is"
+
+        filtered(is_refused)
+        texts = [f"{first} film is {end}" for first, end in product(range(24), ("good", "bad"))]
+        texts[0] += " odd"
+        path = tmp_path / "texts.csv"
+        path.write_text("text,label\n" + "\n".join(f"{text},positive" for text in texts), encoding="utf-8")
+        classifier = LLMClassifier({**PROMPT, "max_requests": 100_000}, tmp_path / "answers")
+        options = explearn.AuditOptions(columns=explearn.TextColumns(label="label"))
+        audit = explearn.audit(classifier, path, method="occlusion", options=options)
+        assert audit.texts == 47 and audit.hint.startswith(
+            "1 of 48 texts left out, to which m gives no answer: 1 of positive"
+        )
+        assert audit.findings.confirmed
+        assert not any(math.isnan(finding.effect) for finding in audit.findings if finding.effect is not None)
+        other = LLMClassifier({**PROMPT, "version": "2", "max_requests": 100_000}, tmp_path / "answers")
+        changes = explearn.diff(classifier, other, path, options=options, method="occlusion")
+        assert changes.texts == 47 and "1 of 48 texts left out" in changes.hint
+        assert not any(math.isnan(change.difference) for change in changes.findings)
+
+    def test_a_record_says_nothing_of_changes_without_an_answer(self, filtered, prompt_file):
+        filtered(lambda text: text == "a good film not")  # which would be positive
+        record = explearn.record(LLMClassifier(prompt_file), TEXT, "random")
+        assert record.change.to_dict() == 1
+
+    def test_a_reader_learns_from_the_answers_that_there_are(self, filtered, prompt_file, table):
+        filtered(lambda text: not text or "odd" in text)
+        texts = [*table.read_text(encoding="utf-8").splitlines(), "an odd film"]
+        options = {"epochs": 1, "samples": 8, "width": 8}
+        reader = explearn.train("reader", LLMClassifier(prompt_file), texts, **options)
+        assert np.isfinite(explearn.explain(LLMClassifier(prompt_file), TEXT, reader).scores).all()
