@@ -117,7 +117,7 @@ def _try(decision: Decision, changes: Sequence[Edits], singles: Singles) -> Edit
     asked = [edits for edits in changes if decision.possible(edits)][: _left(decision)]
     if not asked:
         return None
-    probabilities = decision.ask(asked, gaps=True)
+    probabilities = decision.ask(asked)
     # Rounded, so that last digits decide nothing.
     margins = np.round(decision.margin(probabilities), 4)
     for edits, margin in zip(asked, margins.tolist(), strict=True):
@@ -137,7 +137,7 @@ def _prune(decision: Decision, found: Edits, singles: Singles) -> Edits:
     for edits in reversed(_by_effect(singles)):
         (word,) = edits
         fewer = {other: replacement for other, replacement in found.items() if other != word}
-        if word in found and _left(decision) and decision.turned(decision.ask([fewer], gaps=True))[0]:
+        if word in found and _left(decision) and decision.turned(decision.ask([fewer]))[0]:
             found = fewer
     return found
 

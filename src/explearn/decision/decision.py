@@ -40,17 +40,17 @@ class Decision:
         self.segments = segments
         self.passes = 0
         self._answers = Answers(classifier)
-        self.original = self._probabilities([{}])[0]
+        (self.original,) = self._probabilities([{}], gaps=False)
         self.target = int(self.original.argmax())
 
-    def _probabilities(self, changes: Sequence[Edits], gaps: bool = False) -> NDArray[np.float64]:
+    def _probabilities(self, changes: Sequence[Edits], gaps: bool) -> NDArray[np.float64]:
         texts: list[Any] = [rewrite(self.segments, edits) for edits in changes]
         return self._answers.ask(texts, gaps=gaps)
 
-    def ask(self, changes: Sequence[Edits], gaps: bool = False) -> NDArray[np.float64]:
-        """Return the probabilities of changed texts, (changes, C), with gaps NaN without an answer; each is a pass."""
+    def ask(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
+        """Return the probabilities of changed texts, (changes, C); each counts as a pass. NaN: there is no answer."""
         self.passes += len(changes)
-        return self._probabilities(changes, gaps)
+        return self._probabilities(changes, gaps=True)
 
     def possible(self, edits: Edits) -> bool:
         """Return whether words are left in each segment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,20 +102,21 @@ class Answers:
         """
         if not self._waiting:
             return
-        try:
-            logits = self.predictor.predict_logits(self._waiting, description)
-        except UnansweredError:
-            logits = np.concatenate([self._logits_or_nan(encoding) for encoding in self._waiting])
+        logits = self._known_logits(self._waiting, description)
         self._waiting = []
         self.logits = np.concatenate([self.logits, logits])
         self.probabilities = np.concatenate([self.probabilities, self._outputs(logits, "probability")])
 
-    def _logits_or_nan(self, encoding: Encoding) -> Array:
+    def _known_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
+        """Return logits, (n, C), NaN without an answer, by asking about halves of what has some without."""
         try:
-            return self.predictor.predict_logits([encoding])
+            return self.predictor.predict_logits(encodings, description)
         except UnansweredError as error:
-            self._unanswered = error
-            return np.full((1, len(self.predictor.labels)), np.nan)
+            self._unanswered = self._unanswered or error
+            if len(encodings) == 1:
+                return np.full((1, len(self.predictor.labels)), np.nan)
+        half = len(encodings) // 2
+        return np.concatenate([self._known_logits(encodings[:half]), self._known_logits(encodings[half:])])
 
     def _outputs(self, logits: Array, output: Output) -> Array:
         import torch

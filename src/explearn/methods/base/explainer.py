@@ -31,6 +31,7 @@ from explearn.core.errors import (
     UnsupportedError,
     first_line,
     located,
+    some_of,
 )
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
@@ -68,9 +69,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-MOST_NAMED = 10
-"""Most texts that a line of the log names."""
 
 CHUNK_TEXTS = 512
 """Texts buffered at a time: enough to form batches of similar length, few enough for streams of any length."""
@@ -390,7 +388,7 @@ class Explainer(ABC):
                 self.name,
                 f"{len(unanswered):,}",
                 f"{number:,}",
-                ", ".join(unanswered[:MOST_NAMED]) + ("..." if len(unanswered) > MOST_NAMED else ""),
+                some_of(unanswered),
             )
         if unread and not _unread_known.get():
             logger.warning(

@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 
 from explearn.core.arrays import Array
 from explearn.core.documents import read_yaml, text_digest
-from explearn.core.errors import DataError, ParamsError, UnansweredError, shown
+from explearn.core.errors import DataError, ModelError, ParamsError, UnansweredError, shown, some_of
 from explearn.core.validation import Fraction, PositiveInt, check
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.function import FunctionEncoding, FunctionPredictor
@@ -37,7 +37,7 @@ from explearn.predictors.llm.labels import (
 )
 from explearn.predictors.llm.store import AnswerStore, open_store
 from explearn.predictors.params import PAIR_SLOT, CompletionParams, Words
-from explearn.text.encoding import PlainText
+from explearn.text.encoding import PlainText, name_of
 
 if TYPE_CHECKING:
     # They need an extra.
@@ -49,7 +49,7 @@ TEXTS_A_CALL = 64
 """Most texts that are asked about before any answer is used."""
 
 MOST_REFUSED = 10
-"""Most texts that a server may refuse before it has answered one."""
+"""Most texts that a server may refuse, or leave without an answer, before others are asked together."""
 
 CONFIDENCE = 0.95
 """Level of the intervals of probabilities from samples."""
@@ -143,6 +143,7 @@ class LLMClassifier(FunctionPredictor):
         RefusedError: in a prediction, the server refuses everything.
         NoAnswerError: in a prediction, the server does not answer after all retries.
         UnansweredError: in a prediction, a text has no answer that names a label; all others were asked, too.
+        ModelError: in a prediction, the first texts have none at all.
 
     Example:
         >>> from explearn import LLMClassifier
@@ -182,6 +183,7 @@ class LLMClassifier(FunctionPredictor):
         self._words = list(self.params.label_words.values())
         self._accepted: dict[str, RequestFormat] = {}
         self._announced = False
+        self._names_labels = False
 
     @property
     def fingerprint(self) -> str:
@@ -256,17 +258,25 @@ class LLMClassifier(FunctionPredictor):
 
     def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
         logits = super().predict_logits(encodings, description)
-        missing = int(np.isnan(logits).any(axis=1).sum())
+        missing = np.flatnonzero(np.isnan(logits).any(axis=1)).tolist()
         if missing:
-            raise UnansweredError(
-                f"{self.name}: no answer to {missing} of {len(encodings)} texts names a label with a share of "
-                f"{self.params.least_share:g} or more; expected a template that asks for one of "
-                f"{', '.join(self._words)}, a larger max_tokens (reasoning counts), or a smaller least_share"
-            )
+            names = [name_of(encodings[number].example_id, number + 1) for number in missing]
+            raise UnansweredError(self._without_label(f"{len(missing)} of {len(encodings)} texts ({some_of(names)})"))
         return logits
 
     def _answers(self, texts: list[str | tuple[str, str]]) -> Array:
-        return self._predict(texts)
+        answers = self._predict(texts)
+        self._names_labels = self._names_labels or not np.isnan(answers).all()
+        if len(texts) == self.batch_size and not self._names_labels:
+            raise ModelError(self._without_label(f"the first {len(texts)} texts"))  # others would cost money in vain
+        return answers
+
+    def _without_label(self, texts: str) -> str:
+        return (
+            f"{self.name}: no answer to {texts} names a label with a share of {self.params.least_share:g} or more; "
+            f"expected a template that asks for one of {', '.join(self._words)}, a larger max_tokens (reasoning "
+            "counts), or a smaller least_share"
+        )
 
     def _predict(self, texts: Sequence[str | tuple[str, str]]) -> Array:
         """Return the probabilities of n texts, (n, C); NaN for a text without an answer."""
@@ -331,7 +341,7 @@ class LLMClassifier(FunctionPredictor):
     async def _find_mode(self, store: AnswerStore, prompts: Sequence[str], stopped: Event) -> None:
         """Ask one text at a time until an answer says whether the server gives log-probabilities."""
         refused = 0
-        for prompt in prompts:
+        for prompt in prompts[:MOST_REFUSED]:
             if self._mode in store:
                 return
             try:

@@ -29,8 +29,8 @@ NEGATION = re.compile(
 """Words before a label that may turn its meaning."""
 
 Stage = Literal["blank", "part", "whole", "ended"]
-"""How far an output is in writing a label: it may yet begin; has begun; is written, and may go on as a longer word; is
-written, with something else behind it."""
+"""How far an output is in writing a label: it may yet begin, since one letter, such as `I`, says nothing; has begun; is
+written, and may go on as a longer word; is written, with something else behind it."""
 
 
 class LabelReading(NamedTuple):
@@ -197,8 +197,7 @@ def _stage(begun: bytes, name: str) -> Stage | None:
     rest = decoder.getstate()[0]
     if text.startswith(name):
         behind = text[len(name) : len(name) + 1]
-        # Between words of scripts that are as wide as Chinese there are no blanks.
-        if behind.isalnum() and unicodedata.east_asian_width(name[-1]) not in "WF":
+        if behind.isalnum() and not _is_wide(name):
             return None
         return "ended" if behind or rest else "whole"
     if not name.startswith(text):
@@ -206,4 +205,9 @@ def _stage(begun: bytes, name: str) -> Stage | None:
     following = name[len(text)]
     if not any(character.encode().startswith(rest) for character in (following, following.upper())):
         return None
-    return "part" if text or rest else "blank"
+    return "part" if len(text) > 1 or rest or _is_wide(text) else "blank"
+
+
+def _is_wide(text: str) -> bool:
+    """Return whether a text ends in a script that is as wide as Chinese, without blanks between words."""
+    return unicodedata.east_asian_width(text[-1:] or " ") in "WF"

@@ -22,7 +22,7 @@ from prompt_cases import PROMPT, place, reviewed, with_logprobs
 
 import explearn
 from explearn import LLMClassifier
-from explearn.core.errors import DataError, ParamsError, UnansweredError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnansweredError
 from explearn.methods.registry import known_infos
 from explearn.predictors.llm.budget import BudgetError
 from explearn.predictors.llm.endpoint import RefusedError
@@ -140,7 +140,7 @@ def kept(path):
 def test_a_missing_answer_is_no_value_and_is_not_asked_for_again(kind, serve, prompted, answers):
     server = serve(without(MISSING[kind]))
     for _ in range(2):
-        with pytest.raises(UnansweredError, match="1 of 3 texts names a label"):
+        with pytest.raises(UnansweredError, match=r"1 of 3 texts \(text 2\) names a label"):
             prompted().predict(["good", "odd", "bad"])
         asked = len(server.requests)
     assert asked == 3 and prompted().answered(["good", "odd", "bad"]).all()
@@ -209,10 +209,12 @@ def test_a_kept_answer_of_another_shape_is_refused(entry, serve, prompted, answe
         prompted().predict(["good"])
 
 
-def test_answers_without_any_label_are_an_error(serve, prompted):
-    serve(lambda request: with_logprobs(place({"Sure": 1.0})))
-    with pytest.raises(UnansweredError, match="names a label"):
-        prompted().predict(["a film"])
+@pytest.mark.parametrize("answer", [with_logprobs(place({"Sure": 1.0})), Reply("")])
+def test_answers_without_any_label_are_an_error_before_all_texts_are_asked(answer, serve, prompted):
+    server = serve(lambda request: answer)
+    with pytest.raises(ModelError, match="the first 64 texts names a label"):
+        prompted().predict([f"a film {number}" for number in range(200)])
+    assert len(server.requests) == 64
 
 
 def test_label_words_must_be_told_apart(prompted):
@@ -545,7 +547,9 @@ class TestWithoutAnAnswer:
     def test_a_record_says_nothing_of_changes_without_an_answer(self, filtered, prompt_file):
         filtered(lambda text: text == "a good film not")  # which would be positive
         record = explearn.record(LLMClassifier(prompt_file), TEXT, "random")
-        assert record.change.to_dict() == 1
+        without = {element.word: element.without for element in record.elements}
+        assert without.pop("bad", None) is None and all(without.values())
+        assert len(record.change.edits) == 2 and "bad" in {edit.word for edit in record.change.edits}
 
     def test_a_reader_learns_from_the_answers_that_there_are(self, filtered, prompt_file, table):
         filtered(lambda text: not text or "odd" in text)

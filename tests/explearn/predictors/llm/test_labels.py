@@ -38,6 +38,12 @@ def read(words, *positions, content=None, cut=False):
         (["yes", "no"], [{"No": 0.95, "yes": 0.05}, {".": 0.98, ",": 0.02}], 1, [0.05, 0.95]),
         (BAD_GOOD, [{"**": 1.0}, {"good": 0.9, "bad": 0.1}, {"**": 1.0}], 1, [0.1, 0.9]),
         (["bad", "insult"], [{"I": 0.9, "bad": 1e-8}, {"'m": 1.0}, {" sorry": 1.0}], 1e-8, [1, 0]),
+        (
+            ["praise", "insult"],
+            [{"praise": 0.6, "I": 0.3, "ins": 0.1}],
+            0.7,
+            [6 / 7, 1 / 7],
+        ),  # `I` of `I'm`
         (["差", "好"], [{"好": 0.9, "差": 0.1}, {"的": 1.0}], 1, [0.1, 0.9]),  # no blanks between words
         # The answer is where the reasoning has ended, or the label is.
         (
