@@ -40,7 +40,7 @@ class Decision:
         self.segments = segments
         self.passes = 0
         self._answers = Answers(classifier)
-        (self.original,) = self._probabilities([{}], gaps=False)
+        self.original = self._probabilities([{}], gaps=False)[0]
         self.target = int(self.original.argmax())
 
     def _probabilities(self, changes: Sequence[Edits], gaps: bool) -> NDArray[np.float64]:
