@@ -16,7 +16,7 @@ from explearn.auditing.claims import Claim, find_claims
 from explearn.auditing.findings import FEWEST_VALUES, Finding
 from explearn.auditing.reading import AuditOptions, AuditText, audited_texts, explain_texts, halves
 from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
-from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, centred_at_zero
+from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, centred_at_zero, known
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
@@ -103,6 +103,8 @@ def diff(
     user_texts = audited_texts(texts, None, None, options.columns)
     new = subject_of(classifier, user_texts, [method])
     old = subject_of(against, new.texts, list(new.explainers.values()))
+    if len(old.texts.examples) < len(new.texts.examples):  # those without an answer of one are left out for both
+        new = subject_of(classifier, old.texts, [method])
     labels = new.classifier.labels
     if sorted(labels) != sorted(old.classifier.labels):
         raise ParamsError(
@@ -117,7 +119,7 @@ def diff(
     vocabulary = Vocabulary.from_texts([*read, *before])
     claims: dict[tuple[Element, int], Claim] = {}
     for answered in (read, before):
-        chosen = [answered[i] for i in searched]
+        chosen = [answered[i] for i in searched if answered[i].shares is not None]
         for claim in find_claims(chosen, vocabulary, patterns):
             claims.setdefault((claim.element, claim.target), claim)
     effects = []
@@ -132,6 +134,7 @@ def diff(
         reasons=_changed_reasons(read, before, labels),
         texts=len(read),
         method=next(iter(new.explainers)),
+        hint=new.texts.hint,
         origin=replace(new.origin, request={**new.origin.request, "against": old.classifier.fingerprint}),
     )
     if out is None:
@@ -158,21 +161,22 @@ def _changes(
     """
     after, before = tested
     differences = [new - old for new, old in zip(*effects, strict=True)]
-    testable = np.array([len(values) >= FEWEST_VALUES for values in differences], dtype=np.bool_)
+    testable = np.array([len(known(values)) >= FEWEST_VALUES for values in differences], dtype=np.bool_)
     corrected = centred_at_zero(differences)
     corrected[testable] = holm(corrected[testable])
     changes = []
     for i, (element, target) in enumerate(claims):
         if not (after[i].confirmed or before[i].confirmed):
             continue
-        values = differences[i]
+        both = ~np.isnan(differences[i])
+        values = differences[i][both]
         p_value = float(corrected[i])
         difference = float(values.mean())
         low, high = mean_interval(values, CONFIDENCE, -2, 2)
         status = "the same"
         if p_value <= LEVEL and abs(difference) >= LEAST_EFFECT:
             status = _status(before[i].confirmed, after[i].confirmed, difference)
-        means = float(effects[1][i].mean()), float(effects[0][i].mean())
+        means = float(effects[1][i][both].mean()), float(effects[0][i][both].mean())
         label = labels[target]
         changes.append(
             ChangedFinding(str(element), element.kind, label, status, *means, difference, low, high, p_value)
@@ -307,6 +311,7 @@ class Diff(Result):
         reasons: texts whose answer stayed, those whose scores changed most first.
         texts: number of texts.
         method: the method of the attributions.
+        hint: sentences on texts that were left out, and columns that were not used.
         origin: where it comes from.
         page: path of the page; None if none was written.
 
@@ -321,7 +326,7 @@ class Diff(Result):
     """
 
     name = "diff"
-    saved = ("findings", "answers", "reasons", "texts", "method")
+    saved = ("findings", "answers", "reasons", "texts", "method", "hint")
     table = "findings"
     row = ChangedFinding
 
@@ -330,6 +335,7 @@ class Diff(Result):
     reasons: Sequence[ChangedReasons]
     texts: int
     method: str
+    hint: str
 
     def __str__(self) -> str:
         return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
@@ -397,9 +403,13 @@ class Diff(Result):
             "Rank correlation": "correlation",
         }
         answers = self.answers[:MOST_ANSWERS]
+        notes = []
+        if self.hint:
+            notes.append(Paragraph(self.hint, style="note"))
         return [
             Heading("What changed between two classifiers", level=1),
             Bullets(self.bold_sentences()),
+            *notes,
             Heading("Findings"),
             records_table("Findings confirmed for either classifier", self.findings, finding_columns),
             Heading("Changed answers"),

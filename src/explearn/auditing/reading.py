@@ -158,7 +158,8 @@ def explain_texts(
         subject: the texts, the classifier, and its method.
         labels: the classes, in the order of the probabilities that are returned.
         explained: numbers of the texts whose scores are wanted.
-        scores: a job's scores, in place of the method's; there may be none of an answer.
+        scores: a job's scores, in place of the method's; there may be none of an answer, nor of a text that the
+            classifier does not answer without some words.
         show_progress: show a bar.
 
     Raises:
@@ -213,8 +214,9 @@ def _answers_and_scores(
             scores[i] = job.get((i, target))
     for explainer in subject.explainers.values():
         attributions = explainer.explain(subject.classifier, [examples[i] for i in chosen], targets)
-        for i, attribution in zip(chosen, attributions, strict=True):
-            scores[i] = attribution.to_dict()["scores"]
+        number_of = {examples[i].id: i for i in chosen}
+        for attribution in attributions:
+            scores[number_of[attribution.example_id]] = attribution.to_dict()["scores"]
     return answers.tolist(), [scores.get(i) for i in numbers]
 
 

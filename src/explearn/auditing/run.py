@@ -177,6 +177,7 @@ def audit(
         method=job.method if job else next(iter(subject.explainers)),
         unread=sum(text.unread for text in read),
         unexplained=len(searched) - len(explained),
+        hint=subject.texts.hint,
         examples=tested.examples(confirmed),
         origin=subject.origin,
     )
@@ -203,7 +204,9 @@ class Audit(Result):
         labelled: number of texts with a label.
         method: the method of the attributions.
         unread: number of words that the classifier did not read.
-        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
+        unexplained: number of texts without scores for their answer, from a job or because the classifier does not
+            answer them without some words; they were not searched.
+        hint: sentences on texts that were left out, and columns that were not used.
         examples: texts with the words of strong findings marked.
         origin: where it comes from.
         page: path of the page; None if none was written.
@@ -232,6 +235,7 @@ class Audit(Result):
         "method",
         "unread",
         "unexplained",
+        "hint",
     )
     table = "findings"
     row = Finding
@@ -247,6 +251,7 @@ class Audit(Result):
     method: str
     unread: int
     unexplained: int
+    hint: str
     examples: Sequence[ExampleText]
 
     def __str__(self) -> str:
@@ -271,11 +276,13 @@ class Audit(Result):
                 style="note",
             )
         )
+        if self.hint:
+            blocks.append(Paragraph(self.hint, style="note"))
         if self.unread:
             blocks.append(Paragraph(f"{several(self.unread, 'word')} not read by the classifier.", style="note"))
         if self.unexplained:
             missing = several(self.unexplained, "text")
-            blocks.append(Paragraph(f"The job has no scores for the answer to {missing}; not searched.", style="note"))
+            blocks.append(Paragraph(f"There are no scores for the answer to {missing}; not searched.", style="note"))
         blocks.append(Heading("Confirmed findings"))
         blocks.append(_findings_table("Confirmed findings", self.findings.confirmed))
         blocks.append(_source_table(self))

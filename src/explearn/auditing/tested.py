@@ -60,8 +60,13 @@ class Effects:
     put: Array
 
     def of_class(self, target: int) -> Array:
-        """Return the effects on one class, of all texts."""
+        """Return the effects on one class, of all texts; NaN where the classifier gave no answer."""
         return np.concatenate([self.out[:, target], self.put[:, target]])
+
+
+def known(values: Array) -> Array:
+    """Return the values that are numbers."""
+    return values[~np.isnan(values)]
 
 
 def centred_at_zero(values: Sequence[Array]) -> Array:
@@ -74,7 +79,7 @@ def centred_at_zero(values: Sequence[Array]) -> Array:
         p-values, (claims,).
     """
     matrix = np.full((len(values), max(map(len, values), default=0)), np.nan)
-    for row, effects in zip(matrix, values, strict=True):
+    for row, effects in zip(matrix, map(known, values), strict=True):
         if len(effects) >= FEWEST_VALUES:
             row[: len(effects)] = effects
     return signed_rank_test(matrix)
@@ -103,6 +108,7 @@ def judged(effects: Effects, target: int, p_value: float, corrected: float) -> d
         corrected: the same, corrected over all claims.
     """
     ways = {"effect": effects.of_class(target), "taken_out": effects.out[:, target], "put_in": effects.put[:, target]}
+    ways = {name: known(values) for name, values in ways.items()}
     means = {name: float(values.mean()) if len(values) else None for name, values in ways.items()}
     low, high = mean_interval(ways["effect"], CONFIDENCE, -1, 1)
     large = low is not None and low >= LEAST_EFFECT
@@ -197,7 +203,11 @@ class Tested:
             having = self.where[element]
             donors = [i for i in having if i in self.searched] or having
             planned += self._trials(element, self.held_out, donors)
-        effects = [values.tolist() for values in self._ask(planned)]
+        effects = []
+        for values in self._ask(planned):
+            rows = values.astype(object)
+            rows[np.isnan(values)] = None  # for JSON
+            effects.append(rows.tolist())
         return [effects[i : i + 2] for i in range(0, len(effects), 2)]
 
     def _trials(self, element: Element, held_out: Sequence[int], donors: Sequence[int]) -> tuple[Trials, Trials]:
@@ -224,12 +234,15 @@ class Tested:
         return out, put
 
     def _ask(self, planned: Sequence[Trials]) -> list[Array]:
-        """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once."""
+        """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once.
+
+        They are NaN where it gives no answer.
+        """
         trials = list(chain.from_iterable(planned))
         versions: list[Rewritten] = []
         for _, intervention in trials:
             versions += [version for _, version in intervention if version != AS_IT_IS]
-        probabilities = iter(self._asked.ask(versions)[:, self._order])
+        probabilities = iter(self._asked.ask(versions, gaps=True)[:, self._order])
         effects = np.zeros((len(trials), self.answers.shape[1]))
         for effect, (number, intervention) in zip(effects, trials, strict=True):
             for weight, version in intervention:
@@ -247,8 +260,7 @@ class Tested:
         scores = []
         for i in self.where[element]:
             text = self.texts[i]
-            if element.is_marked and i in self.searched and text.predicted == target:
-                assert text.shares is not None
+            if element.is_marked and i in self.searched and text.shares is not None and text.predicted == target:
                 scores.append(excess(text.shares, element.find(text, self.vocabulary)))
         score_low, score_high = mean_interval(scores, CONFIDENCE, -1, 1)
         return Finding(
@@ -289,12 +301,14 @@ class Tested:
         return sorted(causes, key=lambda cause: (-cause.mended, cause.wrong, cause.element))
 
     def _answers_without(self, element: Element, numbers: Sequence[int]) -> dict[int, str]:
-        """Return number of a text -> the answer once an element is taken out; as it is if no word would be left."""
+        """Return number of a text -> the answer once an element is taken out; as it is where there is none."""
         answers = {i: self.labels[self.texts[i].predicted] for i in numbers}
         asked = {i: element.without(self.texts[i], self.vocabulary) for i in numbers}
         possible = {i: version for i, version in asked.items() if version is not None}
-        rows = self._asked.ask(possible.values())[:, self._order]
-        answers.update((i, self.labels[row.argmax()]) for i, row in zip(possible, rows, strict=True))
+        rows = self._asked.ask(possible.values(), gaps=True)[:, self._order]
+        for i, row in zip(possible, rows, strict=True):
+            if not np.isnan(row).any():
+                answers[i] = self.labels[row.argmax()]
         return answers
 
     def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
@@ -311,8 +325,8 @@ class Tested:
                 break
             effects = self._by_group(element, groups)
             for group in compared:
-                inside = effects[group][:, target]
-                outside = np.concatenate([effects[other][:, target] for other in groups if other != group])
+                inside = known(effects[group][:, target])
+                outside = known(np.concatenate([effects[other][:, target] for other in groups if other != group]))
                 if min(len(inside), len(outside)) < FEWEST_VALUES:
                     continue
                 both = np.concatenate([inside, outside])

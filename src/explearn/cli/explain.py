@@ -197,7 +197,8 @@ def _write(
     """Show each text's attributions, or write all to the files; `explained` has those of each method, text by text."""
     written: list[Sequence[Attribution]] = []
     for text, *by_method in zip(texts, *explained, strict=True):
-        for attributions in zip(*by_method, strict=True):  # those of one class
+        # Those of one class; a method has none of a text that it left out.
+        for attributions in zip(*filter(None, by_method), strict=True):
             if interactions is not None:
                 from explearn.methods.interactions import interactions as interactions_of  # brings torch
 

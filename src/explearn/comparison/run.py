@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +219,9 @@ def compare(
         work=checked.work,
         files=[texts, *checked.scores],
         settings={"budget": limit, "max_texts": checked.max_texts, "unit": unit_name(options.unit)},
+        most=checked.max_texts,
     )
+    user_texts = subject.texts
     # Two comparisons at once would evaluate each other's files.
     with subject.work.locked(), unread_words_known():
         most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
@@ -236,6 +238,7 @@ def compare(
         if not run.runs:
             refused = "; ".join(run.refused.values())
             raise UnsupportedError(f"{subject.classifier.name}: no method can explain it ({refused})")
+        run.leave_out_unexplained()
         evaluation = judge(run, from_files, checked.seed, by_budget=limit is not None)
         result = Comparison(**evaluation.fields(), page=checked.out)
         if checked.out is not None:
@@ -298,21 +301,14 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     for explainer in explainers:
         if isinstance(explainer, LearnedExplainer):
             seen.update(explainer.trained_texts)
-    examples = [example for example in texts.examples if text_hash(example) not in seen]
-    count = len(texts.examples) - len(examples)
-    if not examples:
+    learned = {example.id for example in texts.examples if text_hash(example) in seen}
+    if len(learned) == len(texts.examples):
         raise DataError(
             f"texts: a trained explainer has learned from all {len(texts.examples)} of them; expected others, kept "
             "back from its training"
         )
-    if not count:
+    if not learned:
         return texts
-    note = f"{several(count, 'text')} left out, from which a trained explainer has learned"
+    note = f"{several(len(learned), 'text')} left out, from which a trained explainer has learned"
     tell(note)
-    unseen = {example.id for example in examples}
-    return replace(
-        texts,
-        examples=examples,
-        rationales=[rationale for rationale in texts.rationales if rationale.example_id in unseen],
-        hint=f"{note}. {texts.hint}".strip(),
-    )
+    return texts.without(learned, note)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from explearn.core.escape import printable
 
 SHOWN_CHARS = 80
 """Most characters of a value that an error repeats."""
+
+MOST_NAMED = 5
+"""Most texts that a sentence names."""
 
 MOST_CHARS = 2000
 """Most characters of an error message; the middle of a longer one is left out."""
@@ -78,6 +81,10 @@ class ModelError(ExplearnError):
     """Weights, a tokenizer or an architecture that cannot be used."""
 
 
+class UnansweredError(ModelError):
+    """A text to which a classifier gives no answer, such as a prompted language model that refuses it."""
+
+
 class UnsupportedError(ExplearnError):
     """A method that cannot explain this model or text; the message gives the reason and an alternative."""
 
@@ -114,6 +121,14 @@ def shown(value: object) -> str:
     if len(text) > SHOWN_CHARS:
         return f"{text[:SHOWN_CHARS]}..."
     return text
+
+
+def some_of(names: Collection[str]) -> str:
+    """Return some names for a sentence: the first MOST_NAMED."""
+    named = list(names)[:MOST_NAMED]
+    if len(names) > len(named):
+        named.append("...")
+    return ", ".join(named)
 
 
 def first_line(error: BaseException) -> str:

@@ -257,10 +257,13 @@ def _as_answer(decision: Decision, probabilities: NDArray[np.float64]) -> Answer
 
 
 def _answer(decision: Decision, edits: Edits) -> Answer | None:
-    """Return the answer to a changed text; None if no word is left."""
+    """Return the answer to a changed text; None if no word is left, or the classifier gives no answer."""
     if not decision.possible(edits):
         return None
-    return _as_answer(decision, decision.ask([edits])[0])
+    probabilities = decision.ask([edits])[0]
+    if np.isnan(probabilities).any():
+        return None
+    return _as_answer(decision, probabilities)
 
 
 def _change(

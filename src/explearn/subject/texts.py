@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ class UserTexts:
         examples: all of split `test`, with an empty label where it is not known.
         rationales: their marked words, if any.
         labels: the labels that occur, sorted; empty if none is known.
-        hint: a note for the report's reader on columns that were not used.
+        hint: a note for the report's reader on columns that were not used, and texts that were left out.
         numbered: whether the labels were given as numbers.
         groups: group of each text, empty where it is not known; none without groups.
     """
@@ -105,6 +105,22 @@ class UserTexts:
     hint: str = ""
     numbered: bool = False
     groups: Sequence[str] = ()
+
+    def without(self, ids: Collection[str], why: str) -> UserTexts:
+        """Leave out some texts, and say so in the hint.
+
+        Args:
+            ids: their ids.
+            why: a sentence about them, without a full stop.
+        """
+        kept = [number for number, example in enumerate(self.examples) if example.id not in ids]
+        return replace(
+            self,
+            examples=[self.examples[number] for number in kept],
+            rationales=[rationale for rationale in self.rationales if rationale.example_id not in ids],
+            hint=f"{why}. {self.hint}".strip(),
+            groups=[self.groups[number] for number in kept] if self.groups else (),
+        )
 
     def of_classes(self, name: str, classes: Sequence[str]) -> UserTexts:
         """Return the texts, with names of classes in place of their numbers (`classes_by_number`).

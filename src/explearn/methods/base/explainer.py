@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import ExplearnError, MethodError, ModelError, UnsupportedError, first_line, located
+from explearn.core.errors import (
+    ExplearnError,
+    MethodError,
+    ModelError,
+    UnansweredError,
+    UnsupportedError,
+    first_line,
+    located,
+    some_of,
+)
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -39,6 +48,7 @@ from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem, check_problem
 from explearn.predictors.predictor import Predictor, transformer_of
+from explearn.text.encoding import name_of
 from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
@@ -277,7 +287,8 @@ class Explainer(ABC):
     ) -> list[Attribution]:
         """Return one attribution for each text and class to explain, in order.
 
-        Words that the classifier did not read have no score; their number is logged.
+        Words that the classifier did not read have no score; their number is logged. A text is left out, and named in
+        the log, if the classifier gives no answer to it or to a changed copy that the method asks about.
 
         Args:
             classifier: the classifier; `explearn.load_classifier` loads one.
@@ -300,6 +311,7 @@ class Explainer(ABC):
         Raises:
             DataError: a text without usable words, or without a unit; the message names its number.
             ParamsError: not as many targets as texts, a stride below 1, an invalid unit.
+            UnansweredError: no text has all the answers that the method needs.
             UnknownNameError: a target that is not a class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
 
@@ -344,11 +356,20 @@ class Explainer(ABC):
             chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
         unread = 0
+        number = 0
+        unanswered: list[str] = []
         with progress(description) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), _gathered(classifier):
-                    scores = iter(self._score_chunk(classifier, chunk))
-                for targeted in chunk:
+                    scored = self._score_answered(classifier, chunk)
+                for targeted, scores in zip(chunk, scored, strict=True):
+                    number += 1
+                    bar.update()
+                    if isinstance(scores, UnansweredError):
+                        unanswered.append(name_of(targeted.text.whole.example_id, number))
+                        last_error = scores
+                        yield []
+                        continue
                     attributions = []
                     for _ in targeted.targets:
                         by_window = list(islice(scores, len(targeted.text.windows)))
@@ -358,7 +379,17 @@ class Explainer(ABC):
                         attributions.append(attribution)
                     yield attributions
                     unread += attributions[-1].unaligned
-                    bar.update()
+        if unanswered and len(unanswered) == number:
+            raise last_error
+        if unanswered:
+            logger.warning(
+                "%s: %s of %s texts left out, since the classifier gives no answer to them, or to them without some "
+                "words: %s",
+                self.name,
+                f"{len(unanswered):,}",
+                f"{number:,}",
+                some_of(unanswered),
+            )
         if unread and not _unread_known.get():
             logger.warning(
                 "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score",
@@ -367,6 +398,22 @@ class Explainer(ABC):
                 name,
                 f"{classifier.max_length:,}",
             )
+
+    def _score_answered(
+        self, classifier: Predictor, chunk: Sequence[TargetedText]
+    ) -> list[Iterator[TextScores] | UnansweredError]:
+        """Return the scores of each text, by targets, then windows; an error where the classifier gives no answer."""
+        try:
+            scores = iter(self._score_chunk(classifier, chunk))
+        except UnansweredError as error:
+            if len(chunk) == 1:
+                return [error]
+            half = len(chunk) // 2
+            return [*self._score_answered(classifier, chunk[:half]), *self._score_answered(classifier, chunk[half:])]
+        by_text: list[Iterator[TextScores] | UnansweredError] = []
+        for text in chunk:
+            by_text.append(iter(list(islice(scores, len(text.targets) * len(text.text.windows)))))
+        return by_text
 
     def _score_chunk(self, classifier: Predictor, chunk: Sequence[TargetedText]) -> list[TextScores]:
         """Score some texts; methods that look inside get the transformer, and the texts as it reads them."""

@@ -299,13 +299,14 @@ class Reader(BoundExplainer, BatchExplainer):
         shortened = []
         for answer, top in zip(answered, tops, strict=True):
             shortened += answer.text.perturbed(~top[None], "delete")
-        without_top = Answers(classifier).ask(shortened)
-        errors = []
+        without_top = Answers(classifier).ask(shortened, gaps=True)
+        errors: list[float] = []
         for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):
             errors.append(abs(answer.answers[0, target] - remaining[target] - words[top].sum()))
-        features = torch.stack([row for row, _, _ in scored])
+        known = ~np.isnan(errors)
+        features = torch.stack([row for row, _, _ in scored])[torch.from_numpy(known)]
         network.cpu()
-        certifier.cpu().fit_texts(features, np.array(errors))
+        certifier.cpu().fit_texts(features, np.array(errors)[known])
         self.usual_bound = float(certifier(features)[:, 0].median())
 
     @property
