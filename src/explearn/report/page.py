@@ -188,7 +188,8 @@ def question_table(run: RunFacts) -> Table | None:
         question = question.format(unit=run.unit)
         if found.values["without_marks"]:
             question = f"… without learning from such {run.unit}s"
-        shown = f"{metric.heading} {found.values['figure']} (random {found.values['chance']})"
+        to_beat = ", ".join(filter(None, [f"random {found.values['chance']}", run.overall.to_beat(metric)]))
+        shown = f"{metric.heading} {found.values['figure']} ({to_beat})"
         rows.append([question, found.values["use"], found.certainty, shown])
     if not rows:
         return None
