@@ -454,9 +454,12 @@ def near_metric(run: RunFacts) -> Iterator[Conclusion]:
     return _on("near metric", dict.fromkeys(found, ""))
 
 
-def _reads_text_alone(run: RunFacts) -> set[str]:
-    """Return the methods of which it is known that their scores do not depend on the classifier's weights."""
-    return {name for name, info in run.overall.infos.items() if "teacher" in info.needs or info.family == "chance"}
+def _told_by_new_weights(run: RunFacts) -> list[str]:
+    """Return the methods of which scores on new weights tell whether they depend on the classifier.
+
+    A learned method keeps what it learned before; scores by chance do not depend on the classifier.
+    """
+    return [name for name, info in run.overall.infos.items() if info.family not in ("learned", "chance")]
 
 
 def unmoved(run: RunFacts) -> Iterator[Conclusion]:
@@ -468,20 +471,17 @@ def unmoved(run: RunFacts) -> Iterator[Conclusion]:
             for similar in list(checks.random_model.values())[-1:]:
                 if similar.spearman is not None:
                     correlations.setdefault(method, []).append(similar.spearman)
-    alone = _reads_text_alone(run)
+    told = _told_by_new_weights(run)
     figures = {}
     for method, values in sorted(correlations.items(), key=lambda item: -fmean(item[1])):
-        if fmean(values) >= NOTICED and method not in alone:
+        if fmean(values) >= NOTICED and method in told:
             figures[method] = f"{fmean(values):.2f}"
-    for method in run.overall.infos:
-        if method in alone - run.overall.chance:
-            figures[method] = "sees only the text and its label"
     return _on("unmoved", figures)
 
 
 def unchecked(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that were not checked on every task."""
-    methods = [method for method in run.overall.infos if method not in _reads_text_alone(run)]
+    methods = _told_by_new_weights(run)
     missing = []
     for method in methods:
         checked = [method in task.sanity and bool(task.sanity[method].random_model) for task in run.tasks]

@@ -445,8 +445,9 @@ def sanity_blocks(run: RunFacts) -> list[Block]:
     note = (
         f"{count_range([task.checked for task in tasks])} texts of a task were explained again after all weights of "
         "the classifier were randomised. A method that depends on the model then gives different scores, so their rank "
-        "correlation with the earlier scores should be low. Max-sensitivity is the largest relative change of the "
-        "scores under slight noise on the word embeddings; small means stable."
+        "correlation with the earlier scores should be low. A learned method keeps what it learned before, so that a "
+        "high one does not mean that its scores ignore the model. Max-sensitivity is the largest relative change of "
+        "the scores under slight noise on the word embeddings; small means stable."
     )
     for method, reason in reasons.items():
         if reason:
