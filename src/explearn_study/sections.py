@@ -28,9 +28,9 @@ class RationaleFile(Section):
 
     path: str
     """JSON Lines, CSV or Parquet under `data_dir`."""
-    format: Literal["mask", "marked", "spans"] = "mask"
+    format: Literal["mask", "marked", "spans", "eraser", "esnli"] = "mask"
     """mask: id, words, rationale (0/1 per word). marked: id, text with [[evidence]]. spans: id, [start, end) of
-    words."""
+    words. eraser: ERASER's JSONL. esnli: e-SNLI's CSV."""
     annotator: str | None = None
     """For files without a column `annotator`."""
     kind: RationaleKind | None = None

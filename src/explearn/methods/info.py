@@ -101,6 +101,11 @@ class MethodInfo(About):
         return self.family == "learned"
 
     @property
+    def at_random(self) -> bool:
+        """True if it draws its scores at random."""
+        return self.binarisation == "positive_rate"
+
+    @property
     def trained(self) -> bool:
         """True if the method itself is trained; a learned method that is not starts from `base`."""
         return self.learned and self.base is None

@@ -117,6 +117,7 @@ class Metric:
         highest: the largest possible value; None if there is none.
         by_text: name of its values by text in files (default: `name`); empty if they are not kept.
         tested: whether methods are compared by it, with paired tests over the texts.
+        compare_with: name of the metric whose figure stands in the heading of its column, as what a method has to beat.
         of_model: whether it depends on the explained classifier. Methods that explain different classifiers cannot be
             compared by such a metric.
         of_machine: whether it depends on the machine and its load: times and memory.
@@ -150,6 +151,7 @@ class Metric:
     highest: float | None = None
     by_text: str = NAME
     tested: bool = True
+    compare_with: str = ""
     of_model: bool = False
     of_machine: bool = False
     passes: bool = False

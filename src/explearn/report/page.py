@@ -188,7 +188,8 @@ def question_table(run: RunFacts) -> Table | None:
         question = question.format(unit=run.unit)
         if found.values["without_marks"]:
             question = f"… without learning from such {run.unit}s"
-        shown = f"{metric.heading} {found.values['figure']} (random {found.values['chance']})"
+        to_beat = ", ".join(filter(None, [f"random {found.values['chance']}", run.overall.to_beat(metric)]))
+        shown = f"{metric.heading} {found.values['figure']} ({to_beat})"
         rows.append([question, found.values["use"], found.certainty, shown])
     if not rows:
         return None
@@ -444,8 +445,9 @@ def sanity_blocks(run: RunFacts) -> list[Block]:
     note = (
         f"{count_range([task.checked for task in tasks])} texts of a task were explained again after all weights of "
         "the classifier were randomised. A method that depends on the model then gives different scores, so their rank "
-        "correlation with the earlier scores should be low. Max-sensitivity is the largest relative change of the "
-        "scores under slight noise on the word embeddings; small means stable."
+        "correlation with the earlier scores should be low. A learned method keeps what it learned before, so that a "
+        "high one does not mean that its scores ignore the model. Max-sensitivity is the largest relative change of "
+        "the scores under slight noise on the word embeddings; small means stable."
     )
     for method, reason in reasons.items():
         if reason:

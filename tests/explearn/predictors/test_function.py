@@ -24,6 +24,7 @@ OPTIONS = {
     "solvex": {},
     "hierarchical": {},
     "random": {},
+    "every_word": {},
 }
 
 

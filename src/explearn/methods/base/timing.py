@@ -28,7 +28,8 @@ class ForwardClock:
     Args:
         classifier: the classifier.
         examples: the texts.
-        share: 1 / share of the texts is timed, drawn evenly over their lengths; the others are assumed as fast.
+        share: 1 / share of the texts is timed, at least one, drawn evenly over their lengths; the others are assumed
+            as fast.
 
     Raises:
         DataError: there is no text.
@@ -37,6 +38,7 @@ class ForwardClock:
     def __init__(self, classifier: Predictor, examples: Sequence[Example], share: int = 1) -> None:
         if not examples:
             raise DataError("got no text to explain; expected at least one")
+        share = min(share, len(examples))
         by_length = sorted(examples, key=lambda example: -len(example.all_words))
         self._examples = by_length[share // 2 :: share]
         self._classifier = classifier
