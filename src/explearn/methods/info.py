@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from explearn.core.errors import ParamsError
+from explearn.core.errors import MethodError, ParamsError, blaming
 from explearn.core.validation import Section
 
 Family = Literal[
@@ -135,6 +137,24 @@ class MethodInfo(About):
         if options.model_fields:
             options_class = _target(options)
         return cls(**about.model_dump(), target=target, summary=summary, options_class=options_class)
+
+
+@contextmanager
+def blaming_package(method: type, name: str, failed: str = "failed") -> Iterator[None]:
+    """Put a method's name and package before a MethodError of the block, or before what else fails in the package.
+
+    Args:
+        method: the method's class.
+        name: its name.
+        failed: what the method did not do, for the message.
+    """
+    try:
+        with blaming(method.__module__, failed, MethodError):
+            yield
+    except MethodError as error:
+        module = method.__module__.partition(".")[0]
+        (package, *_) = importlib.metadata.packages_distributions().get(module, [module])
+        raise MethodError(f"{name}, of {package!r}, {error}") from error
 
 
 def _target(cls: type) -> str:

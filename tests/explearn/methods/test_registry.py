@@ -6,6 +6,7 @@ import pytest
 import tiny
 import torch
 from cli_cases import run
+from saying import command_complaint
 
 import explearn
 from explearn import ParamsError, UnknownNameError
@@ -171,9 +172,10 @@ class TestPlugIns:
         ("value", "source", "words"),
         [
             ("shouting:Shout", "import nowhere_to_be_found", r"cannot be loaded \(ModuleNotFoundError: No module"),
+            ("shouting:Shout", "import sys; sys.exit(3)", r"cannot be loaded \(SystemExit: 3\); fix the package"),
             ("shouting:Shout", PLUG_IN.replace('"shout"', '"cry"'), "calls itself 'cry'; expected the same name"),
         ],
-        ids=["import", "name"],
+        ids=["import", "exit", "name"],
     )
     def test_one_that_cannot_be_loaded(self, install, value, source, words):
         install("shout", value, source)
@@ -185,6 +187,11 @@ class TestPlugIns:
         with pytest.warns(UserWarning, match="package 'shouting': its method 'shout'"):
             result = run("methods")
         assert "decompx" in result.stdout
+
+    def test_one_that_needs_more_than_its_options(self, install):
+        install("shout", "shouting:Shout", PLUG_IN + "\n    def __init__(self, volume):\n        super().__init__()\n")
+        said = command_complaint("explain", "a", "--classifier", "nowhere", "--method", "shout")
+        assert "shout, of 'shouting', cannot be made (TypeError" in said and "'volume'" in said
 
     def test_one_whose_name_is_taken_is_left_out(self, install):
         install("rollout", "shouting:Shout", PLUG_IN)

@@ -29,6 +29,7 @@ from explearn.core.writing import atomic_folder, check_replaceable, locked, writ
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
+from explearn.methods.info import blaming_package
 from explearn.text.encoding import Text
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
@@ -199,7 +200,8 @@ class LearnedExplainer(Explainer):
             name=name,
             seed=getattr(self.options, "seed", 13),
         )
-        self.learn(task, description=description)
+        with blaming_package(type(self), self.name, "failed in training"):
+            self.learn(task, description=description)
         hashes: set[str] = set()
         for learned in (task, *other_tasks):
             hashes.update(text_hashes(learned.examples()).values())
