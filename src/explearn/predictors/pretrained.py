@@ -218,6 +218,10 @@ def _load_weights(source: Source) -> tuple[Any, Any]:
     import transformers
 
     options: dict[str, Any] = {"config": source.config}
+    adapters = source.adapters
+    if adapters is not None:
+        # A head of theirs may have other classes than the base's, whose shapes then do not fit; `missing` names them.
+        options["ignore_mismatched_sizes"] = True
     if source.compute.precision == "saved":
         options["dtype"] = "auto"
     quantised = getattr(source.config, "quantization_config", None) is not None
@@ -226,7 +230,6 @@ def _load_weights(source: Source) -> tuple[Any, Any]:
     model, tokenizer, missing = load_model(source.head, source.location, source.revision, KIND, **options)
     if quantised:
         check_loaded(model, source.name)
-    adapters = source.adapters
     if adapters is not None:
         missing = [weight for weight in missing if weight not in adapters.weights]
         with errors_of_loading(source.name, KIND):
