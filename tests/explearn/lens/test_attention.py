@@ -129,7 +129,7 @@ class TestRefusals:
         model.set_attn_implementation("flex_attention")
         of = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
         for name in ("rollout", "attn_lrp", "attcat", "cam", "decompx", "input_x_gradient", "integrated_gradients"):
-            complaint(lambda name=name: explearn.get_explainer(name).explain(of, TEXTS), f"{name}: ", "flex")
+            complaint(lambda name=name: explearn.get_explainer(name).explain(of, TEXTS), f"{name}: ", "ttention")
         assert explearn.explain(of, TEXTS[0]).method == "occlusion"
 
     def test_a_decoder_whose_tokens_see_only_what_stands_before_them(self):
