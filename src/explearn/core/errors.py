@@ -12,7 +12,7 @@ from explearn.core.escape import printable
 SHOWN_CHARS = 80
 """Most characters of a value that an error repeats."""
 
-MOST_CHARS = 2000
+MOST_CHARS = 800
 """Most characters of an error message; the middle of a longer one is left out."""
 
 SAVED = "expected a folder as save_pretrained writes"

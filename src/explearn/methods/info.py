@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, get_args
@@ -128,7 +129,8 @@ class MethodInfo(About):
         if not isinstance(about, About):
             raise ParamsError(f"class {target}: its `about` is missing; expected `about = About(name=..., ...)`")
         summary = first_sentence(declared.get("__doc__") or "")
-        if not summary.endswith("."):
+        stripped = sys.flags.optimize > 1  # python -OO removes docstrings
+        if not (summary.endswith(".") or stripped):
             raise ParamsError(
                 f"class {target}: its docstring does not start with a sentence; expected the method's summary"
             )

@@ -13,7 +13,7 @@ from typing import Any
 
 from explearn.core.bundles import checked_manifest, is_classifier_bundle
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import PathLike, is_folder, read_json
+from explearn.core.documents import PathLike, checked_path, is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
@@ -149,7 +149,7 @@ def load_classifier(
     compute = replace(compute or ComputeOptions(), **options)
     if compute.device_map is None:
         compute.resolve_device()
-    name = place_of_model(os.fspath(path))
+    name = place_of_model(checked_path(path, "path"))
     check_place(name)
     prompted = is_folder(name) and (Path(name) / COMPLETION_FILE).exists()
     if prompt is None and prompted:

@@ -18,6 +18,7 @@ from explearn.core.documents import public_name
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
+from explearn.methods.registry import get_info
 from explearn.predictors.labelled import Problem, check_use
 from explearn.predictors.predictor import Predictor, named, reads_single_texts
 from explearn.text.encoding import as_segments
@@ -114,7 +115,10 @@ class Engine:
                 raise ParamsError(f"methods: got {explainer.name!r} twice; expected each once")
             explainer.check_explains(classifier)
             self.explainers[explainer.name] = explainer
-            self.summaries[explainer.name] = first_sentence(type(explainer).__doc__ or "")
+            try:
+                self.summaries[explainer.name] = get_info(explainer.name).summary
+            except UnknownNameError:
+                self.summaries[explainer.name] = first_sentence(type(explainer).__doc__ or "")
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")
         self.batcher = Batcher(self._run, limits)

@@ -1,5 +1,6 @@
 """Methods by name: Explearn's own, registered ones, those of packages, and variants."""
 
+import subprocess
 import sys
 
 import pytest
@@ -198,3 +199,26 @@ class TestPlugIns:
         with pytest.warns(UserWarning, match="package 'shouting': its method 'rollout' is left out; the name is taken"):
             assert explearn.list_explainers().count("rollout") == 1
         assert explearn.get_info("rollout").target.startswith("explearn.")
+
+
+STRIPPED = """
+import sys, explearn
+from explearn.core.errors import ExplearnError
+class Shout(explearn.BatchExplainer):
+    about = explearn.About(name="shout", family="chance", cost="one forward pass")
+    def score_batch(self, classifier, batch, targets): ...
+print(explearn.register(Shout).name, explearn.get_info("lime").summary)
+import explearn_apps.serve.app
+try:
+    explearn.load_classifier(sys.argv[1])
+except ExplearnError as error:
+    print(error)
+"""
+
+
+def test_without_docstrings_methods_have_names_and_a_model_a_sentence(tmp_path):
+    """Python -OO removes docstrings; transformers then cannot load a model."""
+    tiny.save(tmp_path / "model", "bert", 2)
+    done = subprocess.run([sys.executable, "-OO", "-c", STRIPPED, tmp_path / "model"], capture_output=True, text=True)
+    assert done.stdout.startswith("shout Weights of a linear model") or done.returncode == 0, done.stderr
+    assert "-OO or PYTHONOPTIMIZE=2" in done.stdout

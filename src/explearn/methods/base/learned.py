@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save, save_file
 
 from explearn.core.bundles import CONFIG, TrainedConfig
 from explearn.core.compute import check_weights
-from explearn.core.documents import PathLike, check_regular, read_json
+from explearn.core.documents import PathLike, check_regular, checked_path, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.examples import Example
 from explearn.core.validation import Count, Number, check, check_shape
@@ -242,6 +242,7 @@ class LearnedExplainer(Explainer):
             ParamsError: the folder has other content.
             ModelError: the explainer was not trained, or its weights are not finite.
         """
+        folder = checked_path(folder, "folder")
         state = self._state()
         tensors = _on_cpu(state.tensors)
         check_weights(tensors.items(), f"{folder}: {self.name} diverged in training", DIVERGED)
@@ -269,7 +270,7 @@ class LearnedExplainer(Explainer):
         """
         if not cls.name:
             raise ParamsError(f"{cls.__name__}: is a base class; explearn.load(FOLDER) loads any method")
-        folder = Path(folder)
+        folder = Path(checked_path(folder, "folder"))
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.
