@@ -19,6 +19,7 @@ from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, centred_at_zero, known
 from explearn.core.arguments import models_left_as_they_came, options_of
 from explearn.core.arrays import Array
+from explearn.core.documents import checked_path
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.arrays import without_rounding
@@ -89,7 +90,7 @@ def diff(
     """
     options = options_of(AuditOptions, options)
     if out is not None:
-        check_page(Path(out))
+        check_page(Path(checked_path(out, "out")))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     subject_of = partial(
         make_subject,

@@ -33,7 +33,7 @@ from explearn.auditing.reading import (
 from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
 from explearn.core.arguments import models_left_as_they_came, options_of
-from explearn.core.documents import file_digest
+from explearn.core.documents import checked_path, file_digest
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
@@ -122,7 +122,7 @@ def audit(
     """
     options = options_of(AuditOptions, options)
     if out is not None:
-        check_page(Path(out))
+        check_page(Path(checked_path(out, "out")))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     user_texts = audited_texts(texts, labels, groups, options.columns)
     explainers: list[Any] = [method]

@@ -30,7 +30,7 @@ from explearn.core.bundles import (
     read_config,
     read_manifest,
 )
-from explearn.core.documents import PathLike, public_name, read_json
+from explearn.core.documents import PathLike, checked_path, public_name, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Figures, Shape, check, check_shape
@@ -81,18 +81,19 @@ def export(
         >>> sorted(path.name for path in folder.iterdir())
         ['README.md', 'manifest.json']
     """
-    out = Path(out)
+    out = Path(checked_path(out, "out"))
     _check_arguments(out, classifier, with_classifier, metrics, task)
     if method is None and explainer is None:
         raise ParamsError("got neither a method nor a trained explainer; expected one of them")
-    made = find_explainer(method if explainer is None else Path(explainer), options, method=method)
+    named = method if explainer is None else Path(checked_path(explainer, "explainer"))
+    made = find_explainer(named, options, method=method)
     info = get_info(made.name)
     folder = made.folder
     if folder is not None and is_bundle(folder):
         raise ModelError(f"{folder}: is already a bundle; expected the folder of a trained explainer")
     figures = None
     if metrics is not None:
-        figures = _figures(Path(metrics), task, info.name)
+        figures = _figures(Path(checked_path(metrics, "metrics")), task, info.name)
     source = classifier
     place: Place | None = None
     if made.classifier_folder is not None:

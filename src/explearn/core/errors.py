@@ -15,7 +15,7 @@ SHOWN_CHARS = 80
 MOST_NAMED = 5
 """Most texts that a sentence names."""
 
-MOST_CHARS = 2000
+MOST_CHARS = 800
 """Most characters of an error message; the middle of a longer one is left out."""
 
 SAVED = "expected a folder as save_pretrained writes"
@@ -91,6 +91,33 @@ class UnsupportedError(ExplearnError):
 
 class MethodError(UnsupportedError):
     """A method of another package that failed, or that gave something else than scores."""
+
+
+@contextmanager
+def blaming(module: str | None, what: str, error: type[ExplearnError], after: str = "") -> Iterator[None]:
+    """Turn whatever the code of others raises in the block, also SystemExit, into `error`: "WHAT (KIND: message)".
+
+    Errors of Explearn's own modules pass, since they are bugs, and so do an ExplearnError, a lack of memory and Ctrl+C.
+
+    Args:
+        module: module of the code.
+        what: whose code it is, and what failed.
+        error: class of the error to raise.
+        after: end of its message, such as what the reader can do.
+    """
+    try:
+        yield
+    except (ExplearnError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as problem:
+        kind = type(problem).__name__
+        own = (module or "").partition(".")[0] in ("explearn", "explearn_study", "explearn_apps")
+        if own or kind == "OutOfMemoryError":  # of torch, which is not imported here
+            raise
+        reason = first_line(problem)
+        if not reason.startswith(kind):
+            reason = f"{kind}: {reason}"
+        raise error(f"{what} ({reason}){after}") from problem
 
 
 def cut(sentence: str) -> str:

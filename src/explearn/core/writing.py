@@ -22,7 +22,7 @@ from pathlib import Path
 
 import filelock
 
-from explearn.core.documents import PathLike, check_regular
+from explearn.core.documents import PathLike, check_regular, checked_path
 from explearn.core.errors import DataError, ExplearnError, ParamsError, first_line
 
 POLL_SECONDS = 0.1
@@ -270,7 +270,7 @@ def atomic_folder(target: PathLike, resume: bool = False) -> Iterator[Path]:
         DataError: it cannot be written, or the folder to fill was removed meanwhile (a recreated one would hold only a
             part).
     """
-    target = Path(target)
+    target = Path(checked_path(target, "folder"))
     if os.path.lexists(target) and not target.is_dir():
         raise ParamsError(f"{_final(target)}: is not a folder; expected a folder, or nothing")
     partial = _partial(target, "unfinished") if resume else _fresh(target)

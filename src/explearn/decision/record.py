@@ -15,7 +15,7 @@ from explearn.comparison.run import read_comparison
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.attribution_fields import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import PathLike, file_digest, public_name, text_digest
+from explearn.core.documents import PathLike, checked_path, file_digest, public_name, text_digest
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.validation import check
 from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
@@ -108,7 +108,7 @@ def record(
         raise ParamsError("hash only: got words to exchange, too, which say something of the text; leave them out")
     target = None
     if out is not None:
-        target = Path(out)
+        target = Path(checked_path(out, "out"))
         check_files(target)
     signer = None
     if key is not None:

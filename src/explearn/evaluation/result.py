@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, SkipValidation
 
 from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
-from explearn.core.documents import PathLike, read_json
+from explearn.core.documents import PathLike, checked_path, read_json
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
 from explearn.core.extras import need
@@ -453,7 +453,7 @@ class Evaluation(Shape):
             >>> again.figures == evaluation.figures
             True
         """
-        root = Path(folder)
+        root = Path(checked_path(folder, "folder"))
         found: Self = check(cls, read_json(root / DOCUMENT), before=f"{root / DOCUMENT}, ")
         list_metrics()  # those of installed packages are in CATALOGUE, too, from now on
         tables: dict[str, Any] = {

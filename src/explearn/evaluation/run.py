@@ -325,15 +325,22 @@ def _runs(attributions: Any) -> dict[str, MethodRun]:
 def _by_target(runs: Mapping[str, MethodRun]) -> list[dict[str, list[Attribution]]]:
     """Return the methods' attributions of the first target of each text, of the second, and so on.
 
-    Free texts, which have no ids, get their numbers.
+    Free texts, which have no ids, get numbers: a text, or its n-th copy, has the same one with each method.
     """
     targets: list[dict[str, list[Attribution]]] = []
+    free_ids: dict[tuple[object, int], str] = {}
     for method, run in runs.items():
         free = not any(attribution.example_id for attribution in run.attributions)
         earlier: Counter[int] = Counter()
+        copies: Counter[object] = Counter()
+        ids: dict[int, str] = {}
         for number, attribution in zip(text_numbers(run.attributions), run.attributions, strict=True):
             if free:
-                attribution = replace(attribution, example_id=f"text-{number + 1}")
+                if number not in ids:
+                    key = attribution.text_key, copies[attribution.text_key]
+                    copies[attribution.text_key] += 1
+                    ids[number] = free_ids.setdefault(key, f"text-{len(free_ids) + 1}")
+                attribution = replace(attribution, example_id=ids[number])
             if earlier[number] == len(targets):
                 targets.append({name: [] for name in runs})
             targets[earlier[number]][method].append(attribution)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from explearn.core.arguments import models_left_as_they_came
 from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, blaming
 from explearn.metrics.arrays import mean_of_known, mean_where_defined
 from explearn.metrics.context import Context, Explanations, by_method, gold_masks, in_one_order, numbered
 from explearn.metrics.params import EvaluateParams
@@ -250,7 +250,10 @@ class Metric:
 
     def _measure(self, explanations: Explanations) -> Measurement | None:
         """Measure one method that explains one target of each text."""
-        result = None if self.function is None else self.function(explanations)
+        if self.function is None:
+            return None
+        with blaming(self.function.__module__, f"metric {self.name!r} failed", DataError):
+            result = self.function(explanations)
         if result is None or isinstance(result, Measurement):
             return result
         measurement = Measurement.of_mean(result)

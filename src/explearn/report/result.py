@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic_core import to_jsonable_python
 
+from explearn.core.documents import checked_path
 from explearn.core.escape import printable
 from explearn.core.extras import need
 from explearn.core.writing import write_json, write_text
@@ -91,7 +92,7 @@ class Result(ABC):
             ParamsError: a file of another kind would be replaced.
             DataError: a file cannot be written.
         """
-        page = Path(path)
+        page = Path(checked_path(path, "path"))
         check_page(page)
         made = self.origin.facts(page)
         blocks = [*self.blocks(), Table(columns(["", ""]), list(made.items()))]

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.attribution_fields import AttributionFields, TopWord
+from explearn.core.documents import checked_path
 from explearn.core.escape import printable
 from explearn.core.writing import PAGE_MARK, write_text
 
@@ -465,5 +466,6 @@ def embed_or_write(body: str, path: str | os.PathLike[str] | None) -> str | Path
     """
     if path is None:
         return f"<style>{STYLE}</style>\n{body}"
+    path = checked_path(path, "path")
     write_text(path, PAGE_START + body + PAGE_END)
     return Path(path)

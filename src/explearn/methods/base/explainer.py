@@ -7,7 +7,6 @@ length within the token budget.
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import logging
 import time
@@ -23,16 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import (
-    ExplearnError,
-    MethodError,
-    ModelError,
-    UnansweredError,
-    UnsupportedError,
-    first_line,
-    located,
-    some_of,
-)
+from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, located, some_of
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -43,7 +33,7 @@ from explearn.methods.base.attributions import (
     resolve_targets,
 )
 from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
-from explearn.methods.info import About, Variant
+from explearn.methods.info import About, Variant, blaming_package
 from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem, check_problem
@@ -266,9 +256,10 @@ class Explainer(ABC):
             self.check_made_for(classifier)
         seen = self.check_problem(classifier)
         try:
-            self.check(seen)
-            if not other_models:
-                self.check_trained_for(seen)
+            with blaming_package(type(self), self.name):
+                self.check(seen)
+                if not other_models:
+                    self.check_trained_for(seen)
         except UnsupportedError as error:
             if str(error).startswith(self.name):
                 raise
@@ -435,24 +426,10 @@ class Explainer(ABC):
         self, classifier: Any, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         """Return checked scores. Raises MethodError, naming the package, if a method of another package fails."""
-        try:
+        with blaming_package(type(self), self.name):
             scored = self.score_texts(classifier, encodings, targets)
-            check_texts(scored, encodings, len(classifier.labels))
-        except MethodError as error:
-            raise MethodError(f"{self._origin()} {error}") from error
-        except (ExplearnError, MemoryError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:
-            if type(self).__module__.startswith("explearn."):
-                raise
-            raise MethodError(f"{self._origin()} failed ({first_line(error)})") from error
+            check_texts(scored, encodings, targets, len(classifier.labels))
         return scored
-
-    def _origin(self) -> str:
-        """Return the method's name with the package that it comes from."""
-        module = type(self).__module__.partition(".")[0]
-        (package, *_) = importlib.metadata.packages_distributions().get(module, [module])
-        return f"{self.name}, of {package!r},"
 
 
 def _gathered(classifier: Predictor) -> AbstractContextManager[object]:
@@ -506,12 +483,14 @@ class BatchExplainer(Explainer):
             scored = self.score_batch(classifier, batch, wanted)
             check_scores("scores", scored.scores, tuple(batch.input_ids.shape))
             check_scores("logits", scored.logits, (len(indices), len(classifier.labels)))
+            check_scores("targets", scored.targets, (len(indices),))
             none: list[Any] = [None] * len(indices)
             errors = none
             if scored.completeness_error is not None:
                 errors = scored.completeness_error.detach().double().cpu().tolist()
+            rows = scored.scores.detach().float().cpu().numpy()
             columns = zip(
-                scored.scores.detach().float().cpu().numpy(),
+                [row[: len(encoding)] for row, encoding in zip(rows, batch.encodings, strict=True)],
                 scored.logits.detach().double().cpu().numpy(),
                 scored.targets.tolist(),
                 errors,

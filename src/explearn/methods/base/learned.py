@@ -22,13 +22,14 @@ from safetensors.torch import load_file, save, save_file
 
 from explearn.core.bundles import CONFIG, TrainedConfig
 from explearn.core.compute import check_weights
-from explearn.core.documents import PathLike, check_regular, read_json
+from explearn.core.documents import PathLike, check_regular, checked_path, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.validation import Count, Number, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
+from explearn.methods.info import blaming_package
 from explearn.text.encoding import Text
 from explearn.text.equal import text_hash
 
@@ -200,7 +201,8 @@ class LearnedExplainer(Explainer):
             name=name,
             seed=getattr(self.options, "seed", 13),
         )
-        self.learn(task, description=description)
+        with blaming_package(type(self), self.name, "failed in training"):
+            self.learn(task, description=description)
         learned = chain.from_iterable(of_task.examples() for of_task in (task, *other_tasks))
         self.trained_texts = frozenset(map(text_hash, learned))
         return self
@@ -239,6 +241,7 @@ class LearnedExplainer(Explainer):
             ParamsError: the folder has other content.
             ModelError: the explainer was not trained, or its weights are not finite.
         """
+        folder = checked_path(folder, "folder")
         state = self._state()
         tensors = _on_cpu(state.tensors)
         check_weights(tensors.items(), f"{folder}: {self.name} diverged in training", DIVERGED)
@@ -266,7 +269,7 @@ class LearnedExplainer(Explainer):
         """
         if not cls.name:
             raise ParamsError(f"{cls.__name__}: is a base class; explearn.load(FOLDER) loads any method")
-        folder = Path(folder)
+        folder = Path(checked_path(folder, "folder"))
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.
