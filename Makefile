@@ -71,7 +71,7 @@ repro: install params.yaml ## run the pipeline, some ten minutes on two cores; t
 	$(if $(ARGS),dvc repro $(ARGS),python scripts/repro.py $(if $(JOBS),--jobs $(JOBS)))
 
 study: install ## run the study under five seeds, some three hours, and publish it in reports/study (SEEDS=15: only that)
-	python scripts/study.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JOBS),--jobs $(JOBS))
+	python scripts/run_study.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JOBS),--jobs $(JOBS))
 
 params.yaml:
 	python scripts/compose_params.py $(ARGS)

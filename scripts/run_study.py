@@ -1,7 +1,7 @@
 """Run the study, and publish it as reports/study.
 
-    python scripts/study.py [--seeds 13 14 15 16 17] [--jobs N]   # runs and publishes
-    python scripts/study.py --show                                # prints what is published over all seeds
+    python scripts/run_study.py [--seeds 13 14 15 16 17] [--jobs N]   # runs and publishes
+    python scripts/run_study.py --show                                # prints what is published over all seeds
 
 A seed decides the split, the texts and all training. Each is a run of the profile `study` in a folder of its own,
 .study/SEED, a clone of the last commit. A run that was stopped goes on where it was; another machine can make one
