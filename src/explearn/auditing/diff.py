@@ -17,7 +17,7 @@ from explearn.auditing.findings import Finding
 from explearn.auditing.reading import AuditOptions, AuditText, audited_texts, explain_texts, halves
 from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.arrays import Array
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, unread_words_known
@@ -25,7 +25,6 @@ from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import mean_interval
 from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Heading, Paragraph, bold, several
-from explearn.subject.manifest import check_page
 from explearn.subject.subject import make_subject
 from explearn.text.elements import Element, Pattern
 from explearn.text.scored import Vocabulary, bare
@@ -39,7 +38,7 @@ MOST_ANSWERS = 100
 """Changed answers on the page; all are in the JSON beside it."""
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def diff(
     classifier: Any,
     against: Any,
@@ -87,7 +86,7 @@ def diff(
     """
     options = options_of(AuditOptions, options)
     if out is not None:
-        check_page(Path(out))
+        Diff.check_place(Path(out))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     subject_of = partial(
         make_subject,

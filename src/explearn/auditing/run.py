@@ -24,7 +24,7 @@ from explearn.auditing.reading import (
 )
 from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.documents import file_digest
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
@@ -44,7 +44,6 @@ from explearn.show.blocks import (
     columns,
     several,
 )
-from explearn.subject.manifest import check_page
 from explearn.subject.subject import make_subject
 from explearn.text.elements import Pattern
 from explearn.text.scored import Vocabulary
@@ -61,7 +60,7 @@ LONGEST_NAME = 40
 STYLE = STYLES["learned"][0], "o"
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def audit(
     classifier: Any,
     texts: Any,
@@ -113,7 +112,7 @@ def audit(
     """
     options = options_of(AuditOptions, options)
     if out is not None:
-        check_page(Path(out))
+        Audit.check_place(Path(out))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     user_texts = audited_texts(texts, labels, groups, options.columns)
     explainers: list[Any] = [method]

@@ -23,7 +23,7 @@ from pydantic import Field
 from explearn.core.documents import file_digest, is_folder, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.core.validation import Shape, check
-from explearn.core.writing import check_own, is_page, write_json
+from explearn.core.writing import check_place, write_json
 
 if TYPE_CHECKING:
     # They bring torch, which reading a manifest does without.
@@ -91,10 +91,10 @@ def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
     return {"paths": paths, "files": hashes(base, paths)}
 
 
-def write_manifest(page: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest of an existing page, with the page itself added."""
+def write_manifest(page: Path, manifest: Mapping[str, Any], what: str | None = None) -> None:
+    """Write the manifest of an existing page, with the page itself added; `what` is that of the page."""
     parts = {"page": part(page.parent, [page.name]), **manifest["parts"]}
-    write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts})
+    write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts}, what)
 
 
 def is_manifest(path: Path) -> bool:
@@ -216,13 +216,20 @@ CHANGED_WEIGHTS = ("saved", "nf4", "int8")
 """Precisions in which a classifier's weights differ from those that `explearn verify` loads."""
 
 
-def check_page(out: Path) -> None:
-    """Raise ParamsError if a page or its manifest would replace a file of another kind, or each other."""
-    check_own(out, is_page, "a page of Explearn")
-    manifest = out.with_suffix(".json")
-    if manifest == out:
-        raise ParamsError(f"out: got {out}; expected another name: the page's manifest has this one")
-    check_own(manifest, is_manifest, "a manifest of a page")
+def check_page(out: Path, what: str, beside: Iterable[Path] = ()) -> None:
+    """Raise ParamsError if a page, or a file that goes with it, would replace something else or another of them.
+
+    Args:
+        out: the page.
+        what: what it is, as for `explearn.core.writing.atomic_path`.
+        beside: files that go with it, besides its manifest or record.
+    """
+    check_place(out, what)
+    document = out.with_suffix(".json")
+    if document == out:
+        raise ParamsError(f"out: got {out}; expected another name: the page's JSON has this one")
+    for path in (document, *beside):
+        check_place(path, what)
 
 
 def facts_of(model: Predictor, otherwise: str) -> dict[str, str]:
@@ -311,7 +318,7 @@ class Origin:
         }
 
     def write_manifest(
-        self, page: Path, task: str, made: Mapping[str, str], beside: Iterable[str] = (), **more: Any
+        self, page: Path, task: str, made: Mapping[str, str], what: str, beside: Iterable[str] = (), **more: Any
     ) -> None:
         """Write the manifest of a page that exists.
 
@@ -319,12 +326,13 @@ class Origin:
             page: the page.
             task: name of the texts.
             made: how the page was made, as it says itself (`facts`).
+            what: what the page is, as for `explearn.core.writing.atomic_path`.
             beside: names of files and folders next to it that belong to it.
             more: further fields of the manifest.
         """
         manifest = self.manifest(page, task, made)
         manifest["parts"]["page"] = part(page.parent, [page.name, *beside])
-        write_manifest(page, {**manifest, **more})
+        write_manifest(page, {**manifest, **more}, what)
 
 
 def _from_here(path: object) -> str:
