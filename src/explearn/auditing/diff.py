@@ -15,7 +15,7 @@ import numpy as np
 from explearn.auditing.claims import Claim, find_claims
 from explearn.auditing.findings import Finding
 from explearn.auditing.reading import AuditOptions, AuditText, audited_texts, explain_texts, halves
-from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
+from explearn.auditing.tables import EFFECT, MOST_NAMED, listed, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, corrected_tests
 from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.arrays import Array
@@ -342,7 +342,7 @@ class Diff(Result):
         ]
         strongest = "No confirmed finding changed by more than chance."
         if named:
-            strongest = f"The largest changes: {listed(named)} (mean change of the probability of this answer)."
+            strongest = f"The largest changes: {listed(named)} ({EFFECT})."
         reasons = "No text kept its answer and can be compared."
         if self.reasons:
             least = self.reasons[0]

@@ -22,7 +22,7 @@ from explearn.auditing.reading import (
     halves,
     rates,
 )
-from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
+from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, listed, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
 from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.documents import file_digest
@@ -348,7 +348,7 @@ def _strongest(audit: Audit) -> str:
             parts.append(f"for {bold(label)} {listed(effects)}")
     if not parts:
         return "Nothing that was looked at changes its answers by more than chance."
-    return f"Most counts {'; '.join(parts)} (mean change of the probability of this answer)."
+    return f"Most counts {'; '.join(parts)} ({EFFECT})."
 
 
 def _errors(audit: Audit) -> str:
@@ -394,8 +394,8 @@ def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Pictu
         return None
     return Picture(
         "effects.svg",
-        "Strongest findings: mean change of the probability of the answer, with its 95 % interval",
-        "A row a finding: mean change of the probability",
+        f"Strongest findings: {EFFECT}, with its 95 % interval",
+        f"A row a finding: {EFFECT}",
         (7.0, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
         partial(_draw, rows),
     )

@@ -150,6 +150,25 @@ def test_another_classifier_and_another_page_are_refused(folder, tmp_path):
     assert code == 1 and "page: record.html differs" in said and "classifier: weights or labels differ" in said
 
 
+def test_a_field_that_no_record_has_is_named(folder, model):
+    document = read(folder)
+    document["approved_by"] = "the board"
+    document["answer"]["note"] = "reviewed"
+    document["elements"][0]["note"] = "reviewed"
+    document["made"]["Approved"] = "2020-01-01"
+    write(folder, document)
+    code, said = verify(folder, model)
+    assert code == 1
+    for name in ("approved_by", "answer.note", "elements.0.note", "made.Approved"):
+        assert f"{name}: is no field that Explearn writes" in said
+
+
+def test_a_record_without_its_page_is_confirmed_but_for_the_page(folder, model):
+    (folder / "record.html").unlink()
+    code, said = verify(folder, model)
+    assert code == 3 and "page: record.html is missing" in said and "1 thing could not be found" in said
+
+
 def test_a_signature_covers_all_of_the_record(tmp_path, model):
     private, public = keys(tmp_path, "mine")
     _, others = keys(tmp_path, "others")
