@@ -72,7 +72,7 @@ class _Ledger(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class OutputRules:
     """What a call may replace.
 
     Attributes:
@@ -86,7 +86,7 @@ class Rules:
     stage: bool = False
 
 
-_RULES = ContextVar("rules", default=Rules())  # noqa: B039 (it is frozen)
+_RULES = ContextVar("rules", default=OutputRules())  # noqa: B039 (it is frozen)
 
 OUTPUTS = ("out", "save", "work", "path")
 """Parameters that name what a call writes; whatever else names a file is an input."""
@@ -98,7 +98,7 @@ def replacing(arguments: Iterable[tuple[str, object]] = (), **more: bool) -> Ite
 
     Args:
         arguments: name and value of each argument.
-        more: further fields of `Rules`.
+        more: further fields of `OutputRules`.
     """
     rules = _RULES.get()
     inputs = set(rules.inputs)
