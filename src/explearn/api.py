@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explearn.core.arguments import is_pair, models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came, is_pair
 from explearn.core.attribution import Attribution
 from explearn.core.bundles import is_classifier_bundle
 from explearn.core.compute import ComputeOptions
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Method = PathLike | Explainer
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def explain(
     classifier: Any,
     texts: Text | Iterable[Text],

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.examples import Example, Split
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
-from explearn.methods.base.learned import LearnedExplainer, check_explainer_place
+from explearn.core.writing import check_place
+from explearn.methods.base.learned import TRAINED, LearnedExplainer
 from explearn.methods.finding import seeded
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_explainer, get_info, known_infos
@@ -31,7 +32,7 @@ MOST_VALIDATION = 400
 MARKS = "training_rationales"
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def train(
     method: str,
     classifier: Any,
@@ -89,7 +90,7 @@ def train(
     user_texts = given_texts(texts, labels, columns)
     info = _checked(info, user_texts, options)
     if out is not None:
-        check_explainer_place(out)
+        check_place(out, TRAINED, folder=True)
     explainer = get_explainer(info.name, **seeded(info.name, options, seed))
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
@@ -109,6 +110,7 @@ def train(
     return explainer
 
 
+@inputs_left_as_they_came
 def finetune(
     encoder: str,
     texts: Any,

@@ -182,7 +182,7 @@ class TestFilesOfOthers:
         table.write_text("text,label\na fox,yes\n")
         for file in (notes, table):
             before = file.read_text()
-            assert f"{file}: exists and is not a" in complaint(explain(tiny_folder, "--out", file, "fox"))
+            assert f"{file}: exists and is not an output" in complaint(explain(tiny_folder, "--out", file, "fox"))
             assert file.read_text() == before
             file.unlink()
             for text in ("fox", "dog"):  # then one of its own kind takes its place
@@ -192,7 +192,7 @@ class TestFilesOfOthers:
         texts = tmp_path / "t.txt"
         texts.write_text("a fox\n")
         arguments = ("--classifier", str(tiny_folder), "--texts", str(texts), "--out", str(texts))
-        assert "exists and is not a page" in complaint(run("compare", *arguments))
+        assert "which is read here" in complaint(run("compare", *arguments))
         assert texts.read_text() == "a fox\n"
 
 

@@ -93,7 +93,7 @@ def test_what_cannot_be_trained_is_one_sentence(method, given, sentence):
 
 def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path):
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(ExplearnError, match="no trained explainer"):
+    with pytest.raises(ExplearnError, match=r"holds 'mine\.txt', which is not a trained explainer"):
         explearn.train("reader", tiny.classifier(), TEXTS, out=tmp_path)
 
 

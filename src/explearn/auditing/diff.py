@@ -15,9 +15,9 @@ import numpy as np
 from explearn.auditing.claims import Claim, find_claims
 from explearn.auditing.findings import FEWEST_VALUES, Finding
 from explearn.auditing.reading import AuditOptions, AuditText, audited_texts, explain_texts, halves
-from explearn.auditing.tables import MOST_NAMED, listed, percent, records_table
+from explearn.auditing.tables import EFFECT, MOST_NAMED, listed, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, centred_at_zero, known
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.arrays import Array
 from explearn.core.documents import checked_path
 from explearn.core.errors import ParamsError
@@ -27,7 +27,6 @@ from explearn.metrics.sanity import rank_correlations
 from explearn.metrics.significance import holm, mean_interval
 from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Heading, Paragraph, bold, several
-from explearn.subject.manifest import check_page
 from explearn.subject.subject import make_subject
 from explearn.text.elements import Element, Pattern
 from explearn.text.scored import Vocabulary, bare
@@ -41,7 +40,7 @@ MOST_ANSWERS = 100
 """Changed answers on the page; all are in the JSON beside it."""
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def diff(
     classifier: Any,
     against: Any,
@@ -90,7 +89,7 @@ def diff(
     """
     options = options_of(AuditOptions, options)
     if out is not None:
-        check_page(Path(checked_path(out, "out")))
+        Diff.check_place(Path(checked_path(out, "out")))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     subject_of = partial(
         make_subject,
@@ -359,7 +358,7 @@ class Diff(Result):
         ]
         strongest = "No confirmed finding changed by more than chance."
         if named:
-            strongest = f"The largest changes: {listed(named)} (mean change of the probability of this answer)."
+            strongest = f"The largest changes: {listed(named)} ({EFFECT})."
         reasons = "No text kept its answer and can be compared."
         if self.reasons:
             least = self.reasons[0]

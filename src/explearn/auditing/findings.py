@@ -34,7 +34,8 @@ class Finding:
         score_high: upper bound.
         taken_out: mean fall of the class's probability where it was taken out; None if it was not.
         put_in: mean rise of the class's probability where it was put in.
-        effect: mean over both.
+        effect: mean over both; of a phrase, words together, an order or a place, like the two before, the change beyond
+            that of its words, the other order or the other place.
         low: lower bound of the effect's 95 % interval.
         high: upper bound.
         changed: number of texts that were changed.

@@ -30,9 +30,9 @@ from explearn.auditing.reading import (
     halves,
     rates,
 )
-from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
+from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, listed, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.documents import checked_path, file_digest
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
@@ -52,7 +52,6 @@ from explearn.show.blocks import (
     columns,
     several,
 )
-from explearn.subject.manifest import check_page
 from explearn.subject.subject import make_subject
 from explearn.text.elements import Pattern
 from explearn.text.scored import Vocabulary
@@ -69,7 +68,7 @@ LONGEST_NAME = 40
 STYLE = STYLES["learned"][0], "o"
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def audit(
     classifier: Any,
     texts: Any,
@@ -122,7 +121,7 @@ def audit(
     """
     options = options_of(AuditOptions, options)
     if out is not None:
-        check_page(Path(checked_path(out, "out")))
+        Audit.check_place(Path(checked_path(out, "out")))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     user_texts = audited_texts(texts, labels, groups, options.columns)
     explainers: list[Any] = [method]
@@ -372,7 +371,7 @@ def _strongest(audit: Audit) -> str:
             parts.append(f"for {bold(label)} {listed(effects)}")
     if not parts:
         return "Nothing that was looked at changes its answers by more than chance."
-    return f"Most counts {'; '.join(parts)} (mean change of the probability of this answer)."
+    return f"Most counts {'; '.join(parts)} ({EFFECT})."
 
 
 def _errors(audit: Audit) -> str:
@@ -422,8 +421,8 @@ def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Pictu
         return None
     return Picture(
         "effects.svg",
-        "Strongest findings: mean change of the probability of the answer, with its 95 % interval",
-        "A row a finding: mean change of the probability",
+        f"Strongest findings: {EFFECT}, with its 95 % interval",
+        f"A row a finding: {EFFECT}",
         (7.0, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
         partial(_draw, rows),
     )

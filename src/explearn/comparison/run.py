@@ -16,14 +16,14 @@ from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.judging import judge
 from explearn.comparison.plan import Tell, kept_plan, parse_budget
 from explearn.comparison.score_files import read_scores
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
-from explearn.core.writing import check_replaceable, write_text
-from explearn.evaluation.result import DOCUMENT, Evaluation
+from explearn.core.writing import check_place, write_text
+from explearn.evaluation.result import EVALUATION, Evaluation
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.finding import find_explainers
@@ -37,6 +37,8 @@ from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.equal import text_hash
 from explearn.text.units import Unit, check_unit, unit_name
+
+WHAT = "an output of explearn compare"
 
 TITLE = "Which explanations of this classifier can be trusted?"
 
@@ -131,7 +133,7 @@ class _Checked(Section):
     scores: list[Path]
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def compare(
     classifier: Any,
     texts: Any,
@@ -204,8 +206,8 @@ def compare(
     explainers = find_explainers(methods, checked.seed)
     # Before the work, which takes minutes.
     if checked.out is not None:
-        check_page(checked.out)
-        check_replaceable(folder_of(checked.out), lambda earlier: (earlier / DOCUMENT).exists(), "evaluation")
+        check_page(checked.out, WHAT)
+        check_place(folder_of(checked.out), EVALUATION, folder=True)
     user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
@@ -275,8 +277,8 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
         made=made,
         versions=versions(COMPARISON),
     )
-    write_text(out, page(run))
-    origin.write_manifest(out, result.task, made, [folder.name], verdict=result.verdict, evaluation=folder.name)
+    write_text(out, page(run), WHAT)
+    origin.write_manifest(out, result.task, made, WHAT, [folder.name], verdict=result.verdict, evaluation=folder.name)
 
 
 def read_comparison(path: Path) -> Evaluation:

@@ -57,6 +57,9 @@ UNCOUNTED = "+"
 """Follow a method that explains a classifier of its own, one that optimises a faithfulness metric on every text, and
 passes that do not count all of a method's work (`MethodInfo.uncounted`)."""
 
+EVALUATION = "an evaluation"
+"""What `Evaluation.save` writes."""
+
 DOCUMENT = "evaluation.json"
 """The file, in an evaluation's folder, with all that is not a table."""
 
@@ -416,7 +419,7 @@ class Evaluation(Shape):
         Args:
             folder: the folder.
         """
-        with atomic_folder(folder) as made:
+        with atomic_folder(folder, EVALUATION) as made:
             ids = {}
             for metric, values in self.by_text.items():
                 ids[metric] = list(self.example_ids)

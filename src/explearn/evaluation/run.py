@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.arrays import Array, Array32, Mask
 from explearn.core.attribution import Attribution, text_numbers
 from explearn.core.errors import ParamsError, UnknownNameError
@@ -121,7 +121,7 @@ class EvaluateOptions:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def evaluate(
     classifier: Any,
     attributions: Mapping[str, Sequence[Attribution] | MethodRun] | Iterable[Attribution],

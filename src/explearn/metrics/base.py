@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, blaming
@@ -262,7 +262,7 @@ class Metric:
             raise DataError(f"metric {self.name!r}: got values of shape {np.shape(result)}; expected {texts}")
         return measurement
 
-    @models_left_as_they_came
+    @inputs_left_as_they_came
     def __call__(
         self,
         classifier: Any,

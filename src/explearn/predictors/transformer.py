@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn import functional
 
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.core.writing import atomic_folder
 from explearn.predictors.adapters import active_adapters, without_wrapper
 from explearn.predictors.architectures import (
     architecture,
@@ -56,6 +58,9 @@ UNFINGERPRINTED = (
     "transformers_version",
 )
 """Fields of a configuration that do not change predictions, or that the fingerprint has elsewhere."""
+
+SAVED_CLASSIFIER = "a saved classifier"
+"""What `save_pretrained` of a classifier writes."""
 
 
 class WrappedModel(torch.nn.Module):
@@ -230,8 +235,16 @@ class TransformerPredictor(Predictor):
         """Save model, tokenizer and any prompt, for `explearn.load_classifier`.
 
         Args:
-            folder: folder to write.
+            folder: a new folder, or that of an earlier classifier, which is replaced.
+
+        Raises:
+            ParamsError: the folder holds a file that is not ours, or that was changed.
         """
+        with atomic_folder(folder, SAVED_CLASSIFIER) as partial:
+            self.write_files(partial)
+
+    def write_files(self, folder: Path) -> None:
+        """Write the files of `save_pretrained` into an existing folder."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         if self.completion is not None:

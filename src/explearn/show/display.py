@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.attribution_fields import AttributionFields, TopWord
 from explearn.core.documents import checked_path
 from explearn.core.escape import printable
-from explearn.core.writing import PAGE_MARK, write_text
+from explearn.core.writing import write_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -312,7 +312,7 @@ PAGE_START = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-{PAGE_MARK}
+<meta name="generator" content="explearn">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">
@@ -454,18 +454,20 @@ def rows(attributions: Sequence[AttributionFields]) -> str:
     return f'<div class="explearn">{head}\n{"".join(body)}</div>\n'
 
 
-def embed_or_write(body: str, path: str | os.PathLike[str] | None) -> str | Path:
+def embed_or_write(body: str, path: str | os.PathLike[str] | None, what: str = "a page of attributions") -> str | Path:
     """Return blocks with their CSS rules, to embed in a page, or write them as a page and return its path.
 
     Args:
         body: HTML of the blocks.
         path: the page to write, whole or not at all. None: return HTML.
+        what: what the page is, as for `explearn.core.writing.atomic_path`.
 
     Raises:
+        ParamsError: the page would replace something else.
         DataError: the page cannot be written.
     """
     if path is None:
         return f"<style>{STYLE}</style>\n{body}"
     path = checked_path(path, "path")
-    write_text(path, PAGE_START + body + PAGE_END)
+    write_text(path, PAGE_START + body + PAGE_END, what)
     return Path(path)

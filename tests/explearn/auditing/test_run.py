@@ -177,7 +177,7 @@ def test_the_page_is_whole_and_escaped(tmp_path):
     page.with_suffix(".findings.csv").write_text("element,\n", encoding="utf-8")
     assert run("verify", page).exit_code == 1
     page.write_text("mine", encoding="utf-8")
-    with pytest.raises(ParamsError, match="is not a page of Explearn"):
+    with pytest.raises(ParamsError, match="is not an output of explearn audit"):
         explearn.audit(classifier(lambda words: hostile in words), texts, out=page)
 
 

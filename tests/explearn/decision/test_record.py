@@ -11,7 +11,6 @@ import torch
 import transformers
 
 import explearn
-from explearn.core.writing import is_page
 from explearn.decision.page import sentences
 
 TEXT = "unbelievably slow delivery and no refund , whatsoever"
@@ -96,7 +95,7 @@ def test_only_words_that_count_for_the_answer_are_named():
 
 
 def test_a_record_holds_when_it_is_computed_again(folder, model):
-    assert is_page(folder / "record.html")
+    assert (folder / "record.html").is_file()
     threads = torch.get_num_threads()
     torch.set_num_threads(3 - min(threads, 2))
     try:
@@ -149,6 +148,25 @@ def test_another_classifier_and_another_page_are_refused(folder, tmp_path):
     page.write_text(page.read_text(encoding="utf-8").replace("0.", "1."), encoding="utf-8")
     code, said = verify(folder, other)
     assert code == 1 and "page: record.html differs" in said and "classifier: weights or labels differ" in said
+
+
+def test_a_field_that_no_record_has_is_named(folder, model):
+    document = read(folder)
+    document["approved_by"] = "the board"
+    document["answer"]["note"] = "reviewed"
+    document["elements"][0]["note"] = "reviewed"
+    document["made"]["Approved"] = "2020-01-01"
+    write(folder, document)
+    code, said = verify(folder, model)
+    assert code == 1
+    for name in ("approved_by", "answer.note", "elements.0.note", "made.Approved"):
+        assert f"{name}: is no field that Explearn writes" in said
+
+
+def test_a_record_without_its_page_is_confirmed_but_for_the_page(folder, model):
+    (folder / "record.html").unlink()
+    code, said = verify(folder, model)
+    assert code == 3 and "page: record.html is missing" in said and "1 thing could not be found" in said
 
 
 def test_a_signature_covers_all_of_the_record(tmp_path, model):

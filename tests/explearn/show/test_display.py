@@ -133,7 +133,7 @@ class TestHtml:
         page = attribution().to_html(tmp_path / "new" / "page.html").read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>") and page.endswith("</html>\n")
         assert "default-src 'none'" in page and "http://" not in page and "https://" not in page
-        assert [p.name for p in (tmp_path / "new").iterdir()] == ["page.html"]
+        assert [p.name for p in (tmp_path / "new").glob("[!.]*")] == ["page.html"]
 
     def test_the_second_segment_is_set_apart(self):
         assert "‖" in attribution(pair_start=1)._repr_html_()
@@ -271,4 +271,7 @@ class TestCommand:
         assert explain(tiny_folder, "--out", page, "fine").exit_code == 0
         earlier = page.read_bytes()
         assert "text 2" in complaint(explain(tiny_folder, "--out", page, "fine", ""))
-        assert page.read_bytes() == earlier and sorted(p.name for p in tmp_path.iterdir()) == ["out.html", "out.json"]
+        assert page.read_bytes() == earlier and sorted(p.name for p in tmp_path.glob("[!.]*")) == [
+            "out.html",
+            "out.json",
+        ]

@@ -6,7 +6,6 @@ The folder of a trained explainer has config.json, one safetensors file, and wha
 from __future__ import annotations
 
 import hashlib
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,9 +22,9 @@ from safetensors.torch import load_file, save, save_file
 from explearn.core.bundles import CONFIG, TrainedConfig
 from explearn.core.compute import check_weights
 from explearn.core.documents import PathLike, check_regular, checked_path, read_json
-from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.errors import ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.validation import Count, Number, check, check_shape
-from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
+from explearn.core.writing import atomic_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
@@ -42,6 +41,8 @@ LayerList = Annotated[list[Count], Field(min_length=1)]
 
 TRAINED_TEXTS = "trained_texts"
 """Key in config.json of `LearnedExplainer.trained_texts`."""
+TRAINED = "a trained explainer"
+"""What `LearnedExplainer.save_pretrained` writes."""
 DIVERGED = "try a lower learning rate; the folder is unchanged"
 """Advice for weights that are not finite after training."""
 
@@ -238,15 +239,14 @@ class LearnedExplainer(Explainer):
             folder: a new folder, or that of an earlier trained explainer, which is replaced.
 
         Raises:
-            ParamsError: the folder has other content.
+            ParamsError: the folder holds a file that is not ours, or that was changed.
             ModelError: the explainer was not trained, or its weights are not finite.
         """
         folder = checked_path(folder, "folder")
         state = self._state()
         tensors = _on_cpu(state.tensors)
         check_weights(tensors.items(), f"{folder}: {self.name} diverged in training", DIVERGED)
-        check_explainer_place(folder)
-        with atomic_folder(folder) as partial:
+        with atomic_folder(folder, TRAINED) as partial:
             save_file(tensors, partial / self.weights_file)
             self._save_more(partial)
             kept = {name: getattr(self, name) for name in self.kept}
@@ -329,28 +329,6 @@ class BoundExplainer(LearnedExplainer):
 
 def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def check_explainer_place(folder: PathLike) -> None:
-    """Check that a trained explainer can be written to a folder.
-
-    Raises:
-        ParamsError: the folder has other content than a trained explainer.
-        DataError: nothing can be written there.
-    """
-    if os.path.lexists(folder) and not Path(folder).is_dir():
-        raise ParamsError(f"{folder}: is not a folder; expected a folder, or nothing")
-
-    def holds_explainer(folder: Path) -> bool:
-        try:
-            return bool(check(TrainedConfig, read_json(folder / CONFIG)))
-        except DataError:
-            return False
-
-    files = (CONFIG, "*.safetensors", "backbone", "classifier")
-    check_replaceable(folder, holds_explainer, "trained explainer", files)
-    with locked(folder):
-        pass
 
 
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:
