@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 import explearn
 from explearn.methods import registry
+from explearn.metrics import registry as metrics
 
 ELSEWHERE = {
     "auditor.md": "tests/test_tutorials.py",
@@ -157,6 +158,7 @@ def test_what_a_page_shows_runs(page, folder, names, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
     monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(metrics, "CATALOGUE", dict(metrics.CATALOGUE))
     for block in BLOCKS[page]:
         if isinstance(block, str):
             if is_run(block):

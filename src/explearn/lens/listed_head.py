@@ -90,8 +90,8 @@ def _changed_parts(classifier: TransformerPredictor) -> list[tuple[type[nn.Modul
                 runs[path] = (module, hooks.record(module))
         classifier.logits(batch)
     for path, (module, run) in runs.items():
-        if not isinstance(run.input, Tensor):  # it did not run
-            continue
+        if not isinstance(run.input, Tensor) or not isinstance(run.output, Tensor):
+            continue  # it did not run, or is a mixture's router, which gives several
         inputs = run.input.to(module.weight.device)
         if isinstance(module, nn.Linear):
             expected = functional.linear(inputs, module.weight, module.bias)

@@ -244,7 +244,11 @@ class TransformerPredictor(Predictor):
             self.write_files(partial)
 
     def write_files(self, folder: Path) -> None:
-        """Write the files of `save_pretrained` into an existing folder."""
+        """Write the files of `save_pretrained`.
+
+        Args:
+            folder: an existing folder.
+        """
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         if self.completion is not None:

@@ -32,7 +32,7 @@ class SourceDataset:
         rationales: the source's rationales for these examples, in the same order.
         labels: the task's labels in their order.
         dropped: reason -> number of rows (or of evidences in them) that could not be used.
-        source_ids: ids of all usable texts of the source, including those left out by subsampling.
+        source_ids: ids of all usable texts of the source, including those left out by subsampling or as equal to others.
     """
 
     examples: list[Example]
@@ -70,6 +70,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     dropped: Counter[str] = Counter()
     texts = _read(task, adapter, _open(task, source, adapter, data_dir), source, dropped)
     labels = _labels(task, adapter, texts)
+    source_ids = frozenset(text.id for text in texts)
     texts = _apart(texts, dropped)
     if not any(text.split == "train" for text in texts):
         raise DataError(
@@ -92,7 +93,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
             examples.append(example)
             rationales += marked
     counts = {reason: count for reason, count in dropped.items() if count}
-    return SourceDataset(examples, rationales, labels, counts, frozenset(text.id for text in texts))
+    return SourceDataset(examples, rationales, labels, counts, source_ids)
 
 
 def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path) -> Mapping[Split, Iterator[RawRow]]:

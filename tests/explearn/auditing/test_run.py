@@ -146,7 +146,7 @@ def test_a_killed_audit_goes_on_where_it_was(tmp_path):
         nonlocal asked
         asked += len(some)
         if asked > limit:
-            raise MemoryError("killed")
+            raise OSError("killed")
         return [[0.1, 0.9] if rule(text.split()) else [0.8, 0.2] for text in some]
 
     function = explearn.FunctionPredictor(predict_proba, ["no", "yes"], name="planted")
