@@ -20,7 +20,7 @@ from explearn.auditing.claims import Claim, excess
 from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, GroupDifference, GroupFigures
 from explearn.auditing.reading import AuditText, accuracy, rates
 from explearn.core.arrays import Array
-from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
+from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, rank_sum_test, shares_test, signed_rank_test
 from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
 from explearn.show.blocks import ExampleText, TextRow
@@ -289,7 +289,7 @@ class Tested:
 
     def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
         """Compare the effect of taking an element out between each group and the other texts."""
-        from scipy.stats import false_discovery_control, mannwhitneyu
+        from scipy.stats import false_discovery_control
 
         groups = sorted(set(self.subject.texts.groups))
         compared = groups
@@ -305,7 +305,7 @@ class Tested:
                 outside = np.concatenate([effects[other][:, target] for other in groups if other != group])
                 if min(len(inside), len(outside)) < FEWEST_VALUES:
                     continue
-                p_value = float(mannwhitneyu(inside, outside).pvalue)
+                p_value = rank_sum_test(inside, outside)
                 means = float(inside.mean()), float(outside.mean())
                 label = self.subject.classifier.labels[target]
                 found.append(GroupDifference(group, str(element), element.kind, label, *means, p_value, False))
@@ -359,6 +359,17 @@ def group_figures(texts: Sequence[AuditText], labels: Sequence[str]) -> list[Gro
         small = len(members) < FEWEST_TEXTS
         figures.append(GroupFigures(group, len(members), rates(members, labels), right, low, high, small))
     return figures
+
+
+def accuracy_test(texts: Sequence[AuditText]) -> float | None:
+    """Return the p-value of the test whether all groups get as many right answers; None without groups and labels."""
+    by_group: dict[str, list[bool]] = {}
+    for text in texts:
+        if text.group and text.right is not None:
+            by_group.setdefault(text.group, []).append(text.right)
+    if len(by_group) < 2:
+        return None
+    return shares_test([sum(right) for right in by_group.values()], [len(right) for right in by_group.values()])
 
 
 def _add(trials: Trials, number: int, intervention: Intervention) -> None:

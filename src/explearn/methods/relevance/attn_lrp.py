@@ -174,6 +174,7 @@ class AttnLRP(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    output = "logit"
     passes = 2  # What the forward pass computes is held for the backward pass.
 
     check = staticmethod(check_differentiable)
