@@ -393,11 +393,11 @@ def _right_by_group(groups: Sequence[GroupFigures], p_value: float | None) -> st
         return ""
     known.sort(key=lambda group: group.accuracy or 0.0)
     least, most = (cell(known[i], "accuracy") for i in (0, -1))
-    low = f"({least.text}, interval {least.note})"
-    high = f"({most.text}, interval {most.note})"
+    low = f"{least.text} (interval {least.note})"
+    high = f"{most.text} (interval {most.note})"
     if p_value > LEVEL:
         return f"how often it is right does not differ beyond chance (p = {p_value:.2g}), from {low} to {high}; "
-    named = f"most often for {known[-1].group} {high} and least for {known[0].group} {low}"
+    named = f"most often for {known[-1].group}, {high}, and least for {known[0].group}, {low}"
     return f"it is right {named}, beyond chance (p = {p_value:.2g}); "
 
 
@@ -412,7 +412,7 @@ def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Pictu
         "effects.svg",
         "Strongest findings: mean change of the probability of the answer, with its 95 % interval",
         "A row a finding: mean change of the probability",
-        (7.0, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
+        (4.7, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
         partial(_draw, rows),
     )
 

@@ -52,7 +52,10 @@ def sentences(record: DecisionRecord) -> list[str]:
     if record.certificate is not None:
         said.append(f"How sure the method is of its scores: {record.certificate}.")
     else:
-        said.append(f"{record.method.name} does not say how sure it is of its scores; effects above are measured.")
+        measured = ""
+        if any(element.without for element in record.elements):
+            measured = "; the effects above are measured"
+        said.append(f"{record.method.name} does not say how sure it is of its scores{measured}.")
     return said
 
 

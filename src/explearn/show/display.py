@@ -54,8 +54,8 @@ Our own threshold: integrated gradients in 50 steps have 0.001, DeepLIFT as capt
 
 SCALE = (
     "The larger a word's share of the text's scores, taken without their signs, the deeper its colour; below "
-    f"{FLOOR:.0%} it has none. Scores that are parts of a probability or a logit, as it says beside a method, are "
-    "shares of 1 at least, so that what changes nothing stays pale."
+    f"{FLOOR:.0%} it has none. Where a method's scores are parts of a probability or a logit, which it says beside its "
+    "name, they are shares of 1 at least, so that words that change little stay pale."
 )
 """The scale of the colours, in words."""
 

@@ -26,6 +26,25 @@ def test_differences_of_two_classifiers(tmp_path):
     assert "no reasons changed" in " ".join(same.sentences())
 
 
+def test_a_planted_shortcut_stands_before_rarer_words_that_moved_more():
+    def by_words(weights, name):
+        def predict_proba(texts):
+            sums = [0.3 + sum(weights.get(word, 0.0) for word in text.split()) for text in texts]
+            return [[1 - p, p] for p in sums]
+
+        return explearn.FunctionPredictor(predict_proba, ["no", "yes"], name=name)
+
+    texts = sentences(plants=["beta shortcut", "", "beta shortcut", "", "beta rare", ""])
+    old = by_words({"beta": 0.2, "rare": 0.02}, "old")
+    new = by_words({"beta": 0.1, "rare": 0.35, "shortcut": 0.25}, "new")
+    diff = explearn.diff(new, old, texts)
+    first = diff.findings[0]
+    assert (first.element, first.status, first.texts) == ("‘shortcut’", "came", 54)
+    assert "‘shortcut’ for yes came (+0.00 to +0.25, in 34 % of the texts)" in diff.sentences()[1]
+    statuses = [change.status for change in diff.findings]
+    assert statuses == sorted(statuses, key=["came", "went", "grew", "shrank", "the same"].index)
+
+
 def test_a_difference_needs_the_same_classes():
     other = explearn.FunctionPredictor(lambda texts: [[0.5, 0.5]] * len(texts), ["a", "b"])
     with pytest.raises(ParamsError, match="got the classes a, b"):
