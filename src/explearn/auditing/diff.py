@@ -36,6 +36,9 @@ MOST_SHOWN = 50
 
 TOP_WORDS = 3
 
+ORDER = {"came": 0, "went": 0, "grew": 1, "shrank": 1, "the same": 2}
+"""Status of a finding -> its place on the page."""
+
 MOST_ANSWERS = 100
 """Changed answers on the page; all are in the JSON beside it."""
 
@@ -148,7 +151,7 @@ def _changes(
     effects: Sequence[Sequence[Array]],
     labels: Sequence[str],
 ) -> list[ChangedFinding]:
-    """Return the confirmed findings of either classifier, those that changed most first.
+    """Return the confirmed findings of either classifier, in the order of `_order`.
 
     Differences are corrected over all claims that could be tested: those that are confirmed were chosen by the same
     effects.
@@ -179,9 +182,16 @@ def _changes(
         means = float(effects[1][i][both].mean()), float(effects[0][i][both].mean())
         label = labels[target]
         changes.append(
-            ChangedFinding(str(element), element.kind, label, status, *means, difference, low, high, p_value)
+            ChangedFinding(
+                str(element), element.kind, label, status, after[i].texts, *means, difference, low, high, p_value
+            )
         )
-    return sorted(changes, key=lambda change: (change.status == "the same", -abs(change.difference), change.element))
+    return sorted(changes, key=_order)
+
+
+def _order(change: ChangedFinding) -> tuple[int, float, str]:
+    """Return what a change is sorted by: what came or went first, what does most over all texts first."""
+    return ORDER[change.status], -abs(change.difference) * change.texts, change.element
 
 
 def _status(was: bool, stands: bool, difference: float) -> str:
@@ -239,6 +249,7 @@ class ChangedFinding:
         kind: its kind.
         target: the class for which it counts.
         status: came, went, grew, shrank, or the same.
+        texts: number of texts that have the element.
         before: mean effect on the old classifier's probability.
         after: the same for the new one.
         difference: `after` less `before`.
@@ -251,6 +262,7 @@ class ChangedFinding:
     kind: str
     target: str
     status: str
+    texts: int
     before: float
     after: float
     difference: float
@@ -306,7 +318,8 @@ class Diff(Result):
     """A comparison of two classifiers on the same texts.
 
     Attributes:
-        findings: findings confirmed for either classifier, those that changed most first.
+        findings: findings confirmed for either classifier: those that came or went, those that grew or shrank, and
+            the others; among these first what has the largest difference times the number of its texts.
         answers: texts whose answer changed, those whose probability changed most first.
         reasons: texts whose answer stayed, those whose scores changed most first.
         texts: number of texts.
@@ -346,19 +359,20 @@ class Diff(Result):
         return len(self.answers) / self.texts
 
     def bold_sentences(self) -> list[str]:
-        """Return what changed: answers, findings, the largest changes, and reasons."""
+        """Return what changed: answers, the changes that matter most, the number of changes, and reasons."""
         changed = len(self.answers)
         answers = bold(f"{changed:,} of {several(self.texts, 'answer')} changed")
         counts = Counter(change.status for change in self.findings)
         statuses = [f"{counts[status]} {status}" for status in ("came", "went", "grew", "shrank")]
-        largest = [change for change in self.findings if change.status != "the same"][:MOST_NAMED]
-        named = [
-            f"{bold(change.element)} for {change.target} {change.status} ({change.before:+.2f} to {change.after:+.2f})"
-            for change in largest
-        ]
+        named = []
+        for change in self.findings[:MOST_NAMED]:
+            if change.status != "the same":
+                share = percent(change.texts / self.texts)
+                effects = f"{change.before:+.2f} to {change.after:+.2f}, in {share} of the texts"
+                named.append(f"{bold(change.element)} for {change.target} {change.status} ({effects})")
         strongest = "No confirmed finding changed by more than chance."
         if named:
-            strongest = f"The largest changes: {listed(named)} ({EFFECT})."
+            strongest = f"What matters most: {listed(named)} ({EFFECT})."
         reasons = "No text kept its answer and can be compared."
         if self.reasons:
             least = self.reasons[0]
@@ -370,9 +384,9 @@ class Diff(Result):
                 reasons = "Among answers that stayed, no reasons changed."
         return [
             f"{answers} ({percent(changed / self.texts)}) from the old classifier to the new.",
+            strongest,
             f"Of {several(len(self.findings), 'finding')} confirmed for either, {listed(statuses)}; "
             f"{counts['the same']} without a change beyond chance.",
-            strongest,
             reasons,
         ]
 
@@ -382,6 +396,7 @@ class Diff(Result):
             "Element": "element",
             "Counts for": "target",
             "Change": "status",
+            "Texts with it": "texts",
             "Difference": "difference",
             "Effect before": "before",
             "Effect now": "after",

@@ -31,7 +31,7 @@ from explearn.auditing.reading import (
     rates,
 )
 from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, listed, percent, records_table, shortened
-from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
+from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, accuracy_test, group_figures
 from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.documents import checked_path, file_digest
 from explearn.core.errors import DataError
@@ -168,6 +168,7 @@ def audit(
         findings=FindingList(finding for finding, _ in findings),
         errors=tested.errors(confirmed),
         groups=group_figures(read, classes),
+        groups_p_value=accuracy_test(read),
         differences=tested.differences(confirmed),
         texts=len(read),
         rates=rates(read, classes),
@@ -196,6 +197,8 @@ class Audit(Result):
         findings: all claims that were looked at.
         errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
         groups: figures of each group; empty without groups.
+        groups_p_value: of the test whether all groups get as many right answers (`shares_test`); None without groups
+            and labels.
         differences: confirmed findings compared between each group and the other texts.
         texts: number of texts.
         rates: class -> share of the texts with this answer.
@@ -226,6 +229,7 @@ class Audit(Result):
         "findings",
         "errors",
         "groups",
+        "groups_p_value",
         "differences",
         "texts",
         "rates",
@@ -242,6 +246,7 @@ class Audit(Result):
     findings: FindingList
     errors: Sequence[ErrorCause]
     groups: Sequence[GroupFigures]
+    groups_p_value: float | None
     differences: Sequence[GroupDifference]
     texts: int
     rates: Mapping[str, float]
@@ -325,7 +330,8 @@ class Audit(Result):
                 "other end; of a length, that of the half of the words that score least. Confirmed: p at most "
                 f"{LEVEL:g} in Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, "
                 f"the whole interval of the effect above {LEAST_EFFECT:g}, and neither taking out nor putting in "
-                "contradicts."
+                "contradicts. Effects in a group and elsewhere are compared by Mann and Whitney's test, exact or over "
+                "random orders; the groups' shares of right answers by Pearson's, over random assignments."
             ),
         ]
 
@@ -396,13 +402,7 @@ def _groups(audit: Audit) -> str:
     differing = Counter(difference.group for difference in audit.differences if difference.differs)
     compared = several(len(audit.differences), "comparison")
     found = f"{compared} of a group with the other texts, {differing.total() or 'none'} with a difference in words"
-    accuracies = {group.group: group.accuracy for group in large if group.accuracy is not None}
-    right = ""
-    if len(accuracies) > 1:
-        best = max(accuracies, key=lambda group: accuracies[group])
-        worst = min(accuracies, key=lambda group: accuracies[group])
-        right = f"it is right most often for {best} ({percent(accuracies[best])}) and least for {worst} "
-        right += f"({percent(accuracies[worst])}); "
+    right = _right_by_group(large, audit.groups_p_value)
     note = ""
     if small:
         note = f"; figures of {several(small, 'group')} of fewer than 20 texts say little"
@@ -410,6 +410,21 @@ def _groups(audit: Audit) -> str:
     if without:
         note += f"; {several(without[0].texts, 'text')} without a group not compared"
     return f"Of {several(len(groups), 'group')}: {right}{found}{note}."
+
+
+def _right_by_group(groups: Sequence[GroupFigures], p_value: float | None) -> str:
+    """Return how often the classifier is right; for which groups only where these differ beyond chance."""
+    known = [group for group in groups if group.accuracy is not None]
+    if p_value is None or len(known) < 2:
+        return ""
+    known.sort(key=lambda group: group.accuracy or 0.0)
+    least, most = (cell(known[i], "accuracy") for i in (0, -1))
+    low = f"{least.text} (interval {least.note})"
+    high = f"{most.text} (interval {most.note})"
+    if p_value > LEVEL:
+        return f"how often it is right does not differ beyond chance (p = {p_value:.2g}), from {low} to {high}; "
+    named = f"most often for {known[-1].group}, {high}, and least for {known[0].group}, {low}"
+    return f"it is right {named}, beyond chance (p = {p_value:.2g}); "
 
 
 def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Picture | None:
@@ -423,7 +438,7 @@ def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Pictu
         "effects.svg",
         f"Strongest findings: {EFFECT}, with its 95 % interval",
         f"A row a finding: {EFFECT}",
-        (7.0, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
+        (4.7, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
         partial(_draw, rows),
     )
 

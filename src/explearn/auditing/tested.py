@@ -22,7 +22,7 @@ from explearn.auditing.findings import FEWEST_VALUES, NO_GROUP, ErrorCause, Find
 from explearn.auditing.reading import AuditText, accuracy, rates
 from explearn.core.arrays import Array
 from explearn.metrics.arrays import without_rounding
-from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
+from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, rank_sum_test, shares_test, signed_rank_test
 from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
 from explearn.show.blocks import ExampleText, TextRow
@@ -313,7 +313,6 @@ class Tested:
 
     def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
         """Compare the effect of taking an element out between each group and the other texts."""
-        from scipy.stats import mannwhitneyu
 
         groups = sorted(set(self.subject.texts.groups) - {""})
         compared = groups
@@ -331,7 +330,7 @@ class Tested:
                     continue
                 both = np.concatenate([inside, outside])
                 tied = without_rounding(both - both.min())
-                p_value = float(mannwhitneyu(*np.split(tied, [len(inside)])).pvalue)
+                p_value = rank_sum_test(*np.split(tied, [len(inside)]))
                 means = float(inside.mean()), float(outside.mean())
                 label = self.labels[target]
                 found.append(GroupDifference(group, str(element), element.kind, label, *means, p_value, False))
@@ -387,6 +386,17 @@ def group_figures(texts: Sequence[AuditText], labels: Sequence[str]) -> list[Gro
     if groups and without:
         figures.append(GroupFigures(NO_GROUP, without, {}, None, None, None, False))
     return figures
+
+
+def accuracy_test(texts: Sequence[AuditText]) -> float | None:
+    """Return the p-value of the test whether all groups get as many right answers; None without groups and labels."""
+    by_group: dict[str, list[bool]] = {}
+    for text in texts:
+        if text.group and text.right is not None:
+            by_group.setdefault(text.group, []).append(text.right)
+    if len(by_group) < 2:
+        return None
+    return shares_test([sum(right) for right in by_group.values()], [len(right) for right in by_group.values()])
 
 
 def _add(trials: Trials, number: int, intervention: Intervention) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,7 @@ from explearn.core.validation import whole_number
 from explearn.core.writing import check_place, write_text
 from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
+from explearn.show.attributions import Attributions
 from explearn.show.display import embed_or_write, methods_html, rows
 from explearn.text.encoding import TEXT
 
@@ -197,6 +199,9 @@ def _write(
     interactions: int | None,
 ) -> None:
     """Show each text's attributions, or write all to the files; `explained` has those of each method, text by text."""
+    from explearn.methods.base.attributions import without_words  # brings scipy
+
+    empty: dict[str, float] | None = None
     written: list[Sequence[Attribution]] = []
     for text, *by_method in zip(texts, *explained, strict=True):
         # Those of one class; a method has none of a text that it left out.
@@ -208,6 +213,9 @@ def _write(
                     replace(each, interactions=tuple(interactions_of(classifier, text, each, interactions)))
                     for each in attributions
                 )
+            if empty is None:
+                empty = without_words(classifier, attributions[0])
+            attributions = tuple(replace(each, without_words=empty.get(each.target, math.nan)) for each in attributions)
             if as_json or not files:
                 _show(as_json, attributions)
             if files:
@@ -292,8 +300,7 @@ def _show(as_json: bool, attributions: Sequence[Attribution]) -> None:
         for attribution in attributions:
             print(printable_json(attribution.to_dict(), ascii_only=not unicode))
         return
-    for attribution in attributions:
-        attribution.print()
+    Attributions(attributions).print()
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

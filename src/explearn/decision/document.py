@@ -63,12 +63,14 @@ class RecordedMethod(Shape):
         name: its name.
         options: its options.
         chosen: why this method.
+        output: the output that its scores are parts of, as in `Attribution`.
         sha256: of name, options and, for a trained method, weights.
     """
 
     name: Name
     options: dict[str, Any]
     chosen: Literal["named", "best in the comparison", "default"]
+    output: Literal["", "logit", "probability", "log_probability"]
     sha256: Sha256
 
 

@@ -229,7 +229,9 @@ def observe(
             name=public_name(model.name), sha256=model.fingerprint, problem=str(model.problem)
         ),
         answer=_as_answer(decision, decision.original),
-        method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=method_sha256),
+        method=RecordedMethod(
+            name=explainer.name, options=options, chosen=chosen, output=explainer.output, sha256=method_sha256
+        ),
         scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
         elements=elements,
         without_elements=without_elements,

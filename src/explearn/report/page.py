@@ -52,6 +52,7 @@ from explearn.show.blocks import (
     several,
     walk,
 )
+from explearn.show.display import SCALE
 from explearn.show.html_page import render_html
 from explearn.subject.manifest import python_version, versions
 
@@ -173,7 +174,7 @@ def _first_page(run: RunFacts) -> Iterator[Block]:
     if picture := dot_plot(run, {*named, str(run.study)}):
         yield picture
     if text := first_text(run, named):
-        legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
+        legend = f"Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method. {SCALE}"
         yield Fold(
             "A text, explained by the methods named above", [text, Paragraph(legend, style="note", page_only=True)]
         )

@@ -48,6 +48,7 @@ class Metadata(Shape):
         method: registry name.
         aggregation: how sub-token scores become word scores.
         signed: as in `Attribution`.
+        output: likewise.
         classifier: name, architecture and fingerprint.
         labels: names of the classes.
         problem: how logits become probabilities.
@@ -67,6 +68,7 @@ class Metadata(Shape):
     method: str
     aggregation: Aggregation
     signed: bool
+    output: str
     classifier: dict[str, str]
     labels: list[str] = Field(min_length=1)
     problem: Literal["single_label", "binary", "multi_label", "regression"]

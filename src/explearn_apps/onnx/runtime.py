@@ -144,7 +144,9 @@ class OnnxExplainer(Labelled):
             scores = iter(self._run(encodings, classes or [PREDICTED] * len(encodings)))
             for text in chunk:
                 for _ in text.targets:
-                    yield attribution_of(source, text.units, [next(scores)], *method, unit_name(unit))
+                    yield attribution_of(
+                        source, text.units, [next(scores)], *method, unit_name(unit), self.metadata.output
+                    )
 
     # ---- as a classifier -----------------------------------------------------------------------------------------
 

@@ -192,6 +192,7 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
         method=explainer.name,
         aggregation=explainer.aggregation,
         signed=explainer.signed,
+        output=explainer.output,
         classifier={"name": name, "architecture": architecture, "fingerprint": classifier.fingerprint},
         labels=classifier.labels,
         problem=classifier.problem.value,

@@ -77,8 +77,8 @@ class DocumentedModel(BaseModel):
 
 
 _SERVED = (
-    "method target probability value predicted unit words scores spans pair_start signed unaligned completeness_error "
-    "certificate"
+    "method target probability value predicted output unit words scores spans pair_start signed unaligned "
+    "completeness_error certificate"
 )
 """Fields of an attribution that are served; sub-tokens, times and ids are not."""
 

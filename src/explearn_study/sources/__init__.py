@@ -32,7 +32,7 @@ class SourceDataset:
         rationales: the source's rationales for these examples, in the same order.
         labels: the task's labels in their order.
         dropped: reason -> number of rows (or of evidences in them) that could not be used.
-        source_ids: ids of all usable texts of the source, including those left out by subsampling or as equal to others.
+        source_ids: ids of all usable texts of the source, also of those left out by subsampling or as equal to others.
     """
 
     examples: list[Example]

@@ -48,7 +48,7 @@ def comparison_of_noisy_copies(draw, real=0.0):
         values = effect + noise
         values[0] += real * (copy == 0)
         low = values.mean(axis=1) - 2 * values.std(axis=1) / CHANGED_TEXTS**0.5
-        tested.append([SimpleNamespace(confirmed=bool(bound >= LEAST_EFFECT)) for bound in low])
+        tested.append([SimpleNamespace(confirmed=bool(bound >= LEAST_EFFECT), texts=CHANGED_TEXTS) for bound in low])
         effects.append(list(values))
     claims = [(Word(f"word{number}"), 0) for number in range(CLAIMS)]
     return _changes(claims, tested, effects, ["yes"])
@@ -85,6 +85,25 @@ def test_classes_in_another_order_are_the_same_classes(tmp_path):
         changes = {(change.element, change.target): change for change in diff.findings}
         change = changes["‘alpha’", "yes"]
         assert (change.before, change.after) == (pytest.approx(0.7), pytest.approx(0.7))
+
+
+def test_a_planted_shortcut_stands_before_rarer_words_that_moved_more():
+    def by_words(weights, name):
+        def predict_proba(texts):
+            sums = [0.3 + sum(weights.get(word, 0.0) for word in text.split()) for text in texts]
+            return [[1 - p, p] for p in sums]
+
+        return explearn.FunctionPredictor(predict_proba, ["no", "yes"], name=name)
+
+    texts = sentences(plants=["beta shortcut", "", "beta shortcut", "", "beta rare", ""])
+    old = by_words({"beta": 0.2, "rare": 0.02}, "old")
+    new = by_words({"beta": 0.1, "rare": 0.35, "shortcut": 0.25}, "new")
+    diff = explearn.diff(new, old, texts)
+    first = diff.findings[0]
+    assert (first.element, first.status, first.texts) == ("‘shortcut’", "came", 54)
+    assert "‘shortcut’ for yes came (+0.00 to +0.25, in 34 % of the texts)" in diff.sentences()[1]
+    statuses = [change.status for change in diff.findings]
+    assert statuses == sorted(statuses, key=["came", "went", "grew", "shrank", "the same"].index)
 
 
 def test_a_difference_needs_the_same_classes():

@@ -50,6 +50,22 @@ def test_effects_are_the_changes_of_the_probability():
     assert next(iter(findings.to_frame()["element"])) == "‘alpha’"
 
 
+@pytest.mark.parametrize("wrong", [0, 12])
+def test_groups_are_ranked_only_where_they_differ_beyond_chance(wrong):
+    texts = sentences(plants=["alpha", ""])
+    labels = ["no" if number % 2 or number < 2 * wrong else "yes" for number in range(len(texts))]
+    groups = ["first" if number < len(texts) // 2 else "second" for number in range(len(texts))]
+    # A right answer more or less in the second half, which is chance.
+    labels[-1] = "yes"
+    audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels, groups)
+    said = audit.sentences()[-1]
+    first, second = audit.groups
+    assert (audit.groups_p_value < 0.05) is bool(wrong)
+    assert ("most often for second" in said) is bool(wrong) and ("least for first" in said) is bool(wrong)
+    assert f"{first.accuracy_low:.3f} to {first.accuracy_high:.3f}" in said
+    assert f"p = {audit.groups_p_value:.2g}" in said and f"{second.accuracy:.3f}" in said
+
+
 def test_errors_and_groups():
     texts = sentences(plants=["alpha", "", "alpha", ""])
     # Of the texts with alpha every other one is no "yes" by its label.

@@ -12,6 +12,7 @@ import transformers
 
 import explearn
 from explearn.decision.page import sentences
+from explearn.show.blocks import plain
 
 TEXT = "unbelievably slow delivery and no refund , whatsoever"
 
@@ -282,3 +283,15 @@ def test_the_page_of_explain_is_verified_too(model, tmp_path):
     page.unlink()
     code, said = run("verify", page)
     assert code == 2 and "which must exist" in said
+
+
+def test_a_record_of_one_word_says_that_nothing_could_be_tried():
+    def predict(texts):
+        return [[0.2, 0.8] if text else [0.9, 0.1] for text in texts]
+
+    classifier = explearn.FunctionPredictor(predict, ["no", "yes"])
+    record = explearn.record(classifier, "hello", "occlusion")
+    said = " ".join(map(plain, sentences(record)))
+    assert "No change could be tried" in said and "Without “hello” no word would be left" in said
+    assert "0 changed texts" not in said and "effects above" not in said
+    assert record.method.output == "probability"

@@ -58,6 +58,7 @@ class AT2(BoundExplainer, BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    output = "probability"
     Options = AT2Params
     options: AT2Params
     weights_file = "at2.safetensors"

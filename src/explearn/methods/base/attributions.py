@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.attribution_fields import FLOAT32_MAX, certify
-from explearn.core.errors import MethodError, shown
-from explearn.predictors.labelled import Problem, check_logits, explained_by_default
+from explearn.core.attribution_fields import FLOAT32_MAX, ClassProbability, certify
+from explearn.core.errors import ExplearnError, MethodError, shown
+from explearn.predictors.labelled import ONE_CLASS, Problem, check_logits, explained_by_default
 from explearn.predictors.windows import Windowed
 from explearn.text.alignment import NO_WORD, aggregate
 from explearn.text.encoding import Encoding
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import torch
 
     from explearn.predictors.predictor import Predictor
+
+SHOWN_CLASSES = 3
+"""Most probable classes that an attribution holds, of as many or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,7 @@ def attribution_of(
     aggregation: Aggregation,
     signed: bool,
     unit: str = "word",
+    output: Any = "",
 ) -> Attribution:
     """Make a text's attribution from the scores of its windows.
 
@@ -164,6 +168,7 @@ def attribution_of(
         aggregation: the method's aggregation of sub-token scores.
         signed: whether the method's scores below zero are evidence against the target.
         unit: name of the scored units.
+        output: the output that scores are parts of, as in `Attribution`.
 
     Raises:
         ModelError: a logit is not finite.
@@ -210,6 +215,7 @@ def attribution_of(
         focus=encoding.focus,
         windows=len(windows),
         certificate=certificate,
+        output=output,
         **answer_fields(classifier, logits, target),
     )
 
@@ -231,4 +237,28 @@ def answer_fields(classifier: Predictor, logits: Array, target: str) -> dict[str
     predicted = classifier.labels[int(probabilities.argmax())]
     if classifier.problem is Problem.MULTI_LABEL and index in explained_by_default(classifier, probabilities):
         predicted = target
-    return {"probability": float(probabilities[index]), "predicted": predicted}
+    classes = []
+    if classifier.problem in ONE_CLASS and len(classifier.labels) >= SHOWN_CLASSES:
+        for i in np.argsort(-probabilities, kind="stable")[:SHOWN_CLASSES].tolist():
+            classes.append(ClassProbability(label=classifier.labels[i], probability=float(probabilities[i])))
+    return {"probability": float(probabilities[index]), "predicted": predicted, "classes": tuple(classes)}
+
+
+def without_words(classifier: Predictor, attribution: Attribution) -> dict[str, float]:
+    """Return what a classifier says of a text without any word: class -> probability, for `Attribution.without_words`.
+
+    Empty where it gives no probabilities, is asked about a part of the text or for money, or takes no such text.
+
+    Args:
+        classifier: the classifier.
+        attribution: of any of its texts, which says whether it takes pairs.
+    """
+    if classifier.problem is Problem.REGRESSION or classifier.costs_money or attribution.focus is not None:
+        return {}
+    any_text: Any = "word" if attribution.pair_start is None else ("word", "word")
+    try:
+        (encoding,) = classifier.read([any_text])
+        (row,) = classifier.predict_proba([encoding.delete(range(len(encoding.words)))]).tolist()
+    except ExplearnError:
+        return {}
+    return dict(zip(classifier.labels, row, strict=True))

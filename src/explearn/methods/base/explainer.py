@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
@@ -36,7 +36,7 @@ from explearn.methods.base.targets import Target, TargetedText, check_classifier
 from explearn.methods.info import About, Variant, blaming_package
 from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
-from explearn.predictors.labelled import Problem, check_problem
+from explearn.predictors.labelled import Output, Problem, check_problem
 from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.encoding import name_of
 from explearn.text.units import Unit, unit_name
@@ -136,6 +136,14 @@ class Explainer(ABC):
     """Whether the method reads the model's weights directly, so that none may be offloaded."""
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method supports."""
+
+    @property
+    def output(self) -> Output | Literal[""]:
+        """The output of the class that scores are parts of; empty: none. Of signed methods what their option says."""
+        if not self.signed:
+            return ""
+        output: Output | Literal[""] = getattr(self.options, "output", "")
+        return output
 
     def __repr__(self) -> str:
         """Return the method's name with the options that differ from its defaults."""
@@ -365,7 +373,14 @@ class Explainer(ABC):
                     for _ in targeted.targets:
                         by_window = list(islice(scores, len(targeted.text.windows)))
                         attribution = attribution_of(
-                            classifier, targeted.units, by_window, self.name, aggregation, self.signed, name
+                            classifier,
+                            targeted.units,
+                            by_window,
+                            self.name,
+                            aggregation,
+                            self.signed,
+                            name,
+                            self.output,
                         )
                         attributions.append(attribution)
                     yield attributions

@@ -147,6 +147,12 @@ class Reader(BoundExplainer, BatchExplainer):
         """Whether it was trained on a model's hidden states, rather than for a function of texts."""
         return bool(self.layers)
 
+    @property
+    def output(self) -> Literal["", "probability"]:
+        if self.options.teacher == ANSWERS and self.options.aim == 1:
+            return "probability"
+        return ""
+
     # ---- training ------------------------------------------------------------------------------------------------
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:

@@ -175,6 +175,7 @@ class AttnLRP(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    output = "logit"
     passes = 2  # What the forward pass computes is held for the backward pass.
 
     def check(self, classifier: TransformerPredictor) -> None:
