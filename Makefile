@@ -4,7 +4,7 @@
 #
 #   PYTHON=python3.12     the interpreter .venv is made with
 #   ARGS="..."            more arguments for dvc repro, pytest or the parameters' Hydra overrides
-#   JOBS=1                with `make repro`: tasks that run side by side (as many as there are cores)
+#   JOBS=1                with `make repro` and `make study`: tasks that run side by side (as many as there are cores)
 #   UPGRADE=1             with `make lock`: newest versions, not just those that pyproject.toml forces
 #   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 #                         PyTorch without CUDA, on Linux some 2 GB less to fetch
@@ -31,10 +31,10 @@ endif
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-# Each of some seventy stages is a process of its own; without .pyc files each would compile all libraries anew.
+# Stages are processes of their own; without .pyc files each would compile all libraries anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install repro params index check test wheel tutorials lint format docs lock hooks clean
+.PHONY: help install repro study params index check test wheel tutorials lint format docs lock hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,13 +62,16 @@ $(STAMP): pyproject.toml $(LOCK)
 
 # On every machine one thread a stage, and the instructions that every x86-64 server has (they cost 2 %): with others, sums
 # come in another order, and last digits differ. On processors of another maker they still do.
-repro: export OMP_NUM_THREADS := $(or $(OMP_NUM_THREADS),1)
-repro: export ATEN_CPU_CAPABILITY := $(or $(ATEN_CPU_CAPABILITY),avx2)
-repro: export ONEDNN_MAX_CPU_ISA := $(or $(ONEDNN_MAX_CPU_ISA),AVX2)
+repro study: export OMP_NUM_THREADS := $(or $(OMP_NUM_THREADS),1)
+repro study: export ATEN_CPU_CAPABILITY := $(or $(ATEN_CPU_CAPABILITY),avx2)
+repro study: export ONEDNN_MAX_CPU_ISA := $(or $(ONEDNN_MAX_CPU_ISA),AVX2)
 # shap's loops take nine seconds to compile in each stage, and are as fast without.
-repro: export NUMBA_DISABLE_JIT := 1
-repro: install params.yaml ## run the pipeline, a task on each core; the result is reports/report.md
+repro study: export NUMBA_DISABLE_JIT := 1
+repro: install params.yaml ## run the pipeline, some ten minutes on two cores; the result is reports/report.md
 	$(if $(ARGS),dvc repro $(ARGS),python scripts/repro.py $(if $(JOBS),--jobs $(JOBS)))
+
+study: install ## run the study under five seeds, some three hours, and publish it in reports/study (SEEDS=15: only that)
+	python scripts/run_study.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JOBS),--jobs $(JOBS))
 
 params.yaml:
 	python scripts/compose_params.py $(ARGS)

@@ -159,14 +159,14 @@ def verify(classifier: Predictor, folder: Path) -> None:
 def again(classifier: Predictor, texts: Sequence[str], count: int) -> None:
     subject = make_subject("again", classifier, audited_texts(texts[:count], None, None, None), [None])
     searched, held_out = halves(subject.texts.examples, subject.seed)
-    read = explain_texts(subject, searched, None, False)
+    read = explain_texts(subject, classifier.labels, searched, None, False)
     vocabulary = Vocabulary.from_texts(read)
     claims = find_claims([read[i] for i in searched], vocabulary, ())
-    first = Tested(subject, read, vocabulary, searched, held_out, claims).run(False)
+    first = Tested(subject, classifier.labels, read, vocabulary, searched, held_out, claims).run(False)
     confirmed = [claim for claim, verdict in zip(claims, first, strict=True) if verdict.confirmed]
     others = make_subject("again", classifier, audited_texts(texts[count : 2 * count], None, None, None), [None])
-    read = explain_texts(others, [], None, False)
-    second = Tested(others, read, vocabulary, [], range(len(read)), confirmed).run(False)
+    read = explain_texts(others, classifier.labels, [], None, False)
+    second = Tested(others, classifier.labels, read, vocabulary, [], range(len(read)), confirmed).run(False)
     tested = [verdict for verdict in second if verdict.changed >= FEWEST_VALUES]
     holds = 0
     for verdict in tested:

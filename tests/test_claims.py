@@ -1,4 +1,4 @@
-"""README's figures and verdicts are those of the committed run, reports/metrics.json.
+"""README's figures and verdicts are those of the published study, reports/study.
 
 README names a run's figure in two ways: in its table of methods, and in brackets behind a method, such as
 "`marker` (F1 top-K 0.543, AUROC 0.776)". All figures are means over the run's tasks.
@@ -116,7 +116,7 @@ def test_a_claim_that_does_not_follow_is_found(readme, wrong):
 
 def test_readme_follows_from_the_committed_run(repository):
     readme = (repository / "README.md").read_text(encoding="utf-8")
-    assert list(claims(readme)) and not faults(readme, read_json(repository / "reports" / "metrics.json"))
+    assert list(claims(readme)) and not faults(readme, read_json(repository / "reports" / "study" / "metrics.json"))
 
 
 def test_figures_of_what_people_marked_are_those_of_the_papers_page(repository):
@@ -129,7 +129,7 @@ def test_figures_of_what_people_marked_are_those_of_the_papers_page(repository):
 
 def test_the_page_of_methods_has_the_figures_of_the_committed_run(repository):
     page = (repository / "docs" / "explearn" / "methods.md").read_text(encoding="utf-8")
-    run = read_json(repository / "reports" / "metrics.json")
+    run = read_json(repository / "reports" / "study" / "metrics.json")
     rows = CHOICE.findall(page)
     assert len(rows) == 7
     for method, *figures in rows:
@@ -166,6 +166,6 @@ def tells_classes_apart(run):
 @pytest.mark.parametrize("holds", [reaches_nine_tenths, above_all_others, tells_classes_apart])
 def test_what_readme_concludes_holds_under_each_seed(repository, holds):
     readme = " ".join((repository / "README.md").read_text(encoding="utf-8").split())
-    runs = read_json(repository / "benchmarks" / "seeds.json")
+    runs = read_json(repository / "reports" / "study" / "seeds.json").values()
     assert f"under each of {len(runs)} seeds" in readme
     assert all(map(holds, runs))

@@ -1,7 +1,6 @@
 """Every command in README, CONTRIBUTING and docs is one that its program takes; every Python example compiles.
 
-Here the programs' own parsers read them. What takes seconds is run by the test of its page (bundles, data, onnx,
-tutorials, ...).
+Here the programs' own parsers read them; tests/test_doc_blocks.py runs what takes seconds.
 """
 
 import argparse

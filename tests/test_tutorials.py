@@ -53,7 +53,9 @@ def test_a_tutorial(page, encoder, tmp_path, monkeypatch):
                 out = words[2]
                 table = "data/corpus/topics.csv"
                 rows = re.findall(r'"label": "(\w+)"', (corpus / "topics.jsonl").read_text(encoding="utf-8"))
-                (tmp_path / table).write_text("text,label\n" + "".join(f"a {row} text,{row}\n" for row in rows))
+                (tmp_path / table).write_text(
+                    "text,label\n" + "".join(f"text {n},{row}\n" for n, row in enumerate(rows))
+                )
                 words = ["finetune", "--texts", table, "--label-column", "label"]
                 words += ["--encoder", "embedded", "--out", out]
             done = run(*words)

@@ -20,6 +20,7 @@ from explearn.core.errors import DeviceError as DeviceError
 from explearn.core.errors import ExplearnError as ExplearnError
 from explearn.core.errors import ModelError as ModelError
 from explearn.core.errors import ParamsError as ParamsError
+from explearn.core.errors import UnansweredError as UnansweredError
 from explearn.core.errors import UnknownNameError as UnknownNameError
 from explearn.core.errors import UnsupportedError as UnsupportedError
 from explearn.core.examples import Example as Example

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explearn.core.arguments import is_pair, models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came, is_pair
 from explearn.core.attribution import Attribution
 from explearn.core.bundles import is_classifier_bundle
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
+from explearn.methods.base.attributions import without_words
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
 from explearn.methods.finding import find_explainer
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 Method = PathLike | Explainer
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def explain(
     classifier: Any,
     texts: Text | Iterable[Text],
@@ -102,6 +105,10 @@ def explain(
     explainers = [find_explainer(source, options, classifier=model) for source in methods]
     for explainer in explainers:
         attributions.extend(explainer.explain(model, texts, targets, windows=windows, unit=unit))
+    empty: dict[str, float] = {}
+    if attributions:
+        empty = without_words(model, attributions[0])
+    attributions[:] = [replace(found, without_words=empty.get(found.target, math.nan)) for found in attributions]
     if single and one_target and not several_methods and len(attributions) == 1:
         return attributions[0]
     return Attributions(chain.from_iterable(attributions.texts))

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.core.examples import Example
+from explearn.core.examples import Example, Split
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
-from explearn.methods.base.learned import LearnedExplainer, check_explainer_place
+from explearn.core.writing import check_place
+from explearn.methods.base.learned import TRAINED, LearnedExplainer
 from explearn.methods.finding import seeded
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_explainer, get_info, known_infos
@@ -22,6 +23,7 @@ from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.params import FinetuneParams
 from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
+from explearn.text.equal import split_texts
 from explearn.text.rationales import marked_words
 
 MOST_VALIDATION = 400
@@ -30,7 +32,7 @@ MOST_VALIDATION = 400
 MARKS = "training_rationales"
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def train(
     method: str,
     classifier: Any,
@@ -82,13 +84,13 @@ def train(
         >>> texts = ["a warm funny sequel", "slow delivery and a broken box", "the lazy dog sleeps"] * 4
         >>> reader = train("reader", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
         >>> reader.texts
-        {'training': 8, 'held_out': 0}
+        {'training': 12, 'held_out': 0}
     """
     info = _trainable(method)
     user_texts = given_texts(texts, labels, columns)
     info = _checked(info, user_texts, options)
     if out is not None:
-        check_explainer_place(out)
+        check_place(out, TRAINED, folder=True)
     explainer = get_explainer(info.name, **seeded(info.name, options, seed))
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
@@ -108,6 +110,7 @@ def train(
     return explainer
 
 
+@inputs_left_as_they_came
 def finetune(
     encoder: str,
     texts: Any,
@@ -136,7 +139,7 @@ def finetune(
         The history, one entry per epoch.
 
     Raises:
-        DataError: there are fewer than five texts or two labels.
+        DataError: there are fewer than five different texts or two labels.
         ParamsError: there are no labels, or an argument or option cannot be used.
         ModelError: the encoder cannot be loaded, or training diverged.
         MissingExtraError: `explearn[finetune]` is not installed.
@@ -155,10 +158,11 @@ def finetune(
         columns = columns or TextColumns()
         columns = replace(columns, label=columns.label or "label")
     user_texts = given_texts(texts, labels, columns)
+    _check_labelled(user_texts)
     train, validation = _split(user_texts.examples, seed)
     if not validation or len(user_texts.labels) < 2:
         count = f"{len(user_texts.examples):,} texts with {len(user_texts.labels)} labels"
-        raise DataError(f"{user_texts.name}: got {count}; expected 5 texts at least, with 2 labels at least")
+        raise DataError(f"{user_texts.name}: got {count}; expected 5 different texts, with 2 labels at least")
     params = check_section(FinetuneParams, options)
     compute = compute or ComputeOptions()
     return run_finetune(out, [*train, *validation], user_texts.labels, encoder, params, compute, seed)
@@ -189,8 +193,10 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
     Raises:
         ParamsError: the texts lack something that the method needs, or have marks that it does not learn from.
     """
-    if info.own_model and not texts.labels:
-        raise ParamsError(f"labels: got none; {info.name!r} adds its criteria to the task's loss, which needs them")
+    if info.own_model:
+        if not texts.labels:
+            raise ParamsError(f"labels: got none; {info.name!r} adds its criteria to the task's loss, which needs them")
+        _check_labelled(texts)
     if not texts.rationales:
         return info
     if MARKS not in info.needs and options.get("marked") is None:
@@ -205,20 +211,27 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
     return info
 
 
+def _check_labelled(texts: UserTexts) -> None:
+    """Raise DataError if a text has no label, which it needs to be learned from."""
+    missing = [example.id for example in texts.examples if not example.label]
+    if missing:
+        raise DataError(f"text {missing[0]!r}: got no label, as {len(missing):,} texts; expected one for each text")
+
+
 def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Draw a fifth of each label's texts, at most MOST_VALIDATION in all, for validation.
+    """Draw a fifth of each label's different texts, at most MOST_VALIDATION in all, for validation.
 
     Returns:
         The examples of split `train` and of split `validation`.
     """
-    labels = {example.id: example.label for example in examples}
-    by_label = sorted(hash_order(labels, seed), key=lambda name: labels[name])
-    drawn = set(hash_order(by_label[4::5], seed)[:MOST_VALIDATION])
-    train = []
-    validation = []
-    for example in examples:
-        if example.id in drawn:
-            validation.append(replace(example, split="validation"))
-        else:
-            train.append(replace(example, split="train"))
-    return train, validation
+    by_id = {example.id: example for example in examples}
+
+    def draw(different: Sequence[str]) -> dict[str, Split]:
+        by_label = sorted(hash_order(different, seed), key=lambda name: by_id[name].label)
+        sides: dict[str, Split] = dict.fromkeys(different, "train")
+        return sides | dict.fromkeys(hash_order(by_label[4::5], seed)[:MOST_VALIDATION], "validation")
+
+    splits = split_texts(by_id, draw)
+    split = [replace(example, split=splits[example.id]) for example in examples]
+    train = [example for example in split if example.split == "train"]
+    return train, [example for example in split if example.split == "validation"]

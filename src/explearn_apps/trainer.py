@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import transformers
 
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.errors import UnsupportedError
 from explearn.evaluation.run import evaluate
 from explearn.methods.base.explainer import Explainer
@@ -73,7 +73,7 @@ class CompareCallback(transformers.TrainerCallback):
             np.random.set_state(numpy_state)
         self.trainer.log(figures)
 
-    @models_left_as_they_came
+    @inputs_left_as_they_came
     def _figures(self, model_and_tokenizer: tuple[Any, Any]) -> dict[str, float]:
         """Explain the texts by each method, and return the figures of those that can explain the model."""
         classifier = as_predictor(model_and_tokenizer)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
-from explearn.core.writing import atomic_folder
 from explearn.predictors.labelled import check_labels
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
@@ -49,5 +48,4 @@ def import_classifier(
     config.label2id = {label: index for index, label in enumerate(classes)}
     if classifier.completion is not None:
         classifier.completion = classifier.completion.renamed(classes)
-    with atomic_folder(target) as folder:
-        classifier.save_pretrained(folder)
+    classifier.save_pretrained(target)

@@ -249,7 +249,7 @@ class Params(Section):
     def _methods_are_in_place(self) -> Self:
         listed = self.learned.names
         _check_once("learned", listed)
-        _check_names("method under 'learned'", listed, self.methods)
+        self._check_methods("learned", listed)
         # If nothing is trained, weights that come with the package replace training.
         nothing_trained = not listed and set(self.tasks) <= set(self.classifiers)
         for name, method in self.methods.items():
@@ -267,9 +267,22 @@ class Params(Section):
             if method.info.learned or method.of != name:
                 raise ValueError(f"teachers.{name}: expected the name of a method that needs no training")
         if self.explainer is not None:
-            _check_names("explainer", [self.explainer], self.methods)
-        _check_names("method under sanity.methods", self.sanity.methods or (), self.methods)
+            self._check_methods("explainer", [self.explainer])
+        self._check_methods("sanity.methods", self.sanity.methods or ())
         return self
+
+    def _check_methods(self, where: str, names: Iterable[str]) -> None:
+        """Raise ValueError for a method that is not in the run, and say how to add one that exists."""
+        for name in names:
+            if name not in self.methods and name in list_explainers():
+                method = RunMethod(name=name, of=name)
+                entries = f"an entry {name!r} under methods"
+                if method.info.trained:
+                    entries += f" and {method.learned_entry} under learned.{method.learned_part}"
+                raise ValueError(
+                    f"{where}: method {name!r} is not in this run; expected {entries}, or one of its methods"
+                )
+            _check_names(f"method under {where!r}", [name], self.methods)
 
     def _check_training(self, name: str, method: RunMethod, listed: Collection[str], nothing_trained: bool) -> None:
         """Raise ValueError unless the method is under `learned` if, and only if, this run trains it."""

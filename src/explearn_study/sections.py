@@ -28,9 +28,9 @@ class RationaleFile(Section):
 
     path: str
     """JSON Lines, CSV or Parquet under `data_dir`."""
-    format: Literal["mask", "marked", "spans"] = "mask"
+    format: Literal["mask", "marked", "spans", "eraser", "esnli"] = "mask"
     """mask: id, words, rationale (0/1 per word). marked: id, text with [[evidence]]. spans: id, [start, end) of
-    words."""
+    words. eraser: ERASER's JSONL. esnli: e-SNLI's CSV."""
     annotator: str | None = None
     """For files without a column `annotator`."""
     kind: RationaleKind | None = None
@@ -217,6 +217,8 @@ MOST_EXAMPLES = 20
 
 
 class ReportParams(Section):
+    about: str = ""
+    """A sentence on the run, below the report's verdict."""
     examples: Annotated[int, Field(ge=0, le=MOST_EXAMPLES)] = 4
     """Number of example texts per task; the first with every method's words, the others with the best methods'."""
     chance_margin: Fraction = 0.1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import typer
 
 from explearn.cli.common import Group, Seed, command
-from explearn.core.writing import locked
+from explearn.core.writing import locked, replacing
 
 if TYPE_CHECKING:
     from explearn_study.params import Params
@@ -80,7 +80,7 @@ def stage(function: Callable[..., None]) -> Callable[[], None]:
     def run_stage(**options: Any) -> None:
         if "task" in options:
             options["run"].params.check_task(options["task"])
-        with run_alone(name, **options):
+        with run_alone(name, **options), replacing(stage=True):
             function(**options)
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

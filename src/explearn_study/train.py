@@ -19,12 +19,13 @@ from explearn.core.seeds import seed_everything
 from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
-from explearn.methods.base.learned import LearnedExplainer, text_hashes
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.base.teachers import Lessons, members
 from explearn.methods.finding import seeded
 from explearn.methods.registry import get_explainer
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
+from explearn.text.equal import text_hash
 from explearn_study.feature_files import check_refusal, read_features, read_signals
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
@@ -130,6 +131,6 @@ def fit_explainer(
     method.learn(data, description=f"{task}: train {name}")
     seconds = time.process_time() - start
     seen = [*data.examples("train"), *data.examples("validation")]
-    method.trained_texts = frozenset(text_hashes(seen).values())
+    method.trained_texts = frozenset(map(text_hash, seen))
     method.save_pretrained(workspace.explainer(task, name))
     write_json(workspace.training_cost(task, name), {"training_seconds": seconds})

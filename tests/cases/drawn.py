@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from explearn import Attribution, Certificate, Interaction
+from explearn.core.attribution_fields import ClassProbability
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=5)
@@ -34,6 +35,7 @@ def attributions(draw):
         bound=st.floats(0, 9),
         familiar=st.booleans(),
     )
+    classes = st.builds(ClassProbability, label=NAMES, probability=st.floats(0, 1))
     fields = {
         "example_id": draw(NAMES | st.just("")),
         "method": draw(NAMES),
@@ -58,6 +60,9 @@ def attributions(draw):
         "unit": draw(st.sampled_from(["word", "token", "phrase", "sentence", "span"])),
         "focus": draw(st.none() | positions),
         "interactions": tuple(pairs),
+        "output": draw(st.sampled_from(["", "logit", "probability", "log_probability"])),
+        "classes": tuple(draw(st.lists(classes, max_size=3))),
+        "without_words": draw(st.floats(0, 1) | st.just(math.nan)),
     }
     assert set(fields) == {field.name for field in dataclasses.fields(Attribution)}
     return Attribution(**fields)

@@ -102,9 +102,11 @@ class InProcess(LLMClassifier):
         return np.array([[1 - goodness(text), goodness(text)] for text in texts])
 
     def ask(self, questions):
-        return [
-            question.read(SimpleNamespace(content=reply(question.messages, self.honest)[0])) for question in questions
-        ]
+        answers = []
+        for question in questions:
+            content, _ = reply(question.messages, self.honest)
+            answers.append(question.read(SimpleNamespace(content=content, finish="stop")))
+        return answers
 
 
 def verdict(honest, seed):

@@ -83,7 +83,7 @@ class TestExplain:
         first, end = line["focus"]
         answer = " ".join(line["words"][first:end])
         assert line["target"] == "answer" and answer and answer in passage
-        assert explain(*arguments).stdout.startswith(f"occlusion: {answer!r} is answer (p = ")
+        assert explain(*arguments).stdout.startswith(f"occlusion (probability): {answer!r} is answer (p = ")
 
     def test_a_trained_explainer(self, tiny_folder, tmp_path):
         of = load_classifier(str(tiny_folder))
@@ -102,7 +102,7 @@ class TestExplain:
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder):
         result = explain(tiny_folder, "lazy dog")
         assert result.exit_code == 0
-        assert result.stdout.startswith("attn_lrp: ")
+        assert result.stdout.startswith("attn_lrp (logit): ")
         assert result.stdout.splitlines()[-1].startswith("attn_lrp: the default method for this classifier")
         assert "(p = 0." in result.stdout
         # Scores with signs have one before each word.
@@ -182,7 +182,7 @@ class TestFilesOfOthers:
         table.write_text("text,label\na fox,yes\n")
         for file in (notes, table):
             before = file.read_text()
-            assert f"{file}: exists and is not a" in complaint(explain(tiny_folder, "--out", file, "fox"))
+            assert f"{file}: exists and is not an output" in complaint(explain(tiny_folder, "--out", file, "fox"))
             assert file.read_text() == before
             file.unlink()
             for text in ("fox", "dog"):  # then one of its own kind takes its place
@@ -192,7 +192,7 @@ class TestFilesOfOthers:
         texts = tmp_path / "t.txt"
         texts.write_text("a fox\n")
         arguments = ("--classifier", str(tiny_folder), "--texts", str(texts), "--out", str(texts))
-        assert "exists and is not a page" in complaint(run("compare", *arguments))
+        assert "which is read here" in complaint(run("compare", *arguments))
         assert texts.read_text() == "a fox\n"
 
 

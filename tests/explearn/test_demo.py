@@ -68,5 +68,5 @@ def test_a_folder_that_is_there_is_not_replaced(tmp_path, trained, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     said = complaint(run("demo", OWN, "--out", tmp_path / "demo.html", "--save", tmp_path / "mine"))
-    assert "mine already exists; expected the name of a new folder" in said
+    assert "mine: holds 'thesis.txt', which is not" in said
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"

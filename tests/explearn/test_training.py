@@ -9,8 +9,10 @@ import pytest
 import tiny
 
 import explearn
-from explearn import DataError, ExplearnError, TextColumns
+from explearn import DataError, ExplearnError, TextColumns, training
+from explearn.methods.base.task import ListedTask
 from explearn.methods.consensus.explainer import Consensus
+from explearn.text.equal import text_hash
 
 WORDS = ("warm", "funny", "sequel", "slow", "delivery", "refund", "friendly", "castle", "beautiful", "fox", "broken")
 TEXTS = [f"the {a} , and {b} of the {c} ." for a, b, c in zip(WORDS, WORDS[2:], WORDS[3:], strict=False)]
@@ -29,7 +31,8 @@ def run(*arguments):
 
 def test_the_command_trains_what_explain_and_compare_take(folder, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    (tmp_path / "all.txt").write_text("\n".join([*TEXTS, *OTHERS]), encoding="utf-8")
+    changed = [f"{text.title()}.." for text in TEXTS]
+    (tmp_path / "all.txt").write_text("\n".join([*changed, *OTHERS]), encoding="utf-8")
     options = list(chain(*(("-o", f"{name}={value}") for name, value in FAST.items())))
     given = ("--classifier", folder, "--texts")
     trained = run("train", "reader", *given, tmp_path / "texts.txt", "--out", tmp_path / "reader", *options)
@@ -90,7 +93,7 @@ def test_what_cannot_be_trained_is_one_sentence(method, given, sentence):
 
 def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path):
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(ExplearnError, match="no trained explainer"):
+    with pytest.raises(ExplearnError, match=r"holds 'mine\.txt', which is not a trained explainer"):
         explearn.train("reader", tiny.classifier(), TEXTS, out=tmp_path)
 
 
@@ -128,8 +131,37 @@ def test_a_classifier_is_fine_tuned_from_a_table(tmp_path):
     [(["yes"] * 8, "8 texts with 1 labels"), (["yes", "no", "no"], "3 texts with 2 labels")],
 )
 def test_what_no_classifier_can_learn_from(labels, given, tmp_path):
-    with pytest.raises(DataError, match=f"texts: got {given}; expected 5 texts at least, with 2 labels at least"):
+    with pytest.raises(DataError, match=f"texts: got {given}; expected 5 different texts, with 2 labels at least"):
         explearn.finetune("embedded", TEXTS[: len(labels)], tmp_path / "classifier", labels=labels)
+
+
+def test_equal_texts_are_trained_on_or_held_out_together(tmp_path, monkeypatch, caplog):
+    copies = [*TEXTS, *(f"{text.upper()} !" for text in TEXTS), *(text.replace(" .", ".") for text in TEXTS)]
+    halves = []
+    monkeypatch.setattr(training, "run_finetune", lambda out, examples, *more: halves.extend(examples))
+    explearn.finetune("embedded", copies, tmp_path, labels=[f"kind {number % 2}" for number in range(len(copies))])
+    sides = {split: {text_hash(one) for one in halves if one.split == split} for split in ("train", "validation")}
+    assert len(sides["train"]) + len(sides["validation"]) == len(TEXTS) and sides["validation"]
+    assert not sides["train"] & sides["validation"]
+    assert f"{2 * len(TEXTS)} of {3 * len(TEXTS)} texts repeat another one" in caplog.text
+
+
+def test_texts_without_a_label_are_no_training_texts(tmp_path):
+    labels = ["yes", "no", None, "yes", "no", "yes", "no", float("nan")]
+    sentence = "text 'texts-3': got no label, as 2 texts; expected one for each text"
+    with pytest.raises(DataError, match=sentence):
+        explearn.finetune("embedded", TEXTS, tmp_path, labels=labels)
+    with pytest.raises(DataError, match=sentence):
+        explearn.train("ivra", tiny.classifier(), TEXTS, labels=labels)
+
+
+def test_the_reader_holds_out_no_text_equal_to_one_that_it_learns_from():
+    texts = [f"{text}{end}" for end in ("", "!", " ?") for text in TEXTS]
+    reader = explearn.get_explainer("reader", **FAST)
+    task = ListedTask(tiny.classifier(), texts, ["a text of its own"])
+    learned, held_out = reader._split(task)
+    assert len(learned) + len(held_out) == len(texts) + 1
+    assert held_out and not set(map(text_hash, learned)) & set(map(text_hash, held_out))
 
 
 def test_fit_reads_words_as_explain_does_and_a_comparison_leaves_its_texts_out():

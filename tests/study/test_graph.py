@@ -87,7 +87,7 @@ def test_a_new_teacher_runs_its_students_and_what_shows_them(default, tmp_path):
     stages = rerun(default, read_pipeline(tmp_path, add))
     assert kinds(stages) == {"teach", "fit-students", "explain", "judge", "report"}
     trained = {stage for stage in stages if stage.startswith(("teach", "fit"))}
-    tasks = ("reviews", "civility", "topics", "order")
+    tasks = ("reviews", "civility", "topics")
     assert trained == {f"teach@{task}-lime" for task in tasks} | {f"fit-students@{task}-student1" for task in tasks}
 
 
@@ -109,7 +109,7 @@ def test_a_new_learned_method_runs_neither_features_nor_other_methods(default, t
     stages = rerun(default, read_pipeline(tmp_path, add))
     assert kinds(stages) == {"fit-features", "explain", "judge", "report"}
     assert {stage for stage in stages if stage.startswith("fit")} == {
-        f"fit-features@{task}-marker_long" for task in ("reviews", "civility", "topics", "order")
+        f"fit-features@{task}-marker_long" for task in ("reviews", "civility", "topics")
     }
 
 

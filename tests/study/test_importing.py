@@ -27,7 +27,7 @@ def finished(tmp_path_factory):
     """A project of one task, whose classifier calls its classes otherwise than the texts do. Tests leave it be."""
     folder = tmp_path_factory.mktemp("project")
     for split, count in (("train", 8), ("validation", 4), ("test", 6)):
-        rows = [{"text": TEXTS[n % 4], "label": ("good", "bad")[n % 2]} for n in range(count)]
+        rows = [{"text": f"{TEXTS[n % 4]} {split} {n}", "label": ("good", "bad")[n % 2]} for n in range(count)]
         write_lines(folder / "mine" / "films" / f"{split}.jsonl", rows)
     tiny.save(folder / "theirs", "bert", 2)
     params = {

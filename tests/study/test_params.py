@@ -166,6 +166,14 @@ STUDENTS = {"teachers": ["lime"]}
         ({"methods": {"lime": {"samples": 3}}}, "methods.lime.samples: no such parameter; expected one of"),
         (with_methods("marker", marker={"options": {"hidden": "many"}}), "methods.marker: options.hidden: got 'many'"),
         (with_methods("expnte", marker={}), "unknown method under 'learned' 'expnte'"),
+        ({"explainer": "rolout"}, "unknown method under 'explainer' 'rolout'"),
+        (
+            {"explainer": "smat"},
+            "explainer: method 'smat' is not in this run; expected an entry 'smat' under methods and smat under "
+            "learned.from_texts",
+        ),
+        ({"explainer": "gae"}, "explainer: method 'gae' is not in this run; expected an entry 'gae' under methods, or"),
+        ({"sanity": {"methods": ["l2e"]}}, "{method: 'l2e', teacher: 'attcat'} under learned.from_teachers"),
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
         (with_methods(l2e={}), "expected {method: 'l2e', teacher: 'attcat'} under learned.from_teachers"),
         (student("l2e", teacher="lime"), "unknown teacher under methods.l2e.options"),

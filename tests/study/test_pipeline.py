@@ -144,7 +144,7 @@ def test_git_keeps_what_people_read_and_dvc_the_rest(ran):
     ran.run("git", "add", "--all")
     tracked = set(ran.run("git", "ls-files", "reports", "data").split())
     folders = {"/".join(name.split("/")[:2]) for name in tracked}
-    names = ("report.md", "figures", "metrics.json", "headline.json")
+    names = ("report.md", "figures", "metrics.json", "headline.json", "study")
     assert folders == {*(f"reports/{name}" for name in names), "data/annotations", "data/corpus", "data/papers"}
     assert "reports/headline.json" in ran.run("dvc", "metrics", "show", "--json")
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 FEWEST_VALUES = 8
 """Texts below which a claim is not tested."""
 
+NO_GROUP = "no group"
+"""Stands for the group of texts whose group is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -31,7 +34,8 @@ class Finding:
         score_high: upper bound.
         taken_out: mean fall of the class's probability where it was taken out; None if it was not.
         put_in: mean rise of the class's probability where it was put in.
-        effect: mean over both.
+        effect: mean over both; of a phrase, words together, an order or a place, like the two before, the change beyond
+            that of its words, the other order or the other place.
         low: lower bound of the effect's 95 % interval.
         high: upper bound.
         changed: number of texts that were changed.
@@ -87,10 +91,10 @@ class GroupFigures:
     """What the classifier does with the texts of a group.
 
     Attributes:
-        group: its name.
+        group: its name; NO_GROUP for the texts without one, which are only counted.
         texts: number of its texts.
-        rates: class -> share of its texts with this answer.
-        accuracy: share of right answers; None without labels.
+        rates: class -> share of its texts with this answer; empty without a group.
+        accuracy: share of right answers to texts with a label; None without labels.
         accuracy_low: lower bound of its 95 % interval.
         accuracy_high: upper bound.
         small: whether it has fewer than 20 texts, so that its figures say little.

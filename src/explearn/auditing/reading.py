@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.examples import Example
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import open_parquet, read_group
@@ -30,6 +31,8 @@ from explearn.predictors.batching import progress
 from explearn.predictors.predictor import Predictor
 from explearn.subject.subject import Subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
+from explearn.text.equal import split_texts
+from explearn.text.mapping import cell_text
 from explearn.text.scored import ScoredText
 
 FEWEST = 40
@@ -42,6 +45,8 @@ CHUNK_TEXTS = 500
 """Texts that are explained before their scores are kept."""
 
 MOST_GROUPS = 50
+
+_WHOLE = re.compile(r"-?\d+\.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +81,9 @@ class AuditText(ScoredText):
 
     Attributes:
         probabilities: of the classes, (C,).
-        right: whether the answer is the text's label; None without labels.
+        right: whether the answer is the text's label; None without a label.
         unread: number of words of an explained text that the classifier did not read.
-        group: its group; empty if there are none.
+        group: its group; empty if it has none.
     """
 
     probabilities: Array
@@ -93,10 +98,11 @@ class AuditText(ScoredText):
 
 
 def accuracy(texts: Sequence[AuditText]) -> float | None:
-    """Return the share of right answers; None without labels."""
-    if any(text.right is None for text in texts):
+    """Return the share of right answers to texts with a label; None without labels."""
+    known = [text.right for text in texts if text.right is not None]
+    if not known:
         return None
-    return float(np.mean([text.right for text in texts]))
+    return float(np.mean(known))
 
 
 def rates(texts: Sequence[AuditText], labels: Sequence[str]) -> dict[str, float]:
@@ -106,7 +112,10 @@ def rates(texts: Sequence[AuditText], labels: Sequence[str]) -> dict[str, float]
 
 
 def audited_texts(
-    texts: Any, labels: Sequence[str | int] | None, groups: str | Sequence[str] | None, columns: TextColumns | None
+    texts: Any,
+    labels: Sequence[str | int | None] | None,
+    groups: str | Sequence[str | int | None] | None,
+    columns: TextColumns | None,
 ) -> UserTexts:
     """Read the texts of an audit; see `explearn.audit` for arguments and errors."""
     column = groups if isinstance(groups, str) else None
@@ -119,15 +128,19 @@ def audited_texts(
     return replace(user_texts, groups=_groups(groups, count))
 
 
-def _groups(groups: Sequence[str] | None, count: int) -> list[str]:
-    """Return the group of each text."""
+def _groups(groups: Sequence[object] | None, count: int) -> list[str]:
+    """Return the group of each text; empty where it is missing."""
     if groups is None:
         return []
     check_listed("groups", groups)
-    names = [str(group) for group in groups]
+    with located("groups: "):
+        names = [cell_text(group) for group in groups]
+    # pandas writes whole numbers of a column with gaps as 1990.0, in CSV as text.
+    if all(_WHOLE.fullmatch(name) for name in names if name):
+        names = [name.removesuffix(".0") for name in names]
     if len(names) != count:
         raise ParamsError(f"groups: got {len(names)} for {count} texts; expected one for each")
-    sizes = Counter(names)
+    sizes = Counter(filter(None, names))
     for name, size in sizes.items():
         if size == 1:
             raise DataError(f"groups: {name!r} has one text; expected at least 2 in each, so merge or leave it out")
@@ -137,21 +150,23 @@ def _groups(groups: Sequence[str] | None, count: int) -> list[str]:
 
 
 def explain_texts(
-    subject: Subject, explained: Collection[int], scores: JobScores | None, show_progress: bool
+    subject: Subject, labels: Sequence[str], explained: Collection[int], scores: JobScores | None, show_progress: bool
 ) -> list[AuditText]:
     """Return the texts with answers, and scores of those that are wanted.
 
     Args:
         subject: the texts, the classifier, and its method.
+        labels: the classes, in the order of the probabilities that are returned.
         explained: numbers of the texts whose scores are wanted.
-        scores: a job's scores, in place of the method's; there may be none of an answer.
+        scores: a job's scores, in place of the method's; there may be none of an answer, nor of a text that the
+            classifier does not answer without some words.
         show_progress: show a bar.
 
     Raises:
         DataError: the classifier answers all texts alike.
     """
     examples = subject.texts.examples
-    labels = subject.classifier.labels
+    order = [subject.classifier.labels.index(label) for label in labels]
     wanted = set(explained)
     read: list[AuditText] = []
     with progress("explain" if show_progress else None, len(examples)) as bar:
@@ -168,12 +183,12 @@ def explain_texts(
                 text = AuditText(
                     example=examples[i],
                     shares=shares,
-                    probabilities=np.array(row),
+                    probabilities=np.array(row)[order],
                     right=None,
                     unread=(of_words or []).count(None),
                     group=subject.texts.groups[i] if subject.texts.groups else "",
                 )
-                if subject.texts.labels:
+                if text.example.label:
                     text.right = text.example.label == labels[text.predicted]
                 read.append(text)
             bar.update(len(numbers))
@@ -199,22 +214,27 @@ def _answers_and_scores(
             scores[i] = job.get((i, target))
     for explainer in subject.explainers.values():
         attributions = explainer.explain(subject.classifier, [examples[i] for i in chosen], targets)
-        for i, attribution in zip(chosen, attributions, strict=True):
-            scores[i] = attribution.to_dict()["scores"]
+        number_of = {examples[i].id: i for i in chosen}
+        for attribution in attributions:
+            scores[number_of[attribution.example_id]] = attribution.to_dict()["scores"]
     return answers.tolist(), [scores.get(i) for i in numbers]
 
 
 def halves(texts: Sequence[Example], seed: int) -> tuple[list[int], list[int]]:
     """Return the numbers of the texts that are searched and of those that are changed, in random order.
 
-    The same texts are in the same half, so that none is in both.
+    Equal texts are in the same half.
     """
-    numbers: dict[str, list[int]] = {}
-    for i, text in enumerate(texts):
-        numbers.setdefault(repr(text.all_words), []).append(i)
-    order = [numbers[words] for words in hash_order(numbers, seed)]
-    searched = list(chain.from_iterable(order[::2]))
-    held_out = list(chain.from_iterable(order[1::2]))
+    by_id = {text.id: text for text in texts}
+
+    def draw(different: Sequence[str]) -> dict[str, int]:
+        by_words = {repr(by_id[name].all_words): name for name in different}
+        return {by_words[words]: place for place, words in enumerate(hash_order(by_words, seed))}
+
+    places = split_texts(by_id, draw)
+    order = sorted(range(len(texts)), key=lambda i: places[texts[i].id])
+    searched = [i for i in order if places[texts[i].id] % 2 == 0]
+    held_out = [i for i in order if places[texts[i].id] % 2]
     return searched[:MOST_SEARCHED], held_out
 
 

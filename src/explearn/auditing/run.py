@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from explearn.auditing.claims import ATTRIBUTIONS, MOST_CLAIMS, PREDICTION, find_claims
-from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, FindingList, GroupDifference, GroupFigures
+from explearn.auditing.findings import (
+    FEWEST_VALUES,
+    NO_GROUP,
+    ErrorCause,
+    Finding,
+    FindingList,
+    GroupDifference,
+    GroupFigures,
+)
 from explearn.auditing.reading import (
     FEWEST,
     MOST_SEARCHED,
@@ -22,10 +30,10 @@ from explearn.auditing.reading import (
     halves,
     rates,
 )
-from explearn.auditing.tables import MOST_NAMED, cell, listed, percent, records_table, shortened
-from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
-from explearn.core.arguments import models_left_as_they_came, options_of
-from explearn.core.documents import file_digest
+from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, listed, percent, records_table, shortened
+from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, accuracy_test, group_figures
+from explearn.core.arguments import inputs_left_as_they_came, options_of
+from explearn.core.documents import checked_path, file_digest
 from explearn.core.errors import DataError
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
@@ -44,7 +52,6 @@ from explearn.show.blocks import (
     columns,
     several,
 )
-from explearn.subject.manifest import check_page
 from explearn.subject.subject import make_subject
 from explearn.text.elements import Pattern
 from explearn.text.scored import Vocabulary
@@ -61,12 +68,12 @@ LONGEST_NAME = 40
 STYLE = STYLES["learned"][0], "o"
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def audit(
     classifier: Any,
     texts: Any,
-    labels: Sequence[str | int] | None = None,
-    groups: str | Sequence[str] | None = None,
+    labels: Sequence[str | int | None] | None = None,
+    groups: str | Sequence[str | int | None] | None = None,
     method: str | Explainer | None = None,
     *,
     scores: str | Path | None = None,
@@ -85,8 +92,9 @@ def audit(
     Args:
         classifier: as for `explearn.explain`; it must have classes.
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table; at least 40.
-        labels: the true labels of a list of texts; of a file or table, `options.columns.label` names their column.
-        groups: the group of each text, or the column that names it.
+        labels: the true labels of a list of texts; of a file or table, `options.columns.label` names their column. A
+            text may lack one (None, NaN or blank).
+        groups: the group of each text, or the column that names it. A text may lack one, and is then only counted.
         method: a method's name, or an explainer. None: as `explearn.explain`, or the job's.
         scores: folder of a finished `explearn job` on these texts, whose scores are read; none is computed.
         out: a page to write (`Audit.save`).
@@ -113,7 +121,7 @@ def audit(
     """
     options = options_of(AuditOptions, options)
     if out is not None:
-        check_page(Path(out))
+        Audit.check_place(Path(checked_path(out, "out")))
     patterns = [Pattern(pattern) for pattern in dict.fromkeys(options.patterns)]
     user_texts = audited_texts(texts, labels, groups, options.columns)
     explainers: list[Any] = [method]
@@ -139,9 +147,10 @@ def audit(
     job_scores = None
     if job is not None:
         job_scores = job.scores(subject.classifier, subject.texts.examples)
+    classes = subject.classifier.labels
     searched, held_out = halves(subject.texts.examples, options.seed)
     with unread_words_known():
-        read = explain_texts(subject, searched, job_scores, options.show_progress)
+        read = explain_texts(subject, classes, searched, job_scores, options.show_progress)
     explained = [i for i in searched if read[i].shares is not None]
     if scores is not None and len(explained) < FEWEST / 2:
         raise DataError(
@@ -150,7 +159,7 @@ def audit(
         )
     vocabulary = Vocabulary.from_texts(read)
     claims = find_claims([read[i] for i in explained], vocabulary, patterns)
-    tested = Tested(subject, read, vocabulary, explained, held_out, claims)
+    tested = Tested(subject, classes, read, vocabulary, explained, held_out, claims)
     findings = list(zip(tested.run(options.show_progress), claims, strict=True))
     # Confirmed ones first, the largest effects first.
     findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
@@ -158,14 +167,17 @@ def audit(
     result = Audit(
         findings=FindingList(finding for finding, _ in findings),
         errors=tested.errors(confirmed),
-        groups=group_figures(read, subject.classifier.labels),
+        groups=group_figures(read, classes),
+        groups_p_value=accuracy_test(read),
         differences=tested.differences(confirmed),
         texts=len(read),
-        rates=rates(read, subject.classifier.labels),
+        rates=rates(read, classes),
         accuracy=accuracy(read),
+        labelled=sum(text.right is not None for text in read),
         method=job.method if job else next(iter(subject.explainers)),
         unread=sum(text.unread for text in read),
         unexplained=len(searched) - len(explained),
+        hint=subject.texts.hint,
         examples=tested.examples(confirmed),
         origin=subject.origin,
     )
@@ -185,13 +197,18 @@ class Audit(Result):
         findings: all claims that were looked at.
         errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
         groups: figures of each group; empty without groups.
+        groups_p_value: of the test whether all groups get as many right answers (`shares_test`); None without groups
+            and labels.
         differences: confirmed findings compared between each group and the other texts.
         texts: number of texts.
         rates: class -> share of the texts with this answer.
-        accuracy: share of right answers; None without labels.
+        accuracy: share of right answers to texts with a label; None without labels.
+        labelled: number of texts with a label.
         method: the method of the attributions.
         unread: number of words that the classifier did not read.
-        unexplained: number of texts that a job has no scores of for their answer, and that were not searched.
+        unexplained: number of texts without scores for their answer, from a job or because the classifier does not
+            answer them without some words; they were not searched.
+        hint: sentences on texts that were left out, and columns that were not used.
         examples: texts with the words of strong findings marked.
         origin: where it comes from.
         page: path of the page; None if none was written.
@@ -212,13 +229,16 @@ class Audit(Result):
         "findings",
         "errors",
         "groups",
+        "groups_p_value",
         "differences",
         "texts",
         "rates",
         "accuracy",
+        "labelled",
         "method",
         "unread",
         "unexplained",
+        "hint",
     )
     table = "findings"
     row = Finding
@@ -226,13 +246,16 @@ class Audit(Result):
     findings: FindingList
     errors: Sequence[ErrorCause]
     groups: Sequence[GroupFigures]
+    groups_p_value: float | None
     differences: Sequence[GroupDifference]
     texts: int
     rates: Mapping[str, float]
     accuracy: float | None
+    labelled: int
     method: str
     unread: int
     unexplained: int
+    hint: str
     examples: Sequence[ExampleText]
 
     def __str__(self) -> str:
@@ -257,11 +280,13 @@ class Audit(Result):
                 style="note",
             )
         )
+        if self.hint:
+            blocks.append(Paragraph(self.hint, style="note"))
         if self.unread:
             blocks.append(Paragraph(f"{several(self.unread, 'word')} not read by the classifier.", style="note"))
         if self.unexplained:
             missing = several(self.unexplained, "text")
-            blocks.append(Paragraph(f"The job has no scores for the answer to {missing}; not searched.", style="note"))
+            blocks.append(Paragraph(f"There are no scores for the answer to {missing}; not searched.", style="note"))
         blocks.append(Heading("Confirmed findings"))
         blocks.append(_findings_table("Confirmed findings", self.findings.confirmed))
         blocks.append(_source_table(self))
@@ -305,7 +330,8 @@ class Audit(Result):
                 "other end; of a length, that of the half of the words that score least. Confirmed: p at most "
                 f"{LEVEL:g} in Wilcoxon's signed-rank test after Benjamini and Hochberg's correction over all claims, "
                 f"the whole interval of the effect above {LEAST_EFFECT:g}, and neither taking out nor putting in "
-                "contradicts."
+                "contradicts. Effects in a group and elsewhere are compared by Mann and Whitney's test, exact or over "
+                "random orders; the groups' shares of right answers by Pearson's, over random assignments."
             ),
         ]
 
@@ -319,6 +345,8 @@ def _answers(audit: Audit) -> str:
     right = "; how often it is right is not known, since no labels were given"
     if audit.accuracy is not None:
         right = f"; {percent(audit.accuracy)} of its answers are right"
+        if audit.labelled < audit.texts:
+            right += f", of the {audit.labelled:,} whose text has a label"
     return f"The classifier answers {listed(named)} of {several(audit.texts, 'text')}{others}{right}."
 
 
@@ -349,7 +377,7 @@ def _strongest(audit: Audit) -> str:
             parts.append(f"for {bold(label)} {listed(effects)}")
     if not parts:
         return "Nothing that was looked at changes its answers by more than chance."
-    return f"Most counts {'; '.join(parts)} (mean change of the probability of this answer)."
+    return f"Most counts {'; '.join(parts)} ({EFFECT})."
 
 
 def _errors(audit: Audit) -> str:
@@ -368,22 +396,35 @@ def _errors(audit: Audit) -> str:
 def _groups(audit: Audit) -> str:
     if not audit.groups:
         return "Whether groups are treated differently was not asked (a column of groups is needed)."
-    large = [group for group in audit.groups if not group.small]
-    small = len(audit.groups) - len(large)
+    groups = [group for group in audit.groups if group.group != NO_GROUP]
+    large = [group for group in groups if not group.small]
+    small = len(groups) - len(large)
     differing = Counter(difference.group for difference in audit.differences if difference.differs)
     compared = several(len(audit.differences), "comparison")
     found = f"{compared} of a group with the other texts, {differing.total() or 'none'} with a difference in words"
-    accuracies = {group.group: group.accuracy for group in large if group.accuracy is not None}
-    right = ""
-    if len(accuracies) > 1:
-        best = max(accuracies, key=lambda group: accuracies[group])
-        worst = min(accuracies, key=lambda group: accuracies[group])
-        right = f"it is right most often for {best} ({percent(accuracies[best])}) and least for {worst} "
-        right += f"({percent(accuracies[worst])}); "
+    right = _right_by_group(large, audit.groups_p_value)
     note = ""
     if small:
         note = f"; figures of {several(small, 'group')} of fewer than 20 texts say little"
-    return f"Of {several(len(audit.groups), 'group')}: {right}{found}{note}."
+    without = audit.groups[len(groups) :]
+    if without:
+        note += f"; {several(without[0].texts, 'text')} without a group not compared"
+    return f"Of {several(len(groups), 'group')}: {right}{found}{note}."
+
+
+def _right_by_group(groups: Sequence[GroupFigures], p_value: float | None) -> str:
+    """Return how often the classifier is right; for which groups only where these differ beyond chance."""
+    known = [group for group in groups if group.accuracy is not None]
+    if p_value is None or len(known) < 2:
+        return ""
+    known.sort(key=lambda group: group.accuracy or 0.0)
+    least, most = (cell(known[i], "accuracy") for i in (0, -1))
+    low = f"{least.text} (interval {least.note})"
+    high = f"{most.text} (interval {most.note})"
+    if p_value > LEVEL:
+        return f"how often it is right does not differ beyond chance (p = {p_value:.2g}), from {low} to {high}; "
+    named = f"most often for {known[-1].group}, {high}, and least for {known[0].group}, {low}"
+    return f"it is right {named}, beyond chance (p = {p_value:.2g}); "
 
 
 def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Picture | None:
@@ -395,9 +436,9 @@ def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Pictu
         return None
     return Picture(
         "effects.svg",
-        "Strongest findings: mean change of the probability of the answer, with its 95 % interval",
-        "A row a finding: mean change of the probability",
-        (7.0, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
+        f"Strongest findings: {EFFECT}, with its 95 % interval",
+        f"A row a finding: {EFFECT}",
+        (4.7, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
         partial(_draw, rows),
     )
 
@@ -469,7 +510,9 @@ def _group_table(audit: Audit) -> Table:
         note = ""
         if group.small:
             note = "fewer than 20 texts: says little"
-        rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
+        rates = [Cell("–")] * len(audit.rates)
+        if group.rates:
+            rates = [Cell(percent(rate), rate) for rate in group.rates.values()]
         rows.append([group.group, note, cell(group, "texts"), cell(group, "accuracy"), *rates])
     heads = columns(["Group", "Note"], ["Texts", "Right answers", *(f"Answer {label}" for label in audit.rates)])
     return Table(heads, rows, "Answers by group")

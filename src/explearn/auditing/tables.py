@@ -23,6 +23,12 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+EFFECT = (
+    "mean change of the probability of this answer; for phrases, words together, orders and places, what they add to "
+    "their words"
+)
+"""What the effect of a finding is."""
+
 LONGEST_TEXT = 160
 """Characters of a text in a table."""
 

@@ -15,12 +15,14 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explearn.auditing.claims import Claim, excess
-from explearn.auditing.findings import FEWEST_VALUES, ErrorCause, Finding, GroupDifference, GroupFigures
+from explearn.auditing.findings import FEWEST_VALUES, NO_GROUP, ErrorCause, Finding, GroupDifference, GroupFigures
 from explearn.auditing.reading import AuditText, accuracy, rates
 from explearn.core.arrays import Array
-from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
+from explearn.metrics.arrays import without_rounding
+from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, rank_sum_test, shares_test, signed_rank_test
 from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
 from explearn.show.blocks import ExampleText, TextRow
@@ -58,29 +60,39 @@ class Effects:
     put: Array
 
     def of_class(self, target: int) -> Array:
-        """Return the effects on one class, of all texts."""
+        """Return the effects on one class, of all texts; NaN where the classifier gave no answer."""
         return np.concatenate([self.out[:, target], self.put[:, target]])
 
 
-def corrected_tests(values: Sequence[Array]) -> tuple[Array, Array]:
-    """Test for each claim whether its effects are centred at 0.
+def known(values: Array) -> Array:
+    """Return the values that are numbers."""
+    return values[~np.isnan(values)]
+
+
+def centred_at_zero(values: Sequence[Array]) -> Array:
+    """Test for each claim whether its effects, or differences of them, are centred at 0.
 
     Args:
         values: effects by text; with fewer than FEWEST_VALUES the p-value is 1.
 
     Returns:
-        p-values, and the same after Benjamini and Hochberg's correction over all claims, (claims,) each.
+        p-values, (claims,).
     """
-    from scipy.stats import false_discovery_control
-
-    if not values:
-        return np.zeros(0), np.zeros(0)
-    matrix = np.full((len(values), max(1, *map(len, values))), np.nan)
-    for row, effects in zip(matrix, values, strict=True):
+    matrix = np.full((len(values), max(map(len, values), default=0)), np.nan)
+    for row, effects in zip(matrix, map(known, values), strict=True):
         if len(effects) >= FEWEST_VALUES:
             row[: len(effects)] = effects
-    p_values = signed_rank_test(matrix)
-    return p_values, np.asarray(false_discovery_control(p_values))
+    return signed_rank_test(matrix)
+
+
+def false_discovery(p_values: ArrayLike) -> Array:
+    """Correct p-values after Benjamini and Hochberg over all claims; there may be none."""
+    from scipy.stats import false_discovery_control
+
+    values = np.asarray(p_values, dtype=np.float64)
+    if not values.size:
+        return values
+    return np.asarray(false_discovery_control(values))
 
 
 def judged(effects: Effects, target: int, p_value: float, corrected: float) -> dict[str, Any]:
@@ -96,6 +108,7 @@ def judged(effects: Effects, target: int, p_value: float, corrected: float) -> d
         corrected: the same, corrected over all claims.
     """
     ways = {"effect": effects.of_class(target), "taken_out": effects.out[:, target], "put_in": effects.put[:, target]}
+    ways = {name: known(values) for name, values in ways.items()}
     means = {name: float(values.mean()) if len(values) else None for name, values in ways.items()}
     low, high = mean_interval(ways["effect"], CONFIDENCE, -1, 1)
     large = low is not None and low >= LEAST_EFFECT
@@ -129,6 +142,7 @@ class Tested:
 
     Args:
         subject: the classifier that is asked.
+        labels: its classes, in the order of the claims' targets.
         texts: all texts.
         vocabulary: facts about all texts.
         searched: numbers of the texts in which the claims were found.
@@ -144,6 +158,7 @@ class Tested:
     def __init__(
         self,
         subject: Subject,
+        labels: Sequence[str],
         texts: Sequence[AuditText],
         vocabulary: Vocabulary,
         searched: Sequence[int],
@@ -151,12 +166,14 @@ class Tested:
         claims: Sequence[Claim],
     ) -> None:
         self.subject = subject
+        self.labels = labels
         self.texts = texts
         self.vocabulary = vocabulary
         self.searched = set(searched)
         self.held_out = held_out
         self.answers = np.array([text.probabilities for text in texts])
         self._asked = Answers(subject.classifier)
+        self._order = [subject.classifier.labels.index(label) for label in labels]
         self.claims = claims
         self.elements = sorted({claim.element for claim in claims})
         self.where: dict[Element, list[int]] = {}
@@ -170,13 +187,14 @@ class Tested:
         with progress("change texts" if show_progress else None, len(self.elements)) as bar:
             for start in range(0, len(self.elements), CHUNK_ELEMENTS):
                 chunk = self.elements[start : start + CHUNK_ELEMENTS]
-                source = self.subject.origin.request, list(map(str, chunk)), self.held_out
+                source = self.subject.origin.request, list(map(str, chunk)), self.held_out, self.labels
                 rows = self.subject.work.part(f"{name}-{start}", source, partial(self._rows, chunk))
                 for element, (out, put) in zip(chunk, rows, strict=True):
                     self.effects[element] = Effects(self._array(out), self._array(put))
                 bar.update(len(chunk))
-        tests = corrected_tests([self.effects[element].of_class(target) for element, target, _ in self.claims])
-        return [self._finding(*tested) for tested in zip(self.claims, *tests, strict=True)]
+        p_values = centred_at_zero([self.effects[element].of_class(target) for element, target, _ in self.claims])
+        tests = zip(self.claims, p_values, false_discovery(p_values), strict=True)
+        return [self._finding(*tested) for tested in tests]
 
     def _rows(self, elements: Sequence[Element]) -> list[list[Any]]:
         """Return the effects of taking out and of putting in for each element, as lists."""
@@ -185,7 +203,11 @@ class Tested:
             having = self.where[element]
             donors = [i for i in having if i in self.searched] or having
             planned += self._trials(element, self.held_out, donors)
-        effects = [values.tolist() for values in self._ask(planned)]
+        effects = []
+        for values in self._ask(planned):
+            rows = values.astype(object)
+            rows[np.isnan(values)] = None  # for JSON
+            effects.append(rows.tolist())
         return [effects[i : i + 2] for i in range(0, len(effects), 2)]
 
     def _trials(self, element: Element, held_out: Sequence[int], donors: Sequence[int]) -> tuple[Trials, Trials]:
@@ -212,12 +234,15 @@ class Tested:
         return out, put
 
     def _ask(self, planned: Sequence[Trials]) -> list[Array]:
-        """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once."""
+        """Return the effects of several lists of trials, (trials, C), for which the classifier is asked once.
+
+        They are NaN where it gives no answer.
+        """
         trials = list(chain.from_iterable(planned))
         versions: list[Rewritten] = []
         for _, intervention in trials:
             versions += [version for _, version in intervention if version != AS_IT_IS]
-        probabilities = iter(self._asked.ask(versions))
+        probabilities = iter(self._asked.ask(versions, gaps=True)[:, self._order])
         effects = np.zeros((len(trials), self.answers.shape[1]))
         for effect, (number, intervention) in zip(effects, trials, strict=True):
             for weight, version in intervention:
@@ -235,14 +260,13 @@ class Tested:
         scores = []
         for i in self.where[element]:
             text = self.texts[i]
-            if element.is_marked and i in self.searched and text.predicted == target:
-                assert text.shares is not None
+            if element.is_marked and i in self.searched and text.shares is not None and text.predicted == target:
                 scores.append(excess(text.shares, element.find(text, self.vocabulary)))
         score_low, score_high = mean_interval(scores, CONFIDENCE, -1, 1)
         return Finding(
             element=str(element),
             kind=element.kind,
-            target=self.subject.classifier.labels[target],
+            target=self.labels[target],
             source=" and ".join(sources),
             texts=len(self.where[element]),
             score=float(np.mean(scores)) if scores else None,
@@ -255,7 +279,6 @@ class Tested:
         """Return the findings without which wrong answers become right, those that mend most first."""
         if not self.subject.texts.labels:
             return []
-        labels = self.subject.classifier.labels
         causes = []
         for element, target, _ in confirmed:
             wrong = []
@@ -265,33 +288,33 @@ class Tested:
                     continue
                 if self.texts[i].right:
                     right.append(i)
-                else:
+                elif self.texts[i].right is False:
                     wrong.append(i)
             wrong = wrong[:MOST_ERRORS]
             right = right[: len(wrong)]
             answers = self._answers_without(element, [*wrong, *right])
             mended = sum(answers[i] == self.texts[i].example.label for i in wrong)
-            lost = sum(answers[i] != labels[target] for i in right)
+            lost = sum(answers[i] != self.labels[target] for i in right)
             if mended:
-                cause = ErrorCause(str(element), element.kind, labels[target], len(wrong), mended, lost, len(right))
-                causes.append(cause)
+                label = self.labels[target]
+                causes.append(ErrorCause(str(element), element.kind, label, len(wrong), mended, lost, len(right)))
         return sorted(causes, key=lambda cause: (-cause.mended, cause.wrong, cause.element))
 
     def _answers_without(self, element: Element, numbers: Sequence[int]) -> dict[int, str]:
-        """Return number of a text -> the answer once an element is taken out; as it is if no word would be left."""
-        labels = self.subject.classifier.labels
-        answers = {i: labels[self.texts[i].predicted] for i in numbers}
+        """Return number of a text -> the answer once an element is taken out; as it is where there is none."""
+        answers = {i: self.labels[self.texts[i].predicted] for i in numbers}
         asked = {i: element.without(self.texts[i], self.vocabulary) for i in numbers}
         possible = {i: version for i, version in asked.items() if version is not None}
-        rows = self._asked.ask(possible.values())
-        answers.update((i, labels[row.argmax()]) for i, row in zip(possible, rows, strict=True))
+        rows = self._asked.ask(possible.values(), gaps=True)[:, self._order]
+        for i, row in zip(possible, rows, strict=True):
+            if not np.isnan(row).any():
+                answers[i] = self.labels[row.argmax()]
         return answers
 
     def differences(self, confirmed: Sequence[Claim]) -> list[GroupDifference]:
         """Compare the effect of taking an element out between each group and the other texts."""
-        from scipy.stats import false_discovery_control, mannwhitneyu
 
-        groups = sorted(set(self.subject.texts.groups))
+        groups = sorted(set(self.subject.texts.groups) - {""})
         compared = groups
         if len(groups) == 2:
             compared = groups[:1]  # the other comparison is the same
@@ -301,19 +324,19 @@ class Tested:
                 break
             effects = self._by_group(element, groups)
             for group in compared:
-                inside = effects[group][:, target]
-                outside = np.concatenate([effects[other][:, target] for other in groups if other != group])
+                inside = known(effects[group][:, target])
+                outside = known(np.concatenate([effects[other][:, target] for other in groups if other != group]))
                 if min(len(inside), len(outside)) < FEWEST_VALUES:
                     continue
-                p_value = float(mannwhitneyu(inside, outside).pvalue)
+                both = np.concatenate([inside, outside])
+                tied = without_rounding(both - both.min())
+                p_value = rank_sum_test(*np.split(tied, [len(inside)]))
                 means = float(inside.mean()), float(outside.mean())
-                label = self.subject.classifier.labels[target]
+                label = self.labels[target]
                 found.append(GroupDifference(group, str(element), element.kind, label, *means, p_value, False))
-        if not found:
-            return []
-        corrected = false_discovery_control([row.corrected for row in found]).tolist()
+        corrected = false_discovery([row.corrected for row in found])
         rows = []
-        for row, p_value in zip(found, corrected, strict=True):
+        for row, p_value in zip(found, corrected.tolist(), strict=True):
             rows.append(replace(row, corrected=p_value, differs=p_value <= LEVEL))
         return sorted(rows, key=lambda row: (row.corrected, row.group, row.element))
 
@@ -335,7 +358,7 @@ class Tested:
             if counts[target] == EXPLAINED or not element.is_marked:
                 continue
             counts[target] += 1
-            label = self.subject.classifier.labels[target]
+            label = self.labels[target]
             having = [self.texts[i] for i in self.where[element] if self.texts[i].predicted == target]
             for text in having[:EXAMPLES]:
                 numbers = element.find(text, self.vocabulary)
@@ -348,17 +371,32 @@ class Tested:
 
 
 def group_figures(texts: Sequence[AuditText], labels: Sequence[str]) -> list[GroupFigures]:
-    """Return the figures of each group, by name."""
+    """Return the figures of each group, by name, and last how many texts have none if others do."""
     figures = []
-    for group in sorted({text.group for text in texts} - {""}):
+    groups = sorted({text.group for text in texts} - {""})
+    for group in groups:
         members = [text for text in texts if text.group == group]
         right = accuracy(members)
         low = high = None
         if right is not None:
-            low, high = mean_interval([bool(text.right) for text in members], CONFIDENCE, 0, 1)
+            low, high = mean_interval([text.right for text in members if text.right is not None], CONFIDENCE, 0, 1)
         small = len(members) < FEWEST_TEXTS
         figures.append(GroupFigures(group, len(members), rates(members, labels), right, low, high, small))
+    without = sum(not text.group for text in texts)
+    if groups and without:
+        figures.append(GroupFigures(NO_GROUP, without, {}, None, None, None, False))
     return figures
+
+
+def accuracy_test(texts: Sequence[AuditText]) -> float | None:
+    """Return the p-value of the test whether all groups get as many right answers; None without groups and labels."""
+    by_group: dict[str, list[bool]] = {}
+    for text in texts:
+        if text.group and text.right is not None:
+            by_group.setdefault(text.group, []).append(text.right)
+    if len(by_group) < 2:
+        return None
+    return shares_test([sum(right) for right in by_group.values()], [len(right) for right in by_group.values()])
 
 
 def _add(trials: Trials, number: int, intervention: Intervention) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.bundles import (
     CARD,
     CLASSIFIER,
@@ -30,11 +31,11 @@ from explearn.core.bundles import (
     read_config,
     read_manifest,
 )
-from explearn.core.documents import PathLike, public_name, read_json
+from explearn.core.documents import PathLike, checked_path, public_name, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Figures, Shape, check, check_shape
-from explearn.core.writing import atomic_folder, write_json, write_text
+from explearn.core.writing import atomic_folder, check_place, write_json, write_text
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.finding import find_explainer
 from explearn.methods.info import MethodInfo
@@ -44,7 +45,10 @@ from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import load_classifier
 from explearn.show.markdown import Markdown, escape_markdown, table
 
+BUNDLE = "a bundle"
 
+
+@inputs_left_as_they_came
 def export(
     out: PathLike,
     *,
@@ -59,7 +63,7 @@ def export(
     """Write a bundle, whole or not at all.
 
     Args:
-        out: a new folder.
+        out: a new folder, or that of an earlier bundle, which is replaced.
         method: name of the method (default: the method of `explainer`).
         explainer: folder of a trained explainer; not for methods that need no training.
         options: options of an untrained method; those left out are saved with their current defaults.
@@ -69,7 +73,8 @@ def export(
         task: one of the tasks in `metrics`.
 
     Raises:
-        ParamsError: `out` already exists or lies in a bundle; arguments that do not go together; an option's bad value.
+        ParamsError: `out` would replace something else, or lies in a bundle; arguments that do not go together; an
+            option's bad value.
         UnknownNameError: no such method, option, task, or figures of the method.
         ModelError: a trained explainer or a classifier that cannot be used, or that do not belong together.
         UnsupportedError: the method cannot explain the classifier.
@@ -78,21 +83,22 @@ def export(
     Example:
         >>> import explearn
         >>> folder = explearn.export("gae-bundle", method="gae")
-        >>> sorted(path.name for path in folder.iterdir())
+        >>> sorted(path.name for path in folder.glob("[!.]*"))
         ['README.md', 'manifest.json']
     """
-    out = Path(out)
+    out = Path(checked_path(out, "out"))
     _check_arguments(out, classifier, with_classifier, metrics, task)
     if method is None and explainer is None:
         raise ParamsError("got neither a method nor a trained explainer; expected one of them")
-    made = find_explainer(method if explainer is None else Path(explainer), options, method=method)
+    named = method if explainer is None else Path(checked_path(explainer, "explainer"))
+    made = find_explainer(named, options, method=method)
     info = get_info(made.name)
     folder = made.folder
     if folder is not None and is_bundle(folder):
         raise ModelError(f"{folder}: is already a bundle; expected the folder of a trained explainer")
     figures = None
     if metrics is not None:
-        figures = _figures(Path(metrics), task, info.name)
+        figures = _figures(Path(checked_path(metrics, "metrics")), task, info.name)
     source = classifier
     place: Place | None = None
     if made.classifier_folder is not None:
@@ -104,7 +110,7 @@ def export(
     if source is not None:
         loaded = load_classifier(source, device="cpu")
         made.check_explains(loaded)
-    with atomic_folder(out) as partial:
+    with atomic_folder(out, BUNDLE) as partial:
         if folder is not None:
             _copy(folder, partial / EXPLAINER)
         elif isinstance(made, LearnedExplainer):
@@ -137,9 +143,8 @@ def export(
 
 
 def _check_arguments(out: Path, classifier: Any, with_classifier: bool, metrics: Any, task: str | None) -> None:
-    """Raise ParamsError if `out` exists or lies in a bundle, or one argument needs another."""
-    if os.path.lexists(out):
-        raise ParamsError(f"{out}: already exists; expected the name of a new folder")
+    """Raise ParamsError if `out` cannot be written or lies in a bundle, or one argument needs another."""
+    check_place(out, BUNDLE, folder=True)
     for folder in out.resolve().parents:
         with suppress(ModelError, DataError):  # there is no bundle
             read_manifest(folder)

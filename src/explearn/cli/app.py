@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -20,7 +21,7 @@ from explearn.cli.explain import explain
 from explearn.cli.record import record
 from explearn.cli.train import export, finetune, train
 from explearn.cli.verify import verify
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import ParamsError, UnsupportedError, blaming
 from explearn.methods.info import Family, MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos
 
@@ -143,7 +144,12 @@ for _command in (explain, record, compare, verify, audit, diff, train, finetune,
     app.command()(_command)
 # Commands that installed packages declare: Typer apps, or functions.
 for _entry in sorted(importlib.metadata.entry_points(group="explearn.commands"), key=lambda entry: entry.name):
-    _loaded = _entry.load()
+    try:
+        with blaming(_entry.value, f"command {_entry.name!r} ({_entry.value}) cannot be loaded", ParamsError):
+            _loaded = _entry.load()
+    except ParamsError as _error:
+        warnings.warn(f"{_error}; fix the package or remove it", stacklevel=1)
+        continue
     if isinstance(_loaded, typer.Typer):
         app.add_typer(_loaded, name=_entry.name)
     else:

@@ -21,6 +21,7 @@ from explearn.core.compute import ComputeOptions, Precision, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.escape import printable
 from explearn.core.validation import LARGEST_SEED, whole_number
+from explearn.core.writing import replacing
 
 ISSUES = "https://github.com/explearn/explearn/issues"
 
@@ -106,11 +107,19 @@ class Group:
         return options
 
 
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace what has the output's name, even if it is yours or was changed; no input."),
+]
+
 Compute = Annotated[ComputeOptions, Group("Computing", compute_options)]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function into a command: it handles errors (`user_errors`) and has the options of its groups."""
+    """Turn a function into a command: it handles errors (`user_errors`) and has the options of its groups.
+
+    A command with the parameter `out` has the option --force, too, and none replaces a file that it reads.
+    """
     groups: dict[str, Group] = {}
     own = []
     shared = []
@@ -121,10 +130,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             shared += marker.options()
         else:
             own.append(parameter)
+        if name == "out":
+            shared.append(inspect.Parameter("force", parameter.KEYWORD_ONLY, default=False, annotation=Force))
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
-        with user_errors():
+        force = values.pop("force", False)
+        with user_errors(), replacing(values.items(), force=force):
             for name, group in groups.items():
                 values[name] = group.make(**{option.name: values.pop(option.name) for option in group.options()})
             function(**values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +23,10 @@ from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable_json
 from explearn.core.validation import whole_number
-from explearn.core.writing import check_own, write_text
+from explearn.core.writing import check_place, write_text
 from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
+from explearn.show.attributions import Attributions
 from explearn.show.display import embed_or_write, methods_html, rows
 from explearn.text.encoding import TEXT
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
     from explearn.predictors.predictor import Predictor
     from explearn.subject.manifest import Origin
+
+WHAT = "an output of explearn explain"
 
 Texts = Sequence[Sequence["Attribution"]]
 """An entry for each text and class: its attributions, one for each method."""
@@ -196,9 +200,13 @@ def _write(
     interactions: int | None,
 ) -> None:
     """Show each text's attributions, or write all to the files; `explained` has those of each method, text by text."""
+    from explearn.methods.base.attributions import without_words  # brings scipy
+
+    empty: dict[str, float] | None = None
     written: list[Sequence[Attribution]] = []
     for text, *by_method in zip(texts, *explained, strict=True):
-        for attributions in zip(*by_method, strict=True):  # those of one class
+        # Those of one class; a method has none of a text that it left out.
+        for attributions in zip(*filter(None, by_method), strict=True):
             if interactions is not None:
                 from explearn.methods.interactions import interactions as interactions_of  # brings torch
 
@@ -206,6 +214,9 @@ def _write(
                     replace(each, interactions=tuple(interactions_of(classifier, text, each, interactions)))
                     for each in attributions
                 )
+            if empty is None:
+                empty = without_words(classifier, attributions[0])
+            attributions = tuple(replace(each, without_words=empty.get(each.target, math.nan)) for each in attributions)
             if as_json or not files:
                 _show(as_json, attributions)
             if files:
@@ -222,9 +233,9 @@ def _check_files(files: Sequence[Path]) -> None:
         if path.suffix == ".html":
             from explearn.subject.manifest import check_page
 
-            check_page(path)
+            check_page(path, WHAT)
         else:
-            check_own(path, _holds_scores, "a table of scores")
+            check_place(path, WHAT)
     if len({os.path.realpath(path) for path in files}) < len(files):
         raise ParamsError(f"--out: got {', '.join(map(str, files))}; expected different files")
 
@@ -243,7 +254,7 @@ def _write_manifests(files: Sequence[Path], origin: Origin) -> None:
     """Write a manifest next to each page, which `explearn verify` checks."""
     for path in files:
         if path.suffix == ".html":
-            origin.write_manifest(path, "texts", origin.facts(path))
+            origin.write_manifest(path, "texts", origin.facts(path), WHAT)
 
 
 def _lines() -> list[str]:
@@ -290,22 +301,7 @@ def _show(as_json: bool, attributions: Sequence[Attribution]) -> None:
         for attribution in attributions:
             print(printable_json(attribution.to_dict(), ascii_only=not unicode))
         return
-    for attribution in attributions:
-        attribution.print()
-
-
-def _holds_scores(path: Path) -> bool:
-    """Return whether --out wrote this file."""
-    if path.suffix == ".parquet":
-        from explearn.core.parquet import column_names
-        from explearn.core.word_tables import WORD_SCHEMA
-
-        return column_names(path) == list(WORD_SCHEMA.names)
-    with path.open("rb") as file:
-        start = file.readline(2**20)
-    if path.suffix == ".jsonl":
-        return b'"token_scores":' in start
-    return start.startswith(b"text,id,method,target,")
+    Attributions(attributions).print()
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -318,12 +314,12 @@ def _write_page(path: Path, texts: Texts) -> None:
         for attribution in attributions:
             summaries.setdefault(attribution.method, get_info(attribution.method).summary)
         parts.append(rows(attributions))
-    embed_or_write("".join(parts) + methods_html(summaries), path)
+    embed_or_write("".join(parts) + methods_html(summaries), path, WHAT)
 
 
 def _write_lines(path: Path, texts: Texts) -> None:
     lines = [printable_json(attribution.to_dict()) for attribution in chain.from_iterable(texts)]
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    write_text(path, "".join(f"{line}\n" for line in lines), WHAT)
 
 
 def _write_table(path: Path, texts: Texts) -> None:
@@ -333,13 +329,13 @@ def _write_table(path: Path, texts: Texts) -> None:
 
     table = to_arrow(chain.from_iterable(texts)).to_pylist()
     if path.suffix == ".parquet":
-        write_table(path, table, WORD_SCHEMA)
+        write_table(path, table, WORD_SCHEMA, what=WHAT)
         return
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, WORD_SCHEMA.names)
     writer.writeheader()
     writer.writerows(table)
-    write_text(path, file.getvalue())
+    write_text(path, file.getvalue(), WHAT)
 
 
 WRITERS: dict[str, Callable[[Path, Texts], None]] = {

@@ -33,6 +33,10 @@ def verify(
             rich_help_panel=_RECORDS,
         ),
     ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="The folder in which the page was made, if the page was moved.", show_default=False),
+    ] = None,
     *,
     classifier: options.ClassifierToExplain,
     compute: Compute,
@@ -41,6 +45,7 @@ def verify(
     files against the bundle's manifest; or compute a record again, and check its signature.
 
     Exit code 0: nothing differs. 1: something differs, and is named. 2: there is nothing to check, or it is unreadable.
+    3: nothing differs, but something could not be found; give --root or --classifier.
 
     explearn verify report.html
     """
@@ -49,9 +54,12 @@ def verify(
     segments: str | tuple[str, str] | None = text
     if text is not None and pair is not None:
         segments = text, pair
-    found = run(path, classifier(required=False), explainer=explainer, text=segments, key=key, device=compute)
+    source = classifier(required=False)
+    found = run(path, source, explainer=explainer, text=segments, key=key, root=root, device=compute)
     # Names come from the manifest.
     for line in found.lines:
         print(printable(line, one_line=True))
     if found.differences:
         raise typer.Exit(1)
+    if found.missing:
+        raise typer.Exit(3)

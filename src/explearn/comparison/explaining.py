@@ -13,7 +13,7 @@ from explearn.comparison.plan import Plan, Tell
 from explearn.comparison.score_files import Records, match_scores
 from explearn.core.attribution import Attribution
 from explearn.core.documents import text_digest
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import UnansweredError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
@@ -182,7 +182,10 @@ class MethodsRun:
             source = (texts.fingerprint, texts.explained, explainer.settings())
             try:
                 run, kept = subject.work.run(name, source, partial(self._timed, explainer))
-            except UnsupportedError as error:
+                explained = len(run.attributions)
+                if 2 * explained < len(texts.examples):
+                    raise UnansweredError(f"explains {explained} of {len(texts.examples)} texts, for want of answers")
+            except (UnansweredError, UnsupportedError) as error:
                 self.refused[name] = str(error)
                 self._tell(f"{name}: left out: {error}")
                 continue
@@ -190,6 +193,31 @@ class MethodsRun:
             if not kept and run.cost is not None:
                 note = f"{run.cost.seconds:.1f} s"
             self.add(run, note)
+
+    def leave_out_unexplained(self) -> None:
+        """Leave out the texts that a method does not explain, since the classifier gives no answer without some words.
+
+        Raises:
+            UnansweredError: no text is left.
+        """
+        texts = self.texts
+        explained = {example.id for example in texts.examples}
+        for run in self.runs.values():
+            explained &= {attribution.example_id for attribution in run.attributions}
+        missing = len(texts.examples) - len(explained)
+        if not missing:
+            return
+        why = f"{missing} of {several(len(texts.examples), 'text')} left out, to which there is no answer without some "
+        why += f"{unit_name(texts.unit)}s that a method takes out"
+        if not explained:
+            raise UnansweredError(f"{texts.classifier.name}: {why}")
+        self._tell(why)
+        texts.examples = [example for example in texts.examples if example.id in explained]
+        texts.encodings = {i: encoding for i, encoding in texts.encodings.items() if i in explained}
+        texts.user_texts = replace(texts.user_texts, hint=f"{why}. {texts.user_texts.hint}".strip())
+        for name, run in self.runs.items():
+            attributions = [attribution for attribution in run.attributions if attribution.example_id in explained]
+            self.runs[name] = replace(run, attributions=attributions)
 
     def _timed(self, explainer: Explainer) -> MethodRun:
         """Return a method's run, timed."""

@@ -15,6 +15,7 @@ from explearn.metrics.mosaics import Mosaics, make_mosaics
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import rationale_k
 from explearn.predictors.finetune import evaluate_classifier
+from explearn.show.blocks import several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.sampling import texts_to_explain
 from explearn.text.units import unit_name
@@ -42,8 +43,9 @@ def judge(run: MethodsRun, from_files: Mapping[str, MethodInfo], seed: int, by_b
     # Without training texts, K and the share of marked words come from these texts.
     marks: dict[str, Any] = agreement_metrics(texts.rationales, texts.units.values(), "test")
     performance = {}
-    if texts.user_texts.labels:
-        performance["test"] = evaluate_classifier(model, texts.user_texts.examples)
+    labelled = [example for example in texts.user_texts.examples if example.label]
+    if labelled:
+        performance["test"] = evaluate_classifier(model, labelled)
     mosaics = Mosaics([], [])
     if texts.unit == "word":
         # Whole texts are joined, of which words are scored.
@@ -85,6 +87,9 @@ def _remarks(run: MethodsRun, by_budget: bool) -> list[str]:
         if by_budget:
             why = "as the time budget allows"
         remarks.append(f"{run.plan.texts} of {len(texts.examples)} texts were used, {why}.")
+    unlabelled = sum(not example.label for example in texts.examples)
+    if texts.labels and unlabelled:
+        remarks.append(f"{several(unlabelled, 'text')} without a label; accuracy is that on the others.")
     if texts.rationales and not run.texts.rationales:
         unit = unit_name(run.texts.unit)
         remarks.append(f"Agreement with the marks is not measured: no {unit} has half of its words marked.")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from explearn.core.errors import ParamsError, UnsupportedError, shown
+from explearn.core.errors import ParamsError, UnansweredError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.validation import MOST, Shape, check
 from explearn.methods.base.explainer import Explainer
@@ -137,7 +137,7 @@ def make_plan(
         explain = partial(explainer.explain, classifier, unit=unit)
         try:
             explaining = _seconds(explain, sample[:TIMED_TEXTS_COSTLY] if costly else sample)
-        except UnsupportedError as error:
+        except (UnansweredError, UnsupportedError) as error:
             left_out[name] = str(error)
             continue
         seconds[name] = explaining + JUDGING_PASSES * forward

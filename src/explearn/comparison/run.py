@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,18 @@ from explearn.comparison.explaining import ComparedTexts, MethodsRun
 from explearn.comparison.judging import judge
 from explearn.comparison.plan import Tell, kept_plan, parse_budget
 from explearn.comparison.score_files import read_scores
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
-from explearn.core.writing import check_replaceable, write_text
-from explearn.evaluation.result import DOCUMENT, Evaluation
+from explearn.core.writing import check_place, write_text
+from explearn.evaluation.result import EVALUATION, Evaluation
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.methods.base.learned import LearnedExplainer, text_hashes
-from explearn.methods.defaults import FLOOR
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.finding import find_explainers, listed_methods
+from explearn.methods.registry import known_infos
 from explearn.metrics.runs import MethodRun
 from explearn.report.conclusions import verdict
 from explearn.report.page import page
@@ -37,7 +37,10 @@ from explearn.show.blocks import several
 from explearn.subject.manifest import COMPARISON, Origin, check_page, versions
 from explearn.subject.subject import Subject, make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
+from explearn.text.equal import text_hash
 from explearn.text.units import Unit, check_unit, unit_name
+
+WHAT = "an output of explearn compare"
 
 TITLE = "Which explanations of this classifier can be trusted?"
 
@@ -132,7 +135,7 @@ class _Checked(Section):
     scores: list[Path]
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def compare(
     classifier: Any,
     texts: Any,
@@ -205,8 +208,8 @@ def compare(
     given = [method for method in listed if isinstance(method, Explainer)]
     # Before the work, which takes minutes.
     if checked.out is not None:
-        check_page(checked.out)
-        check_replaceable(folder_of(checked.out), lambda earlier: (earlier / DOCUMENT).exists(), "evaluation")
+        check_page(checked.out, WHAT)
+        check_place(folder_of(checked.out), EVALUATION, folder=True)
     user_texts = _unseen(given_texts(texts, labels, columns), given, options.tell)
     records, from_files = read_scores(checked.scores)
     seed_everything(checked.seed)
@@ -220,7 +223,9 @@ def compare(
         work=checked.work,
         files=[texts, *checked.scores],
         settings={"budget": limit, "max_texts": checked.max_texts, "unit": unit_name(options.unit)},
+        most=checked.max_texts,
     )
+    user_texts = subject.texts
     # Two comparisons at once would evaluate each other's files.
     with subject.work.locked(), unread_words_known():
         most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
@@ -234,6 +239,7 @@ def compare(
         for name, attributions in matched.items():
             run.add(MethodRun(name, attributions), "from a file")
         _check_judged(subject, list(run.runs), run.refused)
+        run.leave_out_unexplained()
         evaluation = judge(run, from_files, checked.seed, by_budget=limit is not None)
         result = Comparison(**evaluation.fields(), page=checked.out)
         if checked.out is not None:
@@ -242,10 +248,11 @@ def compare(
 
 
 def _check_judged(subject: Subject, methods: Sequence[str], left_out: Mapping[str, str]) -> None:
-    """Raise UnsupportedError if no method is judged, or only the floor, which says nothing by itself."""
-    if set(methods) - {FLOOR}:
+    """Raise UnsupportedError if no method is judged, or only those by chance, which say nothing by themselves."""
+    chance = {info.name for info in known_infos() if info.family == "chance"}
+    if set(methods) - chance:
         return
-    quick = [name for name in find_explainers("quick", subject.seed, subject.classifier) if name != FLOOR]
+    quick = [name for name in find_explainers("quick", subject.seed, subject.classifier) if name not in chance]
     reasons = ""
     if left_out:
         reasons = f" ({'; '.join(left_out.values())})"
@@ -284,8 +291,8 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
         made=made,
         versions=versions(COMPARISON),
     )
-    write_text(out, page(run))
-    origin.write_manifest(out, result.task, made, [folder.name], verdict=result.verdict, evaluation=folder.name)
+    write_text(out, page(run), WHAT)
+    origin.write_manifest(out, result.task, made, WHAT, [folder.name], verdict=result.verdict, evaluation=folder.name)
 
 
 def read_comparison(path: Path) -> Evaluation:
@@ -301,7 +308,7 @@ def read_comparison(path: Path) -> Evaluation:
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:
-    """Leave out the texts that an explainer was trained on.
+    """Leave out the texts that an explainer was trained on, and those equal to them.
 
     Raises:
         DataError: no text is left.
@@ -310,20 +317,14 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     for explainer in explainers:
         if isinstance(explainer, LearnedExplainer):
             seen.update(explainer.trained_texts)
-    unseen = {i for i, text in text_hashes(texts.examples).items() if text not in seen}
-    count = len(texts.examples) - len(unseen)
-    if not unseen:
+    learned = {example.id for example in texts.examples if text_hash(example) in seen}
+    if len(learned) == len(texts.examples):
         raise DataError(
             f"texts: a trained explainer has learned from all {len(texts.examples)} of them; expected others, kept "
             "back from its training"
         )
-    if not count:
+    if not learned:
         return texts
-    note = f"{several(count, 'text')} left out, from which a trained explainer has learned"
+    note = f"{several(len(learned), 'text')} left out, from which a trained explainer has learned"
     tell(note)
-    return replace(
-        texts,
-        examples=[example for example in texts.examples if example.id in unseen],
-        rationales=[rationale for rationale in texts.rationales if rationale.example_id in unseen],
-        hint=f"{note}. {texts.hint}".strip(),
-    )
+    return texts.without(learned, note)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from explearn.core.errors import ParamsError, kind_of
+from explearn.core.writing import replacing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,12 +74,16 @@ def options_of(kind: type[R], options: R | None) -> R:
     return options
 
 
-def models_left_as_they_came(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function: models among its arguments keep their mode and their `requires_grad` flags."""
+def inputs_left_as_they_came(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function: what its arguments hold stays as it came.
+
+    Models keep their mode and their `requires_grad` flags, and no output replaces a file that an argument names.
+    """
+    names = list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with ExitStack() as stack:
+        with replacing([*zip(names, args, strict=False), *kwargs.items()]), ExitStack() as stack:
             for argument in (*args, *kwargs.values()):
                 stack.enter_context(_left_as_it_came(argument))
             return function(*args, **kwargs)

@@ -61,6 +61,10 @@ class Attribution(AttributionFields):
         focus: [first, end) of the `words` that the answer is about: the classified word, or the answer to a question;
             None if it is about the whole text.
         interactions: interactions of pairs of words (`explearn.interactions`); empty if not computed.
+        output: the output of the target that scores are parts of: probability, log_probability or logit (for a
+            regression its value); empty: none, only their shares of the text's scores mean something.
+        classes: the three most probable classes, of three or more of which a text has one; else empty.
+        without_words: probability of `target` for a text without any word; NaN if the classifier was not asked.
 
     Example:
         >>> from explearn import Attribution
@@ -99,7 +103,7 @@ class Attribution(AttributionFields):
     def __rich__(self) -> Text:
         from explearn.show import display
 
-        return display.terminal(self)
+        return display.terminal([self])
 
     def __str__(self) -> str:
         from explearn.show import display

@@ -20,6 +20,7 @@ from explearn.core.arrays import Array32, Mask
 from explearn.core.errors import DataError, kind_of
 from explearn.core.examples import check_words
 from explearn.core.validation import (
+    Fraction,
     NonNegativeFloat,
     Number,
     PositiveInt,
@@ -112,6 +113,13 @@ class Interaction(Shape):
     words: Annotated[tuple[UnicodeText, UnicodeText], Field(strict=False)]
     positions: IndexPair
     value: Number
+
+
+class ClassProbability(Shape):
+    """A class with its probability."""
+
+    label: UnicodeText
+    probability: Fraction
 
 
 # ---- the certificate -------------------------------------------------------------------------------------------------
@@ -225,6 +233,9 @@ class AttributionFields:
     unit: UnicodeText = "word"
     focus: Annotated[IndexPair | None, Field(strict=False)] = None
     interactions: Annotated[tuple[Interaction, ...], Field(strict=False)] = ()
+    output: Literal["", "logit", "probability", "log_probability"] = ""
+    classes: Annotated[tuple[ClassProbability, ...], Field(strict=False)] = ()
+    without_words: Probability = math.nan
 
     @property
     def missed(self) -> float | None:

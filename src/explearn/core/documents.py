@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,22 @@ from pydantic_core import from_json
 from explearn.core.errors import DataError, ExplearnError, ParamsError, kind_of, shown
 
 PathLike = str | os.PathLike[str]
+
+
+def checked_path(path: object, what: str, error: type[ExplearnError] = ParamsError) -> str:
+    """Return a path as text, unchanged.
+
+    Args:
+        path: the path.
+        what: name of the parameter.
+        error: error to raise for anything else, or for a path that no file can have.
+    """
+    if isinstance(path, str | os.PathLike):
+        text = os.fspath(path)
+        if isinstance(text, str) and "\0" not in text:
+            return text
+        path = text
+    raise error(f"{what}: got {shown(path)}; expected a path, as text or a pathlib.Path, without NUL")
 
 
 def is_folder(path: PathLike) -> bool:
@@ -52,6 +70,7 @@ def check_regular(path: PathLike, error: type[ExplearnError] = DataError) -> Non
 
     Reading a pipe or a device may never end, and writing a file there would replace it.
     """
+    checked_path(path, "path", error)
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
         kind = "a pipe or a device"
         if is_folder(path):
@@ -119,12 +138,23 @@ def parse_json(text: str | bytes) -> Any:
         text: the document; bytes are UTF-8, with or without a byte order mark.
 
     Raises:
-        ValueError: it is not JSON, holds NaN, or is nested beyond 200 levels (pydantic's limit).
+        ValueError: it is not JSON, holds NaN, repeats a key, or is nested beyond 200 levels (pydantic's limit).
     """
     try:
-        return from_json(_decoded(text), allow_inf_nan=False)
+        decoded = _decoded(text)
+        value = from_json(decoded, allow_inf_nan=False)
+        if "{" in decoded:
+            json.loads(decoded, object_pairs_hook=_check_keys)  # pydantic takes the last of equal keys
     except ValueError as error:
         raise ValueError(f"not valid JSON ({error})") from error
+    return value
+
+
+def _check_keys(pairs: Sequence[tuple[str, object]]) -> None:
+    keys = Counter(key for key, _ in pairs)
+    for key, count in keys.items():
+        if count > 1:
+            raise ValueError(f"got the key {shown(key)} {count} times; expected each once")
 
 
 def _decoded(text: str | bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from explearn.core.escape import printable
@@ -12,7 +12,10 @@ from explearn.core.escape import printable
 SHOWN_CHARS = 80
 """Most characters of a value that an error repeats."""
 
-MOST_CHARS = 2000
+MOST_NAMED = 5
+"""Most texts that a sentence names."""
+
+MOST_CHARS = 800
 """Most characters of an error message; the middle of a longer one is left out."""
 
 SAVED = "expected a folder as save_pretrained writes"
@@ -78,12 +81,43 @@ class ModelError(ExplearnError):
     """Weights, a tokenizer or an architecture that cannot be used."""
 
 
+class UnansweredError(ModelError):
+    """A text to which a classifier gives no answer, such as a prompted language model that refuses it."""
+
+
 class UnsupportedError(ExplearnError):
     """A method that cannot explain this model or text; the message gives the reason and an alternative."""
 
 
 class MethodError(UnsupportedError):
     """A method of another package that failed, or that gave something else than scores."""
+
+
+@contextmanager
+def blaming(module: str | None, what: str, error: type[ExplearnError], after: str = "") -> Iterator[None]:
+    """Turn whatever the code of others raises in the block, also SystemExit, into `error`: "WHAT (KIND: message)".
+
+    Errors of Explearn's own modules pass, since they are bugs, and so do an ExplearnError, a lack of memory and Ctrl+C.
+
+    Args:
+        module: module of the code.
+        what: whose code it is, and what failed.
+        error: class of the error to raise.
+        after: end of its message, such as what the reader can do.
+    """
+    try:
+        yield
+    except (ExplearnError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as problem:
+        kind = type(problem).__name__
+        own = (module or "").partition(".")[0] in ("explearn", "explearn_study", "explearn_apps")
+        if own or kind == "OutOfMemoryError":  # of torch, which is not imported here
+            raise
+        reason = first_line(problem)
+        if not reason.startswith(kind):
+            reason = f"{kind}: {reason}"
+        raise error(f"{what} ({reason}){after}") from problem
 
 
 def cut(sentence: str) -> str:
@@ -114,6 +148,14 @@ def shown(value: object) -> str:
     if len(text) > SHOWN_CHARS:
         return f"{text[:SHOWN_CHARS]}..."
     return text
+
+
+def some_of(names: Collection[str]) -> str:
+    """Return some names for a sentence: the first MOST_NAMED."""
+    named = list(names)[:MOST_NAMED]
+    if len(names) > len(named):
+        named.append("...")
+    return ", ".join(named)
 
 
 def first_line(error: BaseException) -> str:

@@ -32,13 +32,16 @@ def make_schema(nullable: Collection[str] = (), **types: pa.DataType) -> pa.Sche
 
 @contextmanager
 def parquet_writer(
-    target: PathLike, schema: pa.Schema, metadata: Mapping[str, object] | None = None
+    target: PathLike, schema: pa.Schema, metadata: Mapping[str, object] | None = None, what: str | None = None
 ) -> Iterator[pq.ParquetWriter]:
-    """Open a zstd Parquet file for writing in parts; it is put in place only after the last part."""
+    """Open a zstd Parquet file for writing in parts; it is put in place only after the last part.
+
+    `what` and errors are those of `explearn.core.writing.atomic_path`.
+    """
     if metadata is not None:
         schema = schema.with_metadata({METADATA_KEY: json.dumps(dict(metadata), sort_keys=True, allow_nan=False)})
     with (
-        atomic_path(target) as partial,
+        atomic_path(target, what) as partial,
         partial.open("wb") as file,  # pyarrow itself opens UTF-8 names only
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
@@ -50,9 +53,10 @@ def write_table(
     rows: Sequence[Mapping[str, object]],
     schema: pa.Schema,
     metadata: Mapping[str, object] | None = None,
+    what: str | None = None,
 ) -> None:
-    """Write rows as a Parquet file, in groups of ROWS_AT_ONCE."""
-    with parquet_writer(target, schema, metadata) as writer:
+    """Write rows as a Parquet file, in groups of ROWS_AT_ONCE; `what` and errors are those of `parquet_writer`."""
+    with parquet_writer(target, schema, metadata, what) as writer:
         for start in range(0, len(rows), ROWS_AT_ONCE):
             writer.write_table(pa.Table.from_pylist(list(rows[start : start + ROWS_AT_ONCE]), schema=schema))
 

@@ -47,7 +47,10 @@ ATTRIBUTION_SCHEMA = pa.schema(
 
 
 def write_attributions(
-    target: PathLike, attributions: Iterable[Attribution], metadata: Mapping[str, Any] | None = None
+    target: PathLike,
+    attributions: Iterable[Attribution],
+    metadata: Mapping[str, Any] | None = None,
+    what: str | None = None,
 ) -> None:
     """Write attributions as a Parquet file.
 
@@ -55,9 +58,10 @@ def write_attributions(
         target: the file, which is put in place once it is complete.
         attributions: one row each.
         metadata: what the file says of its content (`explearn.core.parquet.read_metadata`).
+        what: as for `explearn.core.writing.atomic_path`.
     """
     rows = [as_shape(attribution).model_dump(by_alias=True) for attribution in attributions]
-    write_table(target, rows, ATTRIBUTION_SCHEMA, metadata)
+    write_table(target, rows, ATTRIBUTION_SCHEMA, metadata, what)
 
 
 def read_attributions(path: PathLike) -> list[Attribution]:

@@ -15,7 +15,7 @@ from explearn.core.storage import ATTRIBUTION_SCHEMA
 if TYPE_CHECKING:
     import pandas as pd
 
-_TEXT = ("method", "target", "predicted", "probability", "value", "unit")
+_TEXT = ("method", "target", "predicted", "probability", "value", "output", "unit")
 """Fields of an attribution that are repeated for each of its words."""
 
 _CERTIFICATE = ("effect", "bound", "familiar")

@@ -9,6 +9,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.attribution_fields import TOP_WORDS
 from explearn.decision.decision import Decision
 from explearn.text.rewriting import Edits
 
@@ -45,7 +46,8 @@ def smallest_change(
     """Search for the smallest change: single words, then pairs, then larger sets.
 
     Each single word is taken out, then exchanged. Pairs follow by the sum of what their words do alone. Larger sets
-    grow by the same order; from the first that turns the answer, words are put back as long as it stays turned.
+    grow by the same order; from the first that turns the answer, words are put back as long as it stays turned. The
+    TOP_WORDS with the highest scores, which a record names, are tried with the sets of their size.
 
     Args:
         decision: the text and its classifier.
@@ -58,7 +60,8 @@ def smallest_change(
     read = np.flatnonzero(~np.isnan(scores))
     order = read[np.argsort(-scores[read], kind="stable")].tolist()
     singles: Singles = {}
-    for changes in _changes(decision, order, replacements, singles):
+    named = [word for word in order[:TOP_WORDS] if scores[word] > 0]
+    for changes in _changes(decision, order, named, replacements, singles):
         found = _try(decision, changes, singles)
         if found is not None:
             return _prune(decision, found, singles)
@@ -76,13 +79,18 @@ def _by_effect(singles: Singles) -> list[Edits]:
 
 
 def _changes(
-    decision: Decision, order: Sequence[int], replacements: Replacements | None, singles: Singles
+    decision: Decision,
+    order: Sequence[int],
+    named: Sequence[int],
+    replacements: Replacements | None,
+    singles: Singles,
 ) -> Iterator[Sequence[Edits]]:
     """Yield changes to try together, as long as none turns the answer.
 
     Args:
         decision: the text and its classifier.
         order: the words, those with the highest scores first.
+        named: the words that the record names.
         replacements: words to exchange for a word.
         singles: what the single words tried so far do.
     """
@@ -97,13 +105,17 @@ def _changes(
     in_order = sorted(singles.values(), key=_margin)
     sums = [(first + second, {**a, **b}) for (first, a), (second, b) in combinations(in_order, 2)]
     pairs = [edits for _, edits in sorted(sums, key=_margin)]
+    if len(named) == 2:
+        yield [dict.fromkeys(named)]
     for start in range(0, len(pairs), AT_ONCE):
         room = min(AT_ONCE, _left(decision) - RESERVE)
         if room <= 0:
             break
         yield pairs[start : start + room]
-    # Larger and larger sets of the words that do most.
+    # Larger and larger sets of the words that do most, after those that the record names.
     words = _by_effect(singles)
+    if len(named) > 2:
+        yield [dict.fromkeys(named)]
     size = 3
     while size <= len(words):
         yield [_joined(words[:size])]

@@ -13,6 +13,7 @@ from explearn.decision.record import observe
 from explearn.decision.signature import is_signed_by
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.predictor import Predictor
+from explearn.subject.manifest import MADE, Checked, is_ordinary, unknown_fields
 from explearn.subject.subject import make_subject
 from explearn.subject.texts import listed_texts
 from explearn.text.encoding import Text
@@ -48,14 +49,21 @@ def signature_differences(record: DecisionRecord, document: Mapping[str, Any], p
         yield "signature: does not fit the record, which was changed after it was signed"
 
 
-def page_differences(record: DecisionRecord, page: Path) -> Iterator[str]:
-    """Yield what is wrong with the page next to a record, if there is one."""
+def field_differences(record: DecisionRecord, document: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each field of the document that no record has."""
+    known = record.model_dump(mode="json")
+    known["made"] = dict.fromkeys(MADE)
+    return unknown_fields(document, known)
+
+
+def check_recorded_page(record: DecisionRecord, page: Path, checked: Checked) -> None:
+    """Compare the page next to a record with its hash, if the record has one."""
     if record.page_sha256 is None:
         return
-    if not page.is_file():
-        yield f"page: {page.name} is missing"
+    if not is_ordinary(page):
+        checked.missing.append(f"page: {page.name} is missing")
     elif file_digest(page) != record.page_sha256:
-        yield f"page: {page.name} differs"
+        checked.differences.append(f"page: {page.name} differs")
 
 
 def text_of(record: DecisionRecord, given: Text | None) -> Text:

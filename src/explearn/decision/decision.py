@@ -40,17 +40,17 @@ class Decision:
         self.segments = segments
         self.passes = 0
         self._answers = Answers(classifier)
-        self.original = self._probabilities([{}])[0]
+        self.original = self._probabilities([{}], gaps=False)[0]
         self.target = int(self.original.argmax())
 
-    def _probabilities(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
+    def _probabilities(self, changes: Sequence[Edits], gaps: bool) -> NDArray[np.float64]:
         texts: list[Any] = [rewrite(self.segments, edits) for edits in changes]
-        return self._answers.ask(texts)
+        return self._answers.ask(texts, gaps=gaps)
 
     def ask(self, changes: Sequence[Edits]) -> NDArray[np.float64]:
-        """Return the probabilities of changed texts, (changes, C); each counts as a pass."""
+        """Return the probabilities of changed texts, (changes, C); each counts as a pass. NaN: there is no answer."""
         self.passes += len(changes)
-        return self._probabilities(changes)
+        return self._probabilities(changes, gaps=True)
 
     def possible(self, edits: Edits) -> bool:
         """Return whether words are left in each segment."""
@@ -72,7 +72,8 @@ class Decision:
                 odds = -odds
             return odds
         others = np.delete(probabilities, self.target, axis=1)
-        return _logarithm(target) - _logarithm(others.max(axis=1))
+        # Without an answer it has not turned.
+        return np.nan_to_num(_logarithm(target) - _logarithm(others.max(axis=1)), nan=np.inf)
 
     def turned(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return whether changed texts get another answer, bool, (n,), from their probabilities, (n, C)."""
@@ -81,7 +82,7 @@ class Decision:
             changed: NDArray[np.bool_] = (probabilities[:, self.target] >= HOLDS_FROM) != applied
             return changed
         different: NDArray[np.bool_] = probabilities.argmax(axis=1) != self.target
-        return different
+        return different & ~np.isnan(probabilities).any(axis=1)
 
 
 def _logarithm(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

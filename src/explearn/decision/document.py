@@ -71,12 +71,14 @@ class RecordedMethod(Shape):
         name: its name.
         options: its options.
         chosen: why this method.
+        output: the output that its scores are parts of, as in `Attribution`.
         sha256: of name, options and, for a trained method, weights.
     """
 
     name: Name
     options: dict[str, Any]
     chosen: Literal["named", "best in the comparison", "default"]
+    output: Literal["", "logit", "probability", "log_probability"]
     sha256: Sha256
 
 
@@ -86,7 +88,7 @@ class RecordedWord(Shape):
     Attributes:
         position: index of the word, from 0.
         word: the word; `word N`, N from 1, in a record without text.
-        without: the answer to the text without this word; None if it is the only word.
+        without: the answer to the text without this word; None if it is the only word, or there is no answer.
     """
 
     position: Count
@@ -167,7 +169,8 @@ class DecisionRecord(Shape):
         method: the method of explanation.
         scores: a score for each word, for the class of the answer; None for a word that was not read.
         elements: the words with the highest scores above 0, highest first.
-        without_elements: the answer to the text without all of them; None if there are none, or no other word is left.
+        without_elements: the answer to the text without all of them; None if there are none, no other word is left, or
+            there is no answer.
         change: the smallest change found.
         certificate: how sure the method is of its scores; None if it does not say.
         population: how good the method is on texts of this kind; None without a comparison.

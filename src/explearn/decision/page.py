@@ -22,6 +22,7 @@ from explearn.show.blocks import (
     columns,
     several,
 )
+from explearn.show.display import SCALE, output_of, pale
 from explearn.show.html_page import render_html
 from explearn.text.encoding import start_of_pair
 
@@ -51,7 +52,10 @@ def sentences(record: DecisionRecord) -> list[str]:
     if record.certificate is not None:
         said.append(f"How sure the method is of its scores: {record.certificate}.")
     else:
-        said.append(f"{record.method.name} does not say how sure it is of its scores; the effects above are measured.")
+        measured = ""
+        if any(element.without for element in record.elements):
+            measured = "; the effects above are measured"
+        said.append(f"{record.method.name} does not say how sure it is of its scores{measured}.")
     return said
 
 
@@ -69,7 +73,9 @@ def _about_elements(record: DecisionRecord, target: str) -> Iterator[str]:
         counts = "this word counts"
     yield f"By {record.method.name}, {counts} most for it: {', '.join(map(bold, words))}."
     for word, element in zip(words, record.elements, strict=True):
-        if element.without is not None:
+        if element.without is None:
+            yield f"Without {word} no word would be left, so its effect is not known."
+        else:
             yield f"Without {word} the probability of {target} is {_answered(record, element.without, target)}."
     if record.without_elements is not None and len(words) > 1:
         yield f"Without all of these words it is {_answered(record, record.without_elements, target)}."
@@ -87,6 +93,8 @@ def _answered(record: DecisionRecord, answer: Answer, target: str) -> str:
 
 def _about_change(record: DecisionRecord, target: str) -> str:
     change = record.change
+    if change.answer is None and change.passes == 0:
+        return f"{bold('No change could be tried')}: no word can be left out, since one must stay."
     if change.answer is None:
         return (
             f"{bold('No change was found that turns the answer')}: none of the "
@@ -121,6 +129,7 @@ def _blocks(record: DecisionRecord, signed: bool) -> Iterator[Block]:
         yield Paragraph("The text is left out; its SHA-256 is below. Short texts can be guessed from it.")
     else:
         yield _coloured(record)
+        yield Paragraph(SCALE, style="note")
     if record.text.unread:
         yield Paragraph(
             f"{several(record.text.unread, 'word')} were not read: they are beyond what the classifier reads."
@@ -145,7 +154,8 @@ def _coloured(record: DecisionRecord) -> ExampleText:
     attribution = attribution_of(record)
     positions = {element.position for element in record.elements}
     chosen = [position in positions for position in range(record.text.words)]
-    row = TextRow(record.method.name, f"for {record.answer.label}", chosen, attribution)
+    note = "; ".join(filter(None, [f"for {record.answer.label}", output_of(attribution), pale(attribution)]))
+    row = TextRow(record.method.name, note, chosen, attribution)
     return ExampleText("", "underlined: the words named above", attribution.words, [row], attribution.pair_start)
 
 
@@ -161,6 +171,7 @@ def attribution_of(record: DecisionRecord) -> Attribution:
             "target": record.answer.label,
             "probability": record.answer.probabilities[record.answer.label],
             "method": record.method.name,
+            "output": record.method.output,
         }
     )
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.comparison.run import read_comparison
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.attribution_fields import TOP_WORDS, certify
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import PathLike, file_digest, public_name, text_digest
+from explearn.core.documents import PathLike, checked_path, file_digest, public_name, text_digest
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.validation import check
-from explearn.core.writing import check_output, check_own, is_page, write_json, write_text
+from explearn.core.writing import write_json, write_text
 from explearn.decision.change import BUDGET, Replacements, smallest_change
 from explearn.decision.decision import Decision
 from explearn.decision.document import (
@@ -32,7 +32,6 @@ from explearn.decision.document import (
     RecordedMethod,
     RecordedText,
     RecordedWord,
-    holds_record,
 )
 from explearn.decision.page import page_of
 from explearn.decision.replacements import from_list, from_masked_words
@@ -43,7 +42,7 @@ from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
 from explearn.predictors.labelled import check_use
 from explearn.report.conclusions import about, best_of
-from explearn.subject.manifest import COMPARISON, facts_of, versions
+from explearn.subject.manifest import COMPARISON, check_page, facts_of, versions
 from explearn.subject.subject import Subject, make_subject
 from explearn.subject.texts import listed_texts
 from explearn.text.encoding import Text
@@ -56,7 +55,7 @@ Exchange = Literal["masked"] | Mapping[str, Sequence[str]]
 """Words for the place of a word: by the masked-word head of the classifier's checkpoint, or word -> words."""
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def record(
     classifier: Any,
     text: Text,
@@ -106,10 +105,6 @@ def record(
     """
     if hash_only and exchange is not None:
         raise ParamsError("hash only: got words to exchange, too, which say something of the text; leave them out")
-    target = None
-    if out is not None:
-        target = Path(out)
-        check_files(target)
     signer = None
     if key is not None:
         signer = read_private_key(Path(key))
@@ -123,6 +118,13 @@ def record(
     compute = ComputeOptions(device=device) if isinstance(device, str) else device
     texts = listed_texts([text], None)
     subject = make_subject("explearn.record, in Python", classifier, texts, [method], compute=compute)
+    # The record of another decision, or one made in another way, stays.
+    request = (subject.origin.request, chosen, exchange, hash_only, str(comparison), str(key))
+    what = f"the record of this decision ({text_digest(repr(request))[:12]})"
+    target = None
+    if out is not None:
+        target = Path(checked_path(out, "out"))
+        check_page(target, what)
     made = observe(subject, chosen, exchange, hash_only)
     if evaluation is not None and comparison is not None:
         made.population = _population(subject, evaluation, Path(comparison))
@@ -133,19 +135,9 @@ def record(
     if signer is not None:
         made.signature = sign(made.model_dump(mode="json"), signer)
     if target is not None:
-        write_text(target, page)
-        write_json(target.with_suffix(".json"), made.model_dump(mode="json"))
+        write_text(target, page, what)
+        write_json(target.with_suffix(".json"), made.model_dump(mode="json"), what)
     return made
-
-
-def check_files(out: Path) -> None:
-    """Raise ParamsError if a record's page or JSON would replace something else."""
-    check_output(out)
-    document = out.with_suffix(".json")
-    if document == out:
-        raise ParamsError(f"out: got {out}; expected another name: the record itself has this one")
-    check_own(out, is_page, "a page of Explearn")
-    check_own(document, holds_record, "a record")
 
 
 # ---- the method ------------------------------------------------------------------------------------------------------
@@ -240,7 +232,9 @@ def observe(
             problem=str(model.problem),
         ),
         answer=_as_answer(decision, decision.original),
-        method=RecordedMethod(name=explainer.name, options=options, chosen=chosen, sha256=method_sha256),
+        method=RecordedMethod(
+            name=explainer.name, options=options, chosen=chosen, output=explainer.output, sha256=method_sha256
+        ),
         scores=[None if np.isnan(score) else float(score) for score in attribution.scores],
         elements=elements,
         without_elements=without_elements,
@@ -260,10 +254,13 @@ def _as_answer(decision: Decision, probabilities: NDArray[np.float64]) -> Answer
 
 
 def _answer(decision: Decision, edits: Edits) -> Answer | None:
-    """Return the answer to a changed text; None if no word is left."""
+    """Return the answer to a changed text; None if no word is left, or the classifier gives no answer."""
     if not decision.possible(edits):
         return None
-    return _as_answer(decision, decision.ask([edits])[0])
+    probabilities = decision.ask([edits])[0]
+    if np.isnan(probabilities).any():
+        return None
+    return _as_answer(decision, probabilities)
 
 
 def _change(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.bundles import differences as bundle_differences
-from explearn.core.bundles import read_manifest
+from explearn.core.arguments import inputs_left_as_they_came
+from explearn.core.bundles import differences, read_manifest
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
 from explearn.decision.document import holds_record, read_record
-from explearn.subject.manifest import check_manifest, manifests_in
+from explearn.show.blocks import several
+from explearn.subject.manifest import Checked, check_manifest, manifests_in
 
 if TYPE_CHECKING:
     from explearn.text.encoding import Text
@@ -25,22 +26,25 @@ class Verification:
     """What `explearn.verify` found.
 
     Attributes:
-        differences: a sentence for each difference; empty if there is none.
-        lines: all that is to be said, the differences included, each with what it is about.
+        differences: a sentence for each difference.
+        missing: a sentence for each thing that could not be found, and so not be checked.
+        lines: all that is to be said, those sentences included.
 
     Example:
         >>> from explearn import Verification
-        >>> print(Verification((), ("page.json: page, code, versions are unchanged.",)))
+        >>> print(Verification([], [], ["page.json: page, code, versions are unchanged."]))
         page.json: page, code, versions are unchanged.
     """
 
-    differences: Sequence[str]
-    lines: Sequence[str]
+    differences: list[str]
+    missing: list[str]
+    lines: list[str]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
 
+@inputs_left_as_they_came
 def verify(
     path: str | Path,
     classifier: Any = None,
@@ -48,6 +52,7 @@ def verify(
     explainer: str | Path | None = None,
     text: Text | None = None,
     key: str | Path | None = None,
+    root: str | Path | None = None,
     device: str | ComputeOptions | None = None,
 ) -> Verification:
     """Check a page and its inputs against the manifest next to it, or a bundle's files against the bundle's manifest;
@@ -58,14 +63,15 @@ def verify(
 
     Args:
         path: a page, the JSON next to it (a manifest or a record), a folder of pages, or a bundle's folder.
-        classifier: the classifier of a record, or of a page about an object, as for `explearn.explain`.
+        classifier: the classifier, as for `explearn.explain`. None: the one that a page's manifest names.
         explainer: folder of the trained explainer, or bundle, that a record is of.
         text: the text of a record that has only its hash.
         key: PEM file with the public key that must have signed the record.
+        root: the folder in which the page was made, if the page was moved.
         device: device for a classifier that is loaded here, or `ComputeOptions`.
 
     Returns:
-        The differences, and what was checked.
+        What differs, what could not be found, and all in sentences.
 
     Raises:
         ParamsError: there is nothing to check, or a record and no classifier or text.
@@ -79,7 +85,7 @@ def verify(
         >>> page = pathlib.Path(tempfile.mkdtemp()) / "record.html"
         >>> record = explearn.record(make_classifier(), "a warm funny sequel", "occlusion", out=page)
         >>> explearn.verify(page, make_classifier()).differences
-        ()
+        []
     """
     path = Path(path)
     compute = ComputeOptions(device=device) if isinstance(device, str) else device
@@ -95,7 +101,11 @@ def verify(
         manifests = list(manifests_in(path))
     if not manifests:
         files = read_manifest(path)
-        return _told(path, list(bundle_differences(path, files)), f"all {len(files.files):,} files are unchanged.")
+        checked = Checked(differences=list(differences(path, files)))
+        return _told({path: checked}, f"all {len(files.files):,} files are unchanged.")
+    given = None
+    if isinstance(classifier, str | os.PathLike):
+        given = os.fspath(classifier)
 
     def fingerprint(name: str | None) -> str | None:
         from explearn.predictors.pretrained import as_predictor, load_classifier  # brings torch
@@ -103,19 +113,13 @@ def verify(
         if name is not None:
             return load_classifier(name, device="cpu").fingerprint
         if classifier is None:
-            skipped.append("; the classifier was not given, and is not checked")
             return None
         return as_predictor(classifier, compute).fingerprint
 
-    differing: list[str] = []
-    lines: list[str] = []
+    found = {}
     for manifest in manifests:
-        skipped: list[str] = []
-        checked, found = check_manifest(manifest, fingerprint)
-        told = _told(manifest, found, f"{', '.join(checked)} are unchanged{''.join(skipped[:1])}.")
-        differing += told.differences
-        lines += told.lines
-    return Verification(tuple(differing), tuple(lines))
+        found[manifest] = check_manifest(manifest, fingerprint, None if root is None else Path(root), given)
+    return _told(found)
 
 
 def _verify_record(
@@ -127,7 +131,13 @@ def _verify_record(
     compute: ComputeOptions | None,
 ) -> Verification:
     """Compute a record again; see `verify`."""
-    from explearn.decision.checking import observed_differences, page_differences, signature_differences, text_of
+    from explearn.decision.checking import (
+        check_recorded_page,
+        field_differences,
+        observed_differences,
+        signature_differences,
+        text_of,
+    )
     from explearn.decision.signature import read_public_key
     from explearn.methods.finding import find_explainer
     from explearn.predictors.pretrained import as_predictor
@@ -142,24 +152,38 @@ def _verify_record(
         classifier = explainer.classifier_folder
     if classifier is None:
         raise ParamsError(f"--classifier: got none; expected the classifier of {path}")
-    differing = list(signature_differences(record, document, public_key))
-    differing += page_differences(record, path.with_suffix(".html"))
-    differing += observed_differences(record, as_predictor(classifier, compute), explainer, segments)
+    checked = Checked(differences=field_differences(record, document))
+    checked.differences += signature_differences(record, document, public_key)
+    check_recorded_page(record, path.with_suffix(".html"), checked)
+    checked.differences += observed_differences(record, as_predictor(classifier, compute), explainer, segments)
+    remarks = []
     unsigned = "Date, command, versions and the comparison's findings are not computed again"
-    remark = f"{unsigned}, and the record is not signed: whoever had it can have changed them."
-    if record.signature is not None:
-        remark = f"{unsigned}; the signature is by {record.signature.public_key}. Give --key to check whose that is."
-    told = _told(path, differing, "text, classifier, answer, method, scores, elements and change are confirmed.")
-    if record.signature is not None and key is not None:
-        return told
-    return Verification(told.differences, (remark, *told.lines))
+    if record.signature is None:
+        remarks.append(f"{unsigned}, and the record is not signed: whoever had it can have changed them.")
+    elif public_key is None:
+        signer = record.signature.public_key
+        remarks.append(f"{unsigned}; the signature is by {signer}. Give --key to check whose that is.")
+    unchanged = "text, classifier, answer, method, scores, elements and change are confirmed."
+    return _told({path: checked}, unchanged, remarks)
 
 
-def _told(path: Path, differing: Sequence[str], unchanged: str) -> Verification:
-    """Return the differences of a document, and what to say of it: the differences, or that there are none."""
-    sentence = unchanged
-    if len(differing) == 1:
-        sentence = "1 difference"
-    elif differing:
-        sentence = f"{len(differing)} differences"
-    return Verification(tuple(differing), (*differing, f"{path}: {sentence}"))
+def _told(found: Mapping[Path, Checked], unchanged: str = "", remarks: Sequence[str] = ()) -> Verification:
+    """Return what was found of some documents, in sentences.
+
+    Args:
+        found: document -> what was found.
+        unchanged: what to say if nothing differs; empty: what was checked.
+        remarks: further sentences.
+    """
+    told = Verification([], [], list(remarks))
+    for path, checked in found.items():
+        counts = []
+        if checked.differences:
+            counts.append(several(len(checked.differences), "difference"))
+        if checked.missing:
+            counts.append(f"{several(len(checked.missing), 'thing')} could not be found")
+        same = unchanged or f"{', '.join(checked.same)} are unchanged."
+        told.lines.extend([*checked.differences, *checked.missing, f"{path}: {', '.join(counts) or same}"])
+        told.differences.extend(checked.differences)
+        told.missing.extend(checked.missing)
+    return told

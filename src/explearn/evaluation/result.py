@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, SkipValidation
 
 from explearn.core.arrays import Array
 from explearn.core.attribution import Attribution
-from explearn.core.documents import PathLike, read_json
+from explearn.core.documents import PathLike, checked_path, read_json
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
 from explearn.core.extras import need
@@ -56,6 +56,9 @@ WATCHING = " ‡"
 UNCOUNTED = "+"
 """Follow a method that explains a classifier of its own, one that optimises a faithfulness metric on every text, and
 passes that do not count all of a method's work (`MethodInfo.uncounted`)."""
+
+EVALUATION = "an evaluation"
+"""What `Evaluation.save` writes."""
 
 DOCUMENT = "evaluation.json"
 """The file, in an evaluation's folder, with all that is not a table."""
@@ -212,18 +215,42 @@ class Evaluation(Shape):
 
     @property
     def chance(self) -> set[str]:
-        """The methods that draw their scores at random."""
+        """The methods whose scores know nothing of the model."""
         return {name for name, info in self.infos.items() if info.family == "chance"}
 
     def random(self, metric: str) -> str | None:
-        """Return the method whose random scores were tested by a metric; None if there is none.
+        """Return the method with a figure of a metric that draws its scores at random; None if there is none.
 
         Args:
             metric: name of a metric.
         """
-        if metric not in self.comparisons:
-            return None
-        return next((method for method in self.comparisons[metric].methods if method in self.chance), None)
+        for method in self.values(metric):
+            if method in self.infos and self.infos[method].at_random:
+                return method
+        return None
+
+    def shared_figure(self, name: str) -> float | None:
+        """Return a figure that is the same for all methods that explain the task's classifier; None if it is missing.
+
+        Args:
+            name: name of the figure.
+        """
+        for method, value in self.values(name).items():
+            if method not in self.infos or not self.infos[method].own_model:
+                return value
+        return None
+
+    def to_beat(self, metric: Metric) -> str:
+        """Return the figure that the methods' figures should be compared with, in words; empty without one.
+
+        Args:
+            metric: the methods' metric.
+        """
+        value = self.shared_figure(metric.compare_with)
+        if value is None:
+            return ""
+        other = self.metric(metric.compare_with)
+        return f"{other.heading.lower()} {other.shown(value)}"
 
     def ordered(self) -> list[str]:
         """Return the methods in the order of tables: that of `infos`, then those that are not known."""
@@ -327,6 +354,8 @@ class Evaluation(Shape):
         for metric in chosen:
             standing = self.standing(metric)
             title = metric.title
+            if to_beat := self.to_beat(metric):
+                title += f" ({to_beat})"
             if self.like_chance(metric.name):
                 title += LIKE_CHANCE
             heads.append(Column(title, ascending=metric.direction == "lower", machine=metric.of_machine))
@@ -390,7 +419,7 @@ class Evaluation(Shape):
         Args:
             folder: the folder.
         """
-        with atomic_folder(folder) as made:
+        with atomic_folder(folder, EVALUATION) as made:
             ids = {}
             for metric, values in self.by_text.items():
                 ids[metric] = list(self.example_ids)
@@ -427,7 +456,7 @@ class Evaluation(Shape):
             >>> again.figures == evaluation.figures
             True
         """
-        root = Path(folder)
+        root = Path(checked_path(folder, "folder"))
         found: Self = check(cls, read_json(root / DOCUMENT), before=f"{root / DOCUMENT}, ")
         list_metrics()  # those of installed packages are in CATALOGUE, too, from now on
         tables: dict[str, Any] = {

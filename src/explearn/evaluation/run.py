@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.arguments import models_left_as_they_came, options_of
+from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.arrays import Array, Array32, Mask
 from explearn.core.attribution import Attribution, text_numbers
 from explearn.core.errors import ParamsError, UnknownNameError
@@ -121,7 +121,7 @@ class EvaluateOptions:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@models_left_as_they_came
+@inputs_left_as_they_came
 def evaluate(
     classifier: Any,
     attributions: Mapping[str, Sequence[Attribution] | MethodRun] | Iterable[Attribution],
@@ -325,15 +325,22 @@ def _runs(attributions: Any) -> dict[str, MethodRun]:
 def _by_target(runs: Mapping[str, MethodRun]) -> list[dict[str, list[Attribution]]]:
     """Return the methods' attributions of the first target of each text, of the second, and so on.
 
-    Free texts, which have no ids, get their numbers.
+    Free texts, which have no ids, get numbers: a text, or its n-th copy, has the same one with each method.
     """
     targets: list[dict[str, list[Attribution]]] = []
+    free_ids: dict[tuple[object, int], str] = {}
     for method, run in runs.items():
         free = not any(attribution.example_id for attribution in run.attributions)
         earlier: Counter[int] = Counter()
+        copies: Counter[object] = Counter()
+        ids: dict[int, str] = {}
         for number, attribution in zip(text_numbers(run.attributions), run.attributions, strict=True):
             if free:
-                attribution = replace(attribution, example_id=f"text-{number + 1}")
+                if number not in ids:
+                    key = attribution.text_key, copies[attribution.text_key]
+                    copies[attribution.text_key] += 1
+                    ids[number] = free_ids.setdefault(key, f"text-{len(free_ids) + 1}")
+                attribution = replace(attribution, example_id=ids[number])
             if earlier[number] == len(targets):
                 targets.append({name: [] for name in runs})
             targets[earlier[number]][method].append(attribution)
@@ -446,6 +453,11 @@ def compare_methods(
             value = of_method.get(metric.name)
             if method in tested and value is not None and not (metric.of_model and method in own):
                 values[method] = value
+        scale = None
+        if metric.lowest is not None and metric.highest is not None:
+            scale = max(abs(metric.lowest), abs(metric.highest))
         if metric.compared and values:
-            comparisons[metric.name] = paired_tests(metric.name, values, tested, metric.larger_is_better, significance)
+            comparisons[metric.name] = paired_tests(
+                metric.name, values, tested, metric.larger_is_better, significance, scale
+            )
     return comparisons

@@ -25,6 +25,7 @@ from explearn.predictors.architectures import (
     ARCHITECTURES,
     architecture,
     blocks_in_order,
+    by_torch,
     head_size,
     reads,
     unusual_build,
@@ -325,6 +326,11 @@ def layer_count(model: nn.Module) -> int:
         raise UnsupportedError(
             f"attention of a {config.model_type!r} model cannot be captured; supported: {supported}; input_x_gradient "
             "works for any encoder"
+        )
+    if not by_torch(config):
+        raise UnsupportedError(
+            f"attention by {config._attn_implementation!r} cannot be captured; load this {config.model_type!r} model "
+            "with attn_implementation 'sdpa' or 'eager'"
         )
     if getattr(config, "is_decoder", False) and not architecture(config).causal:
         raise UnsupportedError(

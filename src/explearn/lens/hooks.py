@@ -63,15 +63,23 @@ class Hooks(ExitStack):
         self.after(module, lambda _module, _args, _kwargs, output: change(output))
 
     def record(self, module: nn.Module) -> Recording:
-        """Return a recording, which the module's next run fills."""
+        """Return a recording, which the module's next run fills.
+
+        It holds what the module was given and what came back, whatever other hooks change.
+        """
         recording = Recording()
 
-        def hook(_module: nn.Module, args: tuple[Any, ...], _kwargs: object, output: object) -> None:
+        def on_input(_module: nn.Module, args: tuple[Any, ...], _kwargs: object) -> None:
             if recording.output is None:
                 recording.input = args[0] if args else None
+
+        def on_output(_module: nn.Module, _args: object, _kwargs: object, output: object) -> None:
+            if recording.output is None:
                 recording.output = output
 
-        self.after(module, hook)
+        first = module.register_forward_pre_hook(self._here(on_input), prepend=True, with_kwargs=True)
+        self.callback(first.remove)
+        self.after(module, on_output)
         return recording
 
     def _here(self, hook: Callable[..., Any]) -> Callable[..., Any]:

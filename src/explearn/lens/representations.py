@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.arrays import Array, Array32
 from explearn.core.compute import at_least_float32
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding
@@ -84,11 +84,14 @@ def read_states(classifier: Predictor, batch: Batch, layers: Sequence[int]) -> t
 
     Raises:
         UnsupportedError: the model does not return its hidden states.
+        ParamsError: there is no such layer.
     """
     if not layers:
         return classifier.logits(batch), hashed_pieces(batch.encodings)
     logits, parts = _run(transformer_of(classifier), batch)
     states = list(chain.from_iterable(parts))
+    if max(layers) >= len(states):
+        raise ParamsError(f"layer {max(layers)} does not exist: the model has {len(states)} with its embeddings")
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
 

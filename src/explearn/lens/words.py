@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.hooks import Hooks
-from explearn.predictors.architectures import architecture, word_table
+from explearn.predictors.architectures import architecture, by_torch, word_table
 
 if TYPE_CHECKING:
     from explearn.predictors.transformer import TransformerPredictor
@@ -170,13 +170,14 @@ def replaced_words(model: nn.Module, input_ids: Tensor, vectors: Tensor) -> Iter
 def check_words(classifier: TransformerPredictor) -> None:
     """Check that a model looks its words up in a table, and that gradients reach it.
 
-    Architectures in the table (`predictors.architectures`) do; any other model is tried with a short text.
+    Architectures in the table (`predictors.architectures`) do, with attention by torch's own functions; any other model
+    is tried with a short text.
 
     Raises:
         UnsupportedError: it does not, or as `word_layers`.
     """
     model: Any = classifier.model
-    if architecture(model.config).attention is not None:
+    if architecture(model.config).attention is not None and by_torch(model.config):
         word_layers(classifier)
         return
     _ = classifier.same_length  # raises if the model cannot read a text at all

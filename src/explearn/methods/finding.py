@@ -19,8 +19,8 @@ from explearn.core.bundles import (
     read_config,
     read_manifest,
 )
-from explearn.core.documents import PathLike, is_folder
-from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, kind_of
+from explearn.core.documents import PathLike, checked_path, is_folder
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError, kind_of, shown
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos, list_explainers
 
@@ -58,6 +58,8 @@ def find_explainer(
         lime(samples=100, seed=3)
     """
     options = options or {}
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise ParamsError(f"options: got {shown(options)}; expected names with values, such as {{'samples': 100}}")
     if isinstance(source, str) and source in list_explainers():
         info = get_info(source)
         if info.untrained:
@@ -303,7 +305,7 @@ def fetched(path: PathLike, revision: str | None = None) -> Path:
     Raises:
         ModelError: there is no such bundle, it cannot be reached, or its manifest cannot be used.
     """
-    name = os.fspath(path)
+    name = checked_path(path, "path")
     if is_folder(name) or "/" not in name:
         return Path(name)
     from explearn.predictors.loading import hub_errors, may_be_on_hub  # brings torch

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from explearn.core.errors import ParamsError
+from explearn.core.errors import MethodError, ParamsError, blaming
 from explearn.core.validation import Section
 
 Family = Literal[
@@ -101,6 +104,11 @@ class MethodInfo(About):
         return self.family == "learned"
 
     @property
+    def at_random(self) -> bool:
+        """True if it draws its scores at random."""
+        return self.binarisation == "positive_rate"
+
+    @property
     def trained(self) -> bool:
         """True if the method itself is trained; a learned method that is not starts from `base`."""
         return self.learned and self.base is None
@@ -126,7 +134,8 @@ class MethodInfo(About):
         if not isinstance(about, About):
             raise ParamsError(f"class {target}: its `about` is missing; expected `about = About(name=..., ...)`")
         summary = first_sentence(declared.get("__doc__") or "")
-        if not summary.endswith("."):
+        stripped = sys.flags.optimize > 1  # python -OO removes docstrings
+        if not (summary.endswith(".") or stripped):
             raise ParamsError(
                 f"class {target}: its docstring does not start with a sentence; expected the method's summary"
             )
@@ -135,6 +144,24 @@ class MethodInfo(About):
         if options.model_fields:
             options_class = _target(options)
         return cls(**about.model_dump(), target=target, summary=summary, options_class=options_class)
+
+
+@contextmanager
+def blaming_package(method: type, name: str, failed: str = "failed") -> Iterator[None]:
+    """Put a method's name and package before a MethodError of the block, or before what else fails in the package.
+
+    Args:
+        method: the method's class.
+        name: its name.
+        failed: what the method did not do, for the message.
+    """
+    try:
+        with blaming(method.__module__, failed, MethodError):
+            yield
+    except MethodError as error:
+        module = method.__module__.partition(".")[0]
+        (package, *_) = importlib.metadata.packages_distributions().get(module, [module])
+        raise MethodError(f"{name}, of {package!r}, {error}") from error
 
 
 def _target(cls: type) -> str:

@@ -16,8 +16,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explearn.core.errors import ParamsError, UnknownNameError, first_line, kind_of, located
-from explearn.methods.info import MethodInfo
+from explearn.core.errors import ParamsError, UnknownNameError, blaming, kind_of, located
+from explearn.methods.info import MethodInfo, blaming_package
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -58,11 +58,8 @@ def _package(entry: EntryPoint) -> str:
 def _load(entry: EntryPoint) -> type[Explainer]:
     """Import the class of a package's method. Raises ParamsError, naming the package, if that fails."""
     what = f"{_package(entry)}: its method {entry.name!r} ({entry.value})"
-    try:
+    with blaming(entry.value, f"{what} cannot be loaded", ParamsError, "; fix the package or remove it"):
         cls: type[Explainer] = entry.load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        raise ParamsError(f"{what} cannot be loaded ({reason}); fix the package or remove it") from error
     with located(f"{what} is of no use: "):
         name = _check_class(cls).name
     if name != entry.name:
@@ -177,6 +174,7 @@ def get_explainer(name: str, **options: Any) -> Explainer:
     Raises:
         UnknownNameError: there is no such method; the message suggests similar names.
         ParamsError: an option is unknown or has a bad value.
+        MethodError: the class of another package cannot be made with its options alone.
 
     Example:
         >>> import explearn
@@ -184,6 +182,8 @@ def get_explainer(name: str, **options: Any) -> Explainer:
         lime(samples=100)
     """
     info = get_info(name)
-    explainer = explainer_class(name)(**{**info.defaults, **options})
+    cls = explainer_class(name)
+    with blaming_package(cls, name, "cannot be made"):
+        explainer = cls(**{**info.defaults, **options})
     explainer.name = info.name
     return explainer

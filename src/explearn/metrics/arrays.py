@@ -14,6 +14,9 @@ from explearn.core.errors import DataError
 TOLERANCE = 1e-9
 """Relative; the mean of equal scores may differ from them by rounding."""
 
+RESOLUTION = float(np.finfo(np.float32).eps)
+"""Relative; float32, in which classifiers answer, cannot tell numbers apart that differ by less."""
+
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.nan) -> Array:
     """Divide, with `undefined` where the denominator is not above 0."""
@@ -27,6 +30,29 @@ def ranks(values: ArrayLike) -> Array:
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(values, axis=-1))
+
+
+def without_rounding(differences: ArrayLike, scale: ArrayLike = 1.0) -> Array:
+    """Return differences for a test of their ranks: those that float32 cannot tell apart are ties.
+
+    Sizes that differ by no more than RESOLUTION become equal, and those that do not differ from 0 become 0.
+
+    Args:
+        differences: differences, compared along the last axis, (.., n), NaN where undefined.
+        scale: size of the numbers of which they are differences, such as 1 for probabilities; or of each row, (.., 1).
+
+    Example:
+        >>> without_rounding([0.3, 0.1 + 0.2, -0.1, 1e-18, 0.5]).tolist()
+        [0.3, 0.3, -0.1, 0.0, 0.5]
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    order = np.argsort(np.abs(values), axis=-1)
+    sizes = np.take_along_axis(np.abs(values), order, axis=-1)
+    apart = np.diff(sizes, axis=-1, prepend=0.0) > np.asarray(scale) * RESOLUTION
+    tied = np.maximum.accumulate(np.where(apart, sizes, 0.0), axis=-1)
+    rounded = np.empty_like(values)
+    np.put_along_axis(rounded, order, tied, axis=-1)
+    return np.asarray(np.sign(values) * rounded)
 
 
 def correlation(first: ArrayLike, second: ArrayLike) -> Array:

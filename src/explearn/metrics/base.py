@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.arguments import models_left_as_they_came
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.arrays import Array, as_numbers
 from explearn.core.attribution import Attribution
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, blaming
 from explearn.metrics.arrays import mean_of_known, mean_where_defined
 from explearn.metrics.context import Context, Explanations, by_method, gold_masks, in_one_order, numbered
 from explearn.metrics.params import EvaluateParams
@@ -117,6 +117,7 @@ class Metric:
         highest: the largest possible value; None if there is none.
         by_text: name of its values by text in files (default: `name`); empty if they are not kept.
         tested: whether methods are compared by it, with paired tests over the texts.
+        compare_with: name of the metric whose figure stands in the heading of its column, as what a method has to beat.
         of_model: whether it depends on the explained classifier. Methods that explain different classifiers cannot be
             compared by such a metric.
         of_machine: whether it depends on the machine and its load: times and memory.
@@ -150,6 +151,7 @@ class Metric:
     highest: float | None = None
     by_text: str = NAME
     tested: bool = True
+    compare_with: str = ""
     of_model: bool = False
     of_machine: bool = False
     passes: bool = False
@@ -248,7 +250,10 @@ class Metric:
 
     def _measure(self, explanations: Explanations) -> Measurement | None:
         """Measure one method that explains one target of each text."""
-        result = None if self.function is None else self.function(explanations)
+        if self.function is None:
+            return None
+        with blaming(self.function.__module__, f"metric {self.name!r} failed", DataError):
+            result = self.function(explanations)
         if result is None or isinstance(result, Measurement):
             return result
         measurement = Measurement.of_mean(result)
@@ -257,7 +262,7 @@ class Metric:
             raise DataError(f"metric {self.name!r}: got values of shape {np.shape(result)}; expected {texts}")
         return measurement
 
-    @models_left_as_they_came
+    @inputs_left_as_they_came
     def __call__(
         self,
         classifier: Any,

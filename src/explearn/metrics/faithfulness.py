@@ -236,7 +236,8 @@ def _result(
     comprehensiveness = np.stack([p - target_p(f"without {percent}") for percent in params.percents], axis=1)
     sufficiency = np.stack([p - target_p(f"only {percent}") for percent in params.percents], axis=1)
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
-    same = classes("kept").argmax(axis=1) == classes("full").argmax(axis=1)
+    kept = classes("kept")
+    same = np.where(np.isnan(kept).any(axis=1), np.nan, kept.argmax(axis=1) == classes("full").argmax(axis=1))
     values = {
         "comprehensiveness": p - target_p("without"),
         "sufficiency": p - target_p("only"),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.arrays import Array, Mask
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import UnansweredError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.metrics.base import Measurement, Metric
 
@@ -141,8 +141,8 @@ def mosaic_shares(explainer: Any, classifier: Predictor, mosaics: Mosaics) -> Ar
     """
     targets = [example.label for example in mosaics.examples]
     attributions = explainer.explain(classifier, mosaics.examples, targets, description=f"mosaics: {explainer.name}")
-    shares = [own_share(text.filled(0.0), own) for text, own in zip(attributions, mosaics.own, strict=True)]
-    return np.array(shares)
+    own = {example.id: words for example, words in zip(mosaics.examples, mosaics.own, strict=True)}
+    return np.array([own_share(text.filled(0.0), own[text.example_id]) for text in attributions])
 
 
 def shares_of_methods(
@@ -162,7 +162,7 @@ def shares_of_methods(
     for name, explainer in explainers.items():
         try:
             shares[name] = mosaic_shares(explainer, (own or {}).get(name, classifier), mosaics)
-        except UnsupportedError as error:
+        except (UnansweredError, UnsupportedError) as error:
             logger.warning("mosaics: %s: %s", name, error)
     return shares
 

@@ -76,6 +76,9 @@ def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
     return mask
 
 
+EVERY_WORD = "f1_every_word"
+"""Name of the F1 of choosing every word, to compare a method's F1 with."""
+
 ROUNDING = 1e-6
 """Tolerance for probabilities outside [0, 1]. A word that was not read scores just below the lowest of its text."""
 
@@ -282,13 +285,15 @@ def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
 
     Returns:
         Name of a metric -> its values by text, (n,), and its figure: f1, f1_topk, iou_f1, auroc and auprc pooled over
-        the texts, with intervals from the jackknife; precision and recall pooled; means macro_f1 and eraser_auprc.
+        the texts, with intervals from the jackknife; precision, recall and EVERY_WORD pooled; means macro_f1 and
+        eraser_auprc.
     """
     context = explanations.context
     k = context.shared(words_to_choose)
     scores = []
     chosen = []
     top_words = []
+    all_read = []
     gold = []
     predicted = []
     true = []
@@ -298,11 +303,13 @@ def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
         scores.append(text.filled())
         chosen.append(explanations.shared(chosen_words)[number])
         top_words.append(text.read & select_top_k(scores[-1], k))
+        all_read.append(text.read)
         gold.append(context.gold[number])
         predicted.append(spans_of_mask(chosen[-1], boundary))
         true.append(spans_of_mask(gold[-1], boundary))
     own_rule = rationale_counts(chosen, gold)
     top_k = rationale_counts(top_words, gold)
+    every_word = rationale_counts(all_read, gold)
     spans = span_counts(predicted, true)
     hits, too_many, missed = own_rule.T
     agreement = pooled_agreement(own_rule)
@@ -310,6 +317,7 @@ def agreement_with_marks(explanations: Explanations) -> dict[str, Measurement]:
     measurements = {
         "precision": Measurement(ratio(hits, hits + too_many), agreement.precision),
         "recall": Measurement(ratio(hits, hits + missed), agreement.recall),
+        EVERY_WORD: Measurement(f1_of_texts(every_word), pooled_agreement(every_word).f1),
         "macro_f1": Measurement.of_mean(f1_of_texts(own_rule)),
         "eraser_auprc": Measurement.of_mean(auprc_by_text),
     }
@@ -370,6 +378,7 @@ METRICS = (
         "F1",
         "harmonic mean of precision and recall, {unit}s chosen by the method's own rule",
         "text_f1",
+        compare_with=EVERY_WORD,
     ),
     _metric("precision", "Precision", "share of the chosen {unit}s that are marked", ""),
     _metric("recall", "Recall", "share of the marked {unit}s that are chosen", ""),
@@ -378,6 +387,7 @@ METRICS = (
         "F1 top-K",
         "agreement of the K highest-scoring {unit}s with the marked ones (F1), K being the mean number of marked ones",
         "text_f1_topk",
+        compare_with=EVERY_WORD,
     ),
     _metric("macro_f1", "Macro F1", "F1 of each text, then the mean", "text_f1"),
     _metric(
@@ -397,6 +407,17 @@ METRICS = (
         "AUPRC by text",
         "area under each text's precision-recall curve, then the mean (ERASER)",
         "text_auprc",
+    ),
+    Metric(
+        EVERY_WORD,
+        "Every word",
+        "F1 of choosing every {unit}",
+        None,
+        _part(EVERY_WORD),
+        reference="ExpNet (2026), appendix B",
+        lowest=0.0,
+        highest=1.0,
+        by_text="",
     ),
 )
 """Agreement with the marked words."""

@@ -48,7 +48,7 @@ Trust = Literal["trusted", "not trusted", "undecided"]
 
 
 class ReasonResult(NamedTuple):
-    """What the named words are worth, by text, (texts,).
+    """What the named words are worth, by text, (texts,); NaN where the classifier gives no answer to a changed text.
 
     Attributes:
         margin: p of the answer without the other words, minus p without the named ones.
@@ -133,6 +133,7 @@ def judge_reasons(
     answered = np.array(classifier.labels)[p[:, 1:].argmax(-1)]
     predicted = np.array(simulator(simulations), dtype=object).reshape(texts, 2, 2)
     right = (predicted == answered[:, :, None]).mean(1)
+    right[np.isnan(p).any(axis=(1, 2))] = np.nan  # the classifier gives no answer
     return ReasonResult(p_answer[:, 2] - p_answer[:, 1], right[:, 0], right[:, 1])
 
 
@@ -159,6 +160,8 @@ def judge_trust(margin: Array, gain: Array, params: EvaluateParams) -> Trust:
         gain: `ReasonResult.gain`.
         params: level of the test and of the intervals.
     """
+    margin = margin[~np.isnan(margin)]
+    gain = gain[~np.isnan(gain)]
     if len(margin) < FEWEST_TEXTS:
         return "undecided"
     low, high = mean_interval(gain, params.confidence, -1.0, 1.0)
@@ -217,7 +220,7 @@ def _agreement(explanations: Explanations) -> Array | None:
     """Return how far reasons agree if they are asked for in other words (`paraphrases` of the prompt), (texts,).
 
     It is the mean of |A and B| / |A or B| over all pairs of the reason and those with the paraphrases, A and B the
-    named words; NaN where none names a word.
+    named words; NaN where none names a word, or the server refuses to be asked.
     """
     classifier = _prompt_of(explanations)
     context = explanations.context
@@ -229,17 +232,20 @@ def _agreement(explanations: Explanations) -> Array | None:
     attributions = explanations.attributions
     targets = [classifier.labels.index(text.target) for text in attributions]
     named = [[set(np.flatnonzero(text.filled(0.0) > 0).tolist()) for text in attributions]]
+    refused = np.zeros(len(attributions), dtype=bool)
+    encodings = list(context.encodings.values())
     for question in classifier.params.paraphrases:
         by_text = []
-        for places in named_words(classifier, list(context.encodings.values()), targets, question):
-            by_text.append(set(chain.from_iterable(range(start, end) for start, end in places)))
+        for number, places in enumerate(named_words(classifier, encodings, targets, question)):
+            refused[number] |= places is None
+            by_text.append(set(chain.from_iterable(range(start, end) for start, end in places or ())))
         named.append(by_text)
     shares = []
     for first, second in combinations(named, 2):
         both = [len(a & b) for a, b in zip(first, second, strict=True)]
         either = [len(a | b) for a, b in zip(first, second, strict=True)]
         shares.append(ratio(both, either))
-    return ratio(np.nansum(shares, axis=0), (~np.isnan(shares)).sum(axis=0))
+    return np.where(refused, np.nan, ratio(np.nansum(shares, axis=0), (~np.isnan(shares)).sum(axis=0)))
 
 
 def _empty(explanations: Explanations) -> Array | None:

@@ -10,7 +10,7 @@ import functools
 import warnings
 from importlib.metadata import EntryPoint, entry_points
 
-from explearn.core.errors import ParamsError, UnknownNameError, first_line, kind_of
+from explearn.core.errors import ParamsError, UnknownNameError, blaming, kind_of
 from explearn.metrics import (
     consistency,
     costs,
@@ -132,10 +132,8 @@ def _load_plug_ins() -> None:
 
 def _load(entry: EntryPoint) -> Metric:
     what = f"metric {entry.name!r} ({entry.value})"
-    try:
+    with blaming(entry.value, f"{what} cannot be loaded", ParamsError):
         metric: Metric = entry.load()
-    except Exception as error:
-        raise ParamsError(f"{what} cannot be loaded ({type(error).__name__}: {first_line(error)})") from error
     if getattr(metric, "name", None) != entry.name:
         raise ParamsError(f"{what}: expected a Metric of that name")
     return metric

@@ -86,10 +86,10 @@ class _RunShape(Shape):
     source: str = ""
 
 
-def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
+def write_run(path: Path, run: MethodRun, with_cost: bool = False, what: str | None = None) -> None:
     """Write the attributions, and as the file's metadata all else; what the run cost only `with_cost`.
 
-    Without it nothing in the file depends on the machine's speed.
+    Without it nothing in the file depends on the machine's speed. `what` is as for `explearn.core.writing.atomic_path`.
     """
     metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
     attributions = run.attributions
@@ -97,7 +97,7 @@ def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
         metadata["cost"] = run.cost and run.cost.model_dump()
     else:
         attributions = [replace(attribution, seconds=0.0) for attribution in attributions]
-    write_attributions(path, attributions, {**metadata, "texts": len(attributions)})
+    write_attributions(path, attributions, {**metadata, "texts": len(attributions)}, what)
 
 
 def read_run(path: Path, attributions: bool = True) -> MethodRun:

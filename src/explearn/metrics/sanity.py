@@ -54,7 +54,8 @@ class SanityResult:
 
     Attributes:
         random_model: part of the model down to which weights were redrawn ("embeddings": all of them) -> how similar
-            the scores are to those of the model as it is. Near 1: the method does not notice.
+            the scores are to those of the model as it is. Near 1: the method does not notice. A learned method keeps
+            what it learned before, so for it near 1 does not mean that the scores ignore the model.
         random_labels: the same for the model fine-tuned on permuted labels; None where there is none.
         max_sensitivity: mean over texts, smaller is steadier; None where it was not measured.
         skipped: why the method could not be checked, empty where it could.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.arrays import Array, Counts, Mask
-from explearn.metrics.arrays import ranks, ratio
+from explearn.metrics.arrays import ranks, ratio, without_rounding
 
 Signs = NDArray[np.int8]
 Interval = tuple[float, float] | tuple[None, None]
@@ -250,6 +250,7 @@ def paired_tests(
     by_text: Mapping[str, ArrayLike],
     larger_is_better: bool = True,
     significance: float = 0.05,
+    scale: float | None = None,
 ) -> PairedTests:
     """Find the best method in a metric, and those that are not significantly worse.
 
@@ -261,6 +262,8 @@ def paired_tests(
         larger_is_better: direction.
         significance: a method is tied with the best if the corrected p-value is at least this, or if the test's
             direction contradicts the figures.
+        scale: size of the values, whose differences below float32's resolution are ties. None: that of the larger of
+            each pair.
     """
     figures = {method: value for method, value in values.items() if value is not None}
     rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
@@ -272,8 +275,12 @@ def paired_tests(
     known = ~np.isnan(matrix)
     first, second = np.triu_indices(count, 1)
     if len(first):
-        differences = matrix[first] - matrix[second]
-        raw = signed_rank_test(differences)
+        sizes = np.nanmax(np.abs(matrix), axis=1, keepdims=True, initial=0.0)
+        scales = np.maximum(sizes[first], sizes[second])
+        if scale is not None:
+            scales = np.full_like(scales, scale)
+        differences = without_rounding(matrix[first] - matrix[second], scales)
+        raw = signed_rank_test(differences, scales)
         p_values[first, second] = p_values[second, first] = raw
         adjusted[first, second] = adjusted[second, first] = holm(raw)
         sizes = np.abs(differences)
@@ -295,6 +302,55 @@ def paired_tests(
     )
 
 
+MOST_RANKED = 300
+"""Most values of both samples whose order is tried in full or at random, by which a test takes half a second."""
+
+DRAWS = 9_999
+"""Random orders that stand for all."""
+
+
+def rank_sum_test(first: Array, second: Array) -> float:
+    """Return the p-value of Mann and Whitney's two-sided test of two samples.
+
+    It is exact; where values are tied it comes from DRAWS random orders, and from the normal distribution for more
+    than MOST_RANKED values.
+    """
+    from scipy.stats import mannwhitneyu
+
+    both = np.concatenate([first, second])
+    if len(both) > MOST_RANKED:
+        return float(mannwhitneyu(first, second, method="asymptotic").pvalue)
+    if len(np.unique(both)) == len(both):
+        return float(mannwhitneyu(first, second, method="exact").pvalue)
+    count = len(first)
+    ranked = ranks(both)
+    orders = np.random.default_rng(0).permuted(np.tile(ranked, (DRAWS, 1)), axis=1)
+    expected = count * ranked.mean()
+    drawn = np.abs(orders[:, :count].sum(axis=1) - expected)
+    return _permuted(drawn, abs(ranked[:count].sum() - expected))
+
+
+def shares_test(hits: Sequence[int], sizes: Sequence[int]) -> float:
+    """Return the p-value of Pearson's chi-squared test whether groups have one share of hits.
+
+    It comes from DRAWS random assignments of all hits to the groups' members.
+
+    Args:
+        hits: number of hits in each group, (groups,).
+        sizes: number of members of each group, (groups,).
+    """
+    members = np.asarray(sizes)
+    expected = members * sum(hits) / members.sum()
+    drawn = np.random.default_rng(0).multivariate_hypergeometric(members, sum(hits), size=DRAWS)
+    distances = ((drawn - expected) ** 2 / members).sum(axis=1)
+    return _permuted(distances, float(((np.asarray(hits) - expected) ** 2 / members).sum()))
+
+
+def _permuted(drawn: Array, observed: float) -> float:
+    """Return the share of random draws that are as large as what was observed, which counts as one of them."""
+    return float((1 + (drawn >= observed - ROUNDING).sum()) / (1 + len(drawn)))
+
+
 def holm(p_values: ArrayLike) -> Array:
     """Correct p-values by Holm's step-down method: the i-th smallest of m times m - i + 1, never less than the last.
 
@@ -307,11 +363,17 @@ def holm(p_values: ArrayLike) -> Array:
     return adjusted
 
 
-def signed_rank_test(differences: Array) -> Array:
-    """Return p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out."""
+def signed_rank_test(differences: Array, scale: ArrayLike = 1.0) -> Array:
+    """Return p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out.
+
+    Args:
+        differences: the differences.
+        scale: size of the numbers of which they are differences (`without_rounding`).
+    """
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import wilcoxon
 
+    differences = without_rounding(differences, scale)
     known = (~np.isnan(differences)).sum(axis=1)
     p_values = np.ones(len(differences))
     sizes = np.sort(np.abs(differences), axis=1)

@@ -17,7 +17,7 @@ The students of a method (partitions, folds) are trained side by side, in full-b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +31,7 @@ from explearn.metrics.arrays import check_scores
 from explearn.metrics.base import Metric, computed_together
 from explearn.metrics.context import Context
 from explearn.metrics.params import SimulatabilityParams
+from explearn.text.equal import text_hash
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +71,7 @@ def simulatability(
     params: SimulatabilityParams | None = None,
     seed: int = 0,
     description: str | None = None,
+    same: Sequence[Hashable] | None = None,
 ) -> dict[str, SimulatabilityResult]:
     """Train students with and without each method's explanations and test them on other texts.
 
@@ -83,12 +85,13 @@ def simulatability(
         params: size and training of the student.
         seed: seed of the partitions and initial weights.
         description: text of a progress bar (default: no bar).
+        same: what equal texts share (`explearn.text.equal.text_hash`); they lie in one part. None: all differ.
 
     Returns:
         Method -> accuracy of its students.
 
     Raises:
-        DataError: a score is not finite, no word has an embedding, or there are fewer texts than folds.
+        DataError: a score is not finite, no word has an embedding, or there are fewer different texts than folds.
     """
     # torch takes seconds to load; importing this module should not.
     import torch
@@ -97,11 +100,13 @@ def simulatability(
     words, known = principal_components(embeddings, params.dimensions)
     texts = len(words)
     target = torch.as_tensor(np.asarray(classes, dtype=np.int64))
-    if texts < params.folds:
-        raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
+    numbers: dict[Hashable, int] = {}
+    alike = [numbers.setdefault(text, len(numbers)) for text in same or range(texts)]
+    if len(numbers) < params.folds:
+        raise DataError(f"{len(numbers)} different texts; expected at least one for each of {params.folds} folds")
     rng = np.random.default_rng(seed)
     # The texts that each student learns from, (repeats folds, texts): all but one part of a partition.
-    partitions = np.array([rng.permutation(texts) % params.folds for _ in range(params.repeats)])
+    partitions = np.array([(rng.permutation(len(numbers)) % params.folds)[alike] for _ in range(params.repeats)])
     learns = (partitions[:, None] != np.arange(params.folds)[:, None]).reshape(-1, texts)
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
@@ -203,11 +208,12 @@ def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
     """Train the students of all methods.
 
     A method whose classes are all the same has none, as nothing is to learn. Nor has any if simulatability is switched
-    off, and where there are no word embeddings, or fewer texts than folds.
+    off, and where there are no word embeddings, or fewer different texts than folds.
     """
     params = context.params.simulatability
     embeddings = context.embeddings
-    if not params.enabled or embeddings is None or len(context.examples) < params.folds:
+    same = list(map(text_hash, context.examples))
+    if not params.enabled or embeddings is None or len(set(same)) < params.folds:
         return {}
     # Methods may explain other classes than the most probable ones, which their students then predict.
     groups: dict[tuple[int, ...], dict[str, list[ArrayLike]]] = defaultdict(dict)
@@ -218,7 +224,7 @@ def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
     for classes, scores in groups.items():
         if len(set(classes)) > 1:
             description = f"{context.task}: students"
-            results |= simulatability(embeddings, classes, scores, params, context.seed, description)
+            results |= simulatability(embeddings, classes, scores, params, context.seed, description, same)
     return results
 
 

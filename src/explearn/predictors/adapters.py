@@ -104,6 +104,16 @@ def put_trained_parts(model: torch.nn.Module) -> None:
             model.set_submodule(path, part.modules_to_save[part.active_adapter])
 
 
+def active_adapters(model: torch.nn.Module) -> list[tuple[str, ...]]:
+    """Return the adapters that are in use at the parts of a model that have some; none for a model without adapters."""
+    active = []
+    for path, module in model.named_modules():
+        part: Any = module
+        if hasattr(part, "active_adapters") and hasattr(part, "disable_adapters"):
+            active.append((path, *([] if part.disable_adapters else part.active_adapters)))
+    return active
+
+
 def without_wrapper(model: torch.nn.Module, name: str) -> Any:
     """Return the model inside a `peft.PeftModel`, with its adapters in place; other models are returned unchanged.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from explearn.core.arrays import Array
+from explearn.core.errors import UnansweredError
 
 if TYPE_CHECKING:
     # They import torch, which takes seconds; reading results does not need it.
@@ -27,7 +28,7 @@ class Answers:
 
     Attributes:
         predictor: the predictor that is asked.
-        logits: float64, (evaluated inputs, C).
+        logits: float64, (evaluated inputs, C); NaN for an input to which the predictor gives no answer.
         probabilities: the same as probabilities; of a regression, its values.
 
     Args:
@@ -45,6 +46,7 @@ class Answers:
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
+        self._unanswered: UnansweredError | None = None
         self._clear()
 
     def _clear(self) -> None:
@@ -53,15 +55,19 @@ class Answers:
         self._rows: dict[object, int] = {}
         self._waiting: list[Encoding] = []
 
-    def ask(self, texts: Iterable[Encoding] | Iterable[Text], output: Output = "probability") -> Array:
+    def ask(
+        self, texts: Iterable[Encoding] | Iterable[Text], output: Output = "probability", *, gaps: bool = False
+    ) -> Array:
         """Return the predictions for n texts, (n, C).
 
         Args:
             texts: the texts, or encodings of them.
             output: which numbers of the classes.
+            gaps: return NaN for a text without an answer.
 
         Raises:
             ModelError: a logit is not finite.
+            UnansweredError: there is no answer to a text; all were asked about.
             UnsupportedError: the log-probability of a regression.
         """
         rows = [self.request(encoding) for encoding in self.predictor.read(texts)]
@@ -71,6 +77,9 @@ class Answers:
             values = self._outputs(self.logits[rows], output)
         if len(self._rows) > MOST_KEPT:
             self._clear()
+        if not gaps and np.isnan(values).any():
+            assert self._unanswered is not None  # it gave no number
+            raise self._unanswered
         return values
 
     def request(self, encoding: Encoding) -> int:
@@ -93,10 +102,21 @@ class Answers:
         """
         if not self._waiting:
             return
-        logits = self.predictor.predict_logits(self._waiting, description)
+        logits = self._known_logits(self._waiting, description)
         self._waiting = []
         self.logits = np.concatenate([self.logits, logits])
         self.probabilities = np.concatenate([self.probabilities, self._outputs(logits, "probability")])
+
+    def _known_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
+        """Return logits, (n, C), NaN without an answer, by asking about halves of what has some without."""
+        try:
+            return self.predictor.predict_logits(encodings, description)
+        except UnansweredError as error:
+            self._unanswered = self._unanswered or error
+            if len(encodings) == 1:
+                return np.full((1, len(self.predictor.labels)), np.nan)
+        half = len(encodings) // 2
+        return np.concatenate([self._known_logits(encodings[:half]), self._known_logits(encodings[half:])])
 
     def _outputs(self, logits: Array, output: Output) -> Array:
         import torch

@@ -265,6 +265,11 @@ def head_size(config: Any) -> int:
     return int(config.hidden_size) // int(config.num_attention_heads)
 
 
+def by_torch(config: Any) -> bool:
+    """Return whether a model computes its attention with torch's own functions, in which it can be captured."""
+    return getattr(config, "_attn_implementation", None) in (None, "eager", "sdpa")
+
+
 def position_offset(config: Any) -> int:
     """Return the position id of the first token."""
     if architecture(config).counts_from_padding:

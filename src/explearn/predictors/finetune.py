@@ -28,7 +28,7 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.examples import Example
 from explearn.core.extras import check_installed
 from explearn.core.seeds import seed_everything
-from explearn.core.writing import atomic_folder, check_replaceable
+from explearn.core.writing import atomic_folder, check_place
 from explearn.predictors.architectures import max_length
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.heads.wrapped import kind_for
@@ -43,7 +43,7 @@ from explearn.predictors.loading import (
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
 from explearn.predictors.predictor import Predictor, read_labelled
 from explearn.predictors.problems import label_maps
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.transformer import SAVED_CLASSIFIER, TransformerPredictor
 from explearn.text.encoding import Removal
 
 if TYPE_CHECKING:
@@ -321,10 +321,7 @@ def finetune(
     import transformers
 
     compute.check_one_device("training a classifier")
-    if os.path.realpath(encoder) == os.path.realpath(target):
-        raise ParamsError(f"{os.fspath(target)}: is the encoder's own folder; expected another one for the classifier")
-    files = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.codes", "*.model", "*.jinja")
-    check_replaceable(target, lambda folder: any(folder.glob("model*.safetensors")), "classifier", files)
+    check_place(target, SAVED_CLASSIFIER, folder=True)
     device = compute.resolve_device()
     train = _split(examples, "train")
     validation = _split(examples, "validation")
@@ -361,7 +358,7 @@ def finetune(
         predicted: Any = np.argmax(prediction.predictions, -1)
         return classification_metrics(np.asarray(prediction.label_ids), predicted, len(labels), kind.only_accuracy)
 
-    with atomic_folder(target) as partial:
+    with atomic_folder(target, SAVED_CLASSIFIER) as partial:
         # Checkpoints are inside the unfinished folder, so a killed run leaves nothing elsewhere.
         checkpoints = partial / "checkpoints"
         arguments = _arguments(str(checkpoints), params, compute, seed, selection)

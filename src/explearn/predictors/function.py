@@ -18,9 +18,9 @@ from explearn.core.arrays import Array, as_numbers
 from explearn.core.documents import text_digest
 from explearn.core.errors import (
     DataError,
-    ExplearnError,
     ModelError,
     ParamsError,
+    blaming,
     first_line,
     kind_of,
     shown,
@@ -214,6 +214,8 @@ class FunctionPredictor(Predictor):
             raise ParamsError(f"kind: got {shown(kind)}; expected one of {', '.join(get_args(KindOfAnswer))}")
         if not isinstance(mask, str) or mask != "".join(mask.split()):
             raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
+        if not callable(predict_proba):
+            raise ParamsError(f"predict_proba: got {shown(predict_proba)}; expected a function of a list of texts")
         check_listed("labels", labels, "names")
         self.labels = [str(label) for label in labels]
         if problem := label_problem(self.labels):
@@ -335,15 +337,11 @@ class FunctionPredictor(Predictor):
 
     def _answers(self, texts: list[str | tuple[str, str]]) -> Array:
         shape = (len(texts), len(self.labels))
-        try:
+        hint = ""
+        if any(not text or (isinstance(text, tuple) and "" in text) for text in texts):
+            hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
+        with blaming(None, f"{self.name}: failed on {len(texts)} texts", ModelError, hint):
             answer = self._function(list(texts))
-        except ExplearnError:
-            raise
-        except Exception as error:  # a function of somebody else may raise anything
-            hint = ""
-            if any(not text or (isinstance(text, tuple) and "" in text) for text in texts):
-                hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
-            raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)}){hint}") from error
         classes = getattr(getattr(self._function, "__self__", None), "classes_", ())  # of scikit-learn
         columns = [str(name) for name in getattr(answer, "columns", classes)]
         if set(columns) == set(self.labels) and columns != self.labels:
@@ -418,14 +416,13 @@ def function_predictor(classifier: Any) -> FunctionPredictor:
 
 def _columns(function: PredictProba, name: str) -> list[str]:
     """Return the names of the columns that a function gives, or else their numbers."""
-    try:
+    expected = (
+        "; expected a function from a list of texts to rows of probabilities; any other goes in an "
+        "explearn.FunctionPredictor, with its labels"
+    )
+    with blaming(None, f"{name}: failed on a text", ModelError, expected):
         answer: Any = function([PROBE[0]])
         columns = getattr(answer, "columns", None)
         if columns is None:
             columns = range(as_numbers(answer).shape[1])
-    except Exception as error:  # a function of somebody else may raise anything
-        raise ModelError(
-            f"{name}: failed on a text ({first_line(error)}); expected a function from a list of texts to rows of "
-            "probabilities; any other goes in an explearn.FunctionPredictor, with its labels"
-        ) from error
     return [str(column) for column in columns]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import operator
+import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +22,8 @@ from explearn.core.errors import ModelError, ParamsError, UnknownNameError, Unsu
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+logger = logging.getLogger(__name__)
 
 HOLDS_FROM = 0.5
 """Probability from which a label of a multi-label classifier applies."""
@@ -214,6 +220,53 @@ def check_use(classifier: Labelled, use: Use) -> None:
     """
     if use in classifier.refuses:
         raise UnsupportedError(f"{classifier.name or 'the classifier'}: {classifier.refuses[use]}")
+
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def classes_by_number(
+    classes: Sequence[str], labels: Collection[str], numbered: bool = False
+) -> tuple[dict[str, str], str]:
+    """Find the classes for which numbers among labels stand, and log what was understood.
+
+    A number is that in the name of a class (4 of "4 stars") if every label is, in one name alone. Otherwise it is a
+    position in the list of classes, from 0, if every label may be one.
+
+    Args:
+        classes: the classifier's classes.
+        labels: the labels; an empty one is missing.
+        numbered: whether they were given as numbers. If not, they are positions only if 0 is among them.
+
+    Returns:
+        Label -> class, none if the labels are no numbers or cannot be told; and the sentence that was logged.
+
+    Example:
+        >>> classes_by_number(["1 star", "2 stars", "3 stars"], ["1", "2"])[0]["2"]
+        '2 stars'
+        >>> classes_by_number(["bad", "fair", "good"], ["0", "2"])[0]["2"]
+        'good'
+    """
+    wanted = set(labels) - {""}
+    if wanted <= set(classes):
+        return {}, ""
+    numbers_in = {name: [f"{float(number):.15g}" for number in _NUMBER.findall(name)] for name in classes}
+    in_names = Counter(chain.from_iterable(numbers_in.values()))
+    by_name = {}
+    for name, numbers in numbers_in.items():
+        if len(numbers) == 1 and in_names[numbers[0]] == 1:
+            by_name[numbers[0]] = name
+    by_position = {str(position): name for position, name in enumerate(classes)}
+    if wanted <= set(by_name):
+        found, source = by_name, "the numbers in the classes' names"
+    elif wanted <= set(by_position) and (numbered or "0" in wanted):
+        found, source = by_position, "the classes' numbers"
+    else:
+        return {}, ""
+    listed = ", ".join(f"{number} is {name}" for number, name in found.items())
+    note = f"Labels are read as {source}: {listed}."
+    logger.warning("%s", note)
+    return found, note
 
 
 def check_segments(classes: Collection[str], texts: Sequence[object]) -> None:

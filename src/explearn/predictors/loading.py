@@ -141,6 +141,11 @@ def errors_of_loading(location: str, kind: str) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = first_line(error)
+        if sys.flags.optimize > 1:
+            raise ModelError(
+                f"{location}: cannot be loaded as {kind}, since transformers reads docstrings, which Python removes by "
+                f"-OO or PYTHONOPTIMIZE=2; use at most 1 ({reason})"
+            ) from error
         if "ignore_mismatched_sizes" in reason:  # transformers' own message refers to a report in its log
             reason = "its weights are not of the shapes that its config.json says"
         raise ModelError(f"{location}: cannot be loaded as {kind} ({reason}); {SAVED}") from error

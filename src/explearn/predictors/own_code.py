@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from explearn.core.errors import ExplearnError, ModelError, first_line
+from explearn.core.errors import ModelError, blaming
 
 
 def load_object(source: str) -> Any:
@@ -24,12 +24,8 @@ def load_object(source: str) -> Any:
         ModelError: there is no such module, file or name, or the code fails.
     """
     place, _, name = source.rpartition(":")
-    try:
+    with blaming(None, f"{source}: {place} failed", ModelError):
         module = _module(place)
-    except ExplearnError:
-        raise
-    except Exception as error:  # code of somebody else may raise anything
-        raise ModelError(f"{source}: {place} failed ({first_line(error)})") from error
     try:
         return attrgetter(name)(module)
     except AttributeError as error:

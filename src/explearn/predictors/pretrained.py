@@ -13,7 +13,7 @@ from typing import Any
 
 from explearn.core.bundles import checked_manifest, is_classifier_bundle
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import PathLike, is_folder, names_code, read_json
+from explearn.core.documents import PathLike, checked_path, is_folder, names_code, read_json
 from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
@@ -151,7 +151,7 @@ def load_classifier(
     compute = replace(compute or ComputeOptions(), **options)
     if compute.device_map is None:
         compute.resolve_device()
-    name = place_of_model(os.fspath(path))
+    name = place_of_model(checked_path(path, "path"))
     check_place(name)
     prompted = is_folder(name) and (Path(name) / COMPLETION_FILE).exists()
     if prompt is None and prompted:
@@ -220,6 +220,10 @@ def _load_weights(source: Source) -> tuple[Any, Any]:
     import transformers
 
     options: dict[str, Any] = {"config": source.config}
+    adapters = source.adapters
+    if adapters is not None:
+        # A head of theirs may have other classes than the base's, whose shapes then do not fit; `missing` names them.
+        options["ignore_mismatched_sizes"] = True
     if source.compute.precision == "saved":
         options["dtype"] = "auto"
     quantised = getattr(source.config, "quantization_config", None) is not None
@@ -228,7 +232,6 @@ def _load_weights(source: Source) -> tuple[Any, Any]:
     model, tokenizer, missing = load_model(source.head, source.location, source.revision, KIND, **options)
     if quantised:
         check_loaded(model, source.name)
-    adapters = source.adapters
     if adapters is not None:
         missing = [weight for weight in missing if weight not in adapters.weights]
         with errors_of_loading(source.name, KIND):

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
@@ -17,7 +18,8 @@ from torch.nn import functional
 
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
-from explearn.predictors.adapters import without_wrapper
+from explearn.core.writing import atomic_folder
+from explearn.predictors.adapters import active_adapters, without_wrapper
 from explearn.predictors.architectures import (
     architecture,
     keep_attention_type,
@@ -56,6 +58,9 @@ UNFINGERPRINTED = (
     "transformers_version",
 )
 """Fields of a configuration that do not change predictions, or that the fingerprint has elsewhere."""
+
+SAVED_CLASSIFIER = "a saved classifier"
+"""What `save_pretrained` of a classifier writes."""
 
 
 class WrappedModel(torch.nn.Module):
@@ -104,7 +109,7 @@ class TransformerPredictor(Predictor):
             parameters need no gradients from here on (gradients of its inputs can still be taken).
         tokenizer: its fast tokenizer.
         compute: device, precision and batch size.
-        name: name for messages.
+        name: name for messages. Empty: "the classifier".
         completion: prompt around each text, for a generative model (`explearn.predictors.heads.completion`).
 
     Attributes:
@@ -149,26 +154,26 @@ class TransformerPredictor(Predictor):
         name: str = "",
         completion: Completion | None = None,
     ) -> None:
-        shown_name = name or "the classifier"
+        name = name or "the classifier"
         if not tokenizer.is_fast:
-            raise ModelError(f"{shown_name}: its tokenizer is not a fast one; word alignment needs one")
-        model = without_wrapper(not_compiled(model), shown_name)
-        check_config(model.config, shown_name)
+            raise ModelError(f"{name}: its tokenizer is not a fast one; word alignment needs one")
+        model = without_wrapper(not_compiled(model), name)
+        check_config(model.config, name)
         compute = compute or ComputeOptions()
         self.name = name
         self.completion: Completion | None = completion
         if completion is not None:
             self.refuses = {"onnx": "classifies by a prompt; expected a sequence classifier"}
-        self.tokenizer = with_padding(model, tokenizer, shown_name)
+        self.tokenizer = with_padding(model, tokenizer, name)
         saved_dtype = model.dtype
-        self.model: Any = with_both_classes(model, shown_name).eval().requires_grad_(False)
+        self.model: Any = with_both_classes(model, name).eval().requires_grad_(False)
         if switches_attention(self.model):
             self.model = sharing_copy(self.model)
             keep_attention_type(self.model)
         self._shortest = shortest_input(self.model.config)
         self.spread = spread_of(self.model)
         if self.spread is None:
-            check_runs(self.model, tokenizer, shown_name)
+            check_runs(self.model, tokenizer, name)
         self.problem = problem_of(self.model.config)
         if compute.precision in QUANTISED and not has_quantised(self.model):
             raise ParamsError(
@@ -177,6 +182,7 @@ class TransformerPredictor(Predictor):
             )
         self.labels = names_of(self.model.config)
         self._fingerprint = ""
+        self._adapters: list[tuple[str, ...]] = []
         if self.spread is None and compute.device_map is not None:
             # Offloaded weights cannot be read later.
             self._fingerprint = self.fingerprint
@@ -195,7 +201,7 @@ class TransformerPredictor(Predictor):
             matmul_dtype = None
             if saved_dtype in (torch.bfloat16, torch.float16):
                 self.dtype = saved_dtype
-        prepare_quantised(self.model, matmul_dtype, shown_name)
+        prepare_quantised(self.model, matmul_dtype, name)
         self.max_tokens = min(compute.resolve_max_tokens(device) for device in devices)
 
     @classmethod
@@ -230,7 +236,19 @@ class TransformerPredictor(Predictor):
         """Save model, tokenizer and any prompt, for `explearn.load_classifier`.
 
         Args:
-            folder: folder to write.
+            folder: a new folder, or that of an earlier classifier, which is replaced.
+
+        Raises:
+            ParamsError: the folder holds a file that is not ours, or that was changed.
+        """
+        with atomic_folder(folder, SAVED_CLASSIFIER) as partial:
+            self.write_files(partial)
+
+    def write_files(self, folder: Path) -> None:
+        """Write the files of `save_pretrained`.
+
+        Args:
+            folder: an existing folder.
         """
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -446,14 +464,18 @@ class TransformerPredictor(Predictor):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of weights, configuration, tokenizer, labels and prompt."""
-        if not self._fingerprint:
+        """SHA-256 of weights, configuration, tokenizer, labels, prompt, and which adapters are in use."""
+        adapters = active_adapters(self.model)
+        if not self._fingerprint or adapters != self._adapters:
+            self._adapters = adapters
             prompt = ""
             if self.completion is not None:
                 prompt = self.completion.params.model_dump_json()
             labels = names_of(self.model.config)
             settings = {"labels": labels, "prompt": prompt, "problem": self.problem, "max_length": self.max_length}
             settings |= {"config": settings_of(self.model.config), "tokenizer": tokenizer_settings(self.tokenizer)}
+            if adapters:
+                settings["adapters"] = adapters
             self._fingerprint = fingerprint(self.model, json.dumps(settings, sort_keys=True, default=str))
         return self._fingerprint
 

@@ -230,7 +230,7 @@ def answer(run: RunFacts, name: str, leave_out: Collection[str] = ()) -> Conclus
         named = [best, *level, *undecided]
         methods = best, *sorted(level, key=lambda method: passes(overall, method))[:1]
         use = _named(run, metric, best)
-    random = next((values[method] for method in values if method in chance), None)
+    random = values.get(str(overall.random(name)))
     found = {
         "metric": metric,
         "words": words_of(run, name),
@@ -416,7 +416,7 @@ def not_counted(run: RunFacts) -> Iterator[Conclusion]:
 
 def no_random(run: RunFacts) -> Iterator[Conclusion]:
     """Find that random scores are missing."""
-    if run.overall.figures and not run.overall.chance:
+    if run.overall.figures and not any(info.at_random for info in run.overall.infos.values()):
         yield Conclusion("no random")
 
 
@@ -454,9 +454,12 @@ def near_metric(run: RunFacts) -> Iterator[Conclusion]:
     return _on("near metric", dict.fromkeys(found, ""))
 
 
-def _reads_text_alone(run: RunFacts) -> set[str]:
-    """Return the methods of which it is known that their scores do not depend on the classifier's weights."""
-    return {name for name, info in run.overall.infos.items() if "teacher" in info.needs or info.family == "chance"}
+def _told_by_new_weights(run: RunFacts) -> list[str]:
+    """Return the methods of which scores on new weights tell whether they depend on the classifier.
+
+    A learned method keeps what it learned before; scores by chance do not depend on the classifier.
+    """
+    return [name for name, info in run.overall.infos.items() if info.family not in ("learned", "chance")]
 
 
 def unmoved(run: RunFacts) -> Iterator[Conclusion]:
@@ -468,20 +471,17 @@ def unmoved(run: RunFacts) -> Iterator[Conclusion]:
             for similar in list(checks.random_model.values())[-1:]:
                 if similar.spearman is not None:
                     correlations.setdefault(method, []).append(similar.spearman)
-    alone = _reads_text_alone(run)
+    told = _told_by_new_weights(run)
     figures = {}
     for method, values in sorted(correlations.items(), key=lambda item: -fmean(item[1])):
-        if fmean(values) >= NOTICED and method not in alone:
+        if fmean(values) >= NOTICED and method in told:
             figures[method] = f"{fmean(values):.2f}"
-    for method in run.overall.infos:
-        if method in alone - run.overall.chance:
-            figures[method] = "sees only the text and its label"
     return _on("unmoved", figures)
 
 
 def unchecked(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that were not checked on every task."""
-    methods = [method for method in run.overall.infos if method not in _reads_text_alone(run)]
+    methods = _told_by_new_weights(run)
     missing = []
     for method in methods:
         checked = [method in task.sanity and bool(task.sanity[method].random_model) for task in run.tasks]
@@ -603,18 +603,12 @@ def one_training(run: RunFacts) -> Iterator[Conclusion]:
         yield Conclusion("one training", (), {"seed": run.overall.seed})
 
 
-def _confidence(task: Evaluation) -> float | None:
-    """Return the mean confidence on whole texts, which is the same for all methods that explain the task's model."""
-    values = task.values("confidence_full")
-    return next((value for name, value in values.items() if not task.infos[name].own_model), None)
-
-
 def low_confidence(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier is much less sure than right."""
     figures = {}
     for task in run.tasks:
         accuracy = task.performance.get("test", {}).get("accuracy")
-        full = _confidence(task)
+        full = task.shared_figure("confidence_full")
         if accuracy is not None and full is not None and accuracy - full >= UNSURE:
             figures[task.task] = f"accuracy {accuracy:.2f}, mean confidence {full:.2f}"
     return _on("low confidence", figures, are_methods=False)
@@ -624,7 +618,7 @@ def shifted(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks whose classifier is much less sure of randomly shortened texts."""
     falls = {}
     for task in run.tasks:
-        full = _confidence(task)
+        full = task.shared_figure("confidence_full")
         random = task.figures.get("random", {})
         shortened = [random.get(f"confidence_{inputs}") for inputs in ("without", "only", "masked")]
         lowest = min((value for value in shortened if value is not None), default=None)

@@ -15,6 +15,7 @@ from explearn.metrics.plausibility import binarise
 from explearn.report.conclusions import ANNOTATORS
 from explearn.report.run import RunFacts
 from explearn.show.blocks import ExampleText, TextRow, several
+from explearn.show.display import disagreed, output_of, pale
 
 SHORT_TEXT = 30
 """Preferred length limit of the text that is shown first, in words."""
@@ -85,7 +86,9 @@ def example_text(task: Evaluation, example: Example, name: str, methods: Collect
         facts.append(f"true label {label}")
     answer = answer_of(task, example)
     if answer is not None:
-        facts.append(f"predicted {answer.predicted} (p = {answer.probability:.2f})")
+        figures = [f"p = {answer.probability:.2f}"]
+        figures += [f"{found.label} {found.probability:.2f}" for found in answer.classes[1:]]
+        facts.append(f"predicted {answer.predicted} ({'; '.join(figures)})")
     rows = []
     gold = np.array(task.gold.get(example.id, [False] * len(example.all_words)))
     if gold.any():
@@ -116,7 +119,10 @@ def example_text(task: Evaluation, example: Example, name: str, methods: Collect
         if answer is not None and scores.target != answer.predicted:
             # A method with its own classifier explains that classifier's prediction.
             note += f"; explains “{scores.target}”"
+        note = "; ".join(filter(None, [note, output_of(scores), pale(scores)]))
         rows.append(TextRow(method, note, chosen.tolist(), scores, method))
+    if disagreement := disagreed([row.attribution for row in rows if row.attribution is not None]):
+        facts.append(disagreement)
     pair = None
     if example.pair:
         pair = len(example.words)

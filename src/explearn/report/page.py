@@ -52,6 +52,7 @@ from explearn.show.blocks import (
     several,
     walk,
 )
+from explearn.show.display import SCALE
 from explearn.show.html_page import render_html
 from explearn.subject.manifest import python_version, versions
 
@@ -162,18 +163,18 @@ def _first_page(run: RunFacts) -> Iterator[Block]:
     yield Heading(run.title, level=1)
     first = lead(run)
     yield Paragraph(" ".join(found.sentence for found in first), style="lead")
+    over = ""
+    if len(run.tasks) > 1:
+        over = f"Figures are means over {', '.join(task.task for task in run.counted)}."
+    yield Paragraph(f"{run.subtitle} {over}".strip(), style="note")
     if table := question_table(run):
         yield table
         yield Bullets(list(_question_meanings(run)))
     named = named_methods(run)
     if picture := dot_plot(run, {*named, str(run.study)}):
         yield picture
-    over = ""
-    if len(run.tasks) > 1:
-        over = f"Figures are means over {', '.join(task.task for task in run.counted)}."
-    yield Paragraph(f"{run.subtitle} {over}".strip(), style="note")
     if text := first_text(run, named):
-        legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
+        legend = f"Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method. {SCALE}"
         yield Fold(
             "A text, explained by the methods named above", [text, Paragraph(legend, style="note", page_only=True)]
         )
@@ -188,7 +189,8 @@ def question_table(run: RunFacts) -> Table | None:
         question = question.format(unit=run.unit)
         if found.values["without_marks"]:
             question = f"… without learning from such {run.unit}s"
-        shown = f"{metric.heading} {found.values['figure']} (random {found.values['chance']})"
+        to_beat = ", ".join(filter(None, [f"random {found.values['chance']}", run.overall.to_beat(metric)]))
+        shown = f"{metric.heading} {found.values['figure']} ({to_beat})"
         rows.append([question, found.values["use"], found.certainty, shown])
     if not rows:
         return None
@@ -444,8 +446,9 @@ def sanity_blocks(run: RunFacts) -> list[Block]:
     note = (
         f"{count_range([task.checked for task in tasks])} texts of a task were explained again after all weights of "
         "the classifier were randomised. A method that depends on the model then gives different scores, so their rank "
-        "correlation with the earlier scores should be low. Max-sensitivity is the largest relative change of the "
-        "scores under slight noise on the word embeddings; small means stable."
+        "correlation with the earlier scores should be low. A learned method keeps what it learned before, so that a "
+        "high one does not mean that its scores ignore the model. Max-sensitivity is the largest relative change of "
+        "the scores under slight noise on the word embeddings; small means stable."
     )
     for method, reason in reasons.items():
         if reason:

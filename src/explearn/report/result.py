@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic_core import to_jsonable_python
 
+from explearn.core.documents import checked_path
 from explearn.core.escape import printable
 from explearn.core.extras import need
 from explearn.core.writing import write_json, write_text
@@ -77,6 +78,24 @@ class Result(ABC):
         """
         return frame_of(getattr(self, self.table), self.row)
 
+    @classmethod
+    def check_place(cls, page: Path) -> None:
+        """Raise what `save` would raise if a file cannot be written, without writing one.
+
+        Args:
+            page: the page.
+        """
+        check_page(page, cls._what(), cls._beside(page))
+
+    @classmethod
+    def _what(cls) -> str:
+        return f"an output of explearn {cls.name}"
+
+    @classmethod
+    def _beside(cls, page: Path) -> list[Path]:
+        """Return the files with its table and its values."""
+        return [page.with_suffix(f".{cls.table}{suffix}") for suffix in (".csv", ".json")]
+
     def save(self, path: str | Path) -> Self:
         """Write the page, and beside it its manifest, its table as CSV and its values as JSON.
 
@@ -88,24 +107,25 @@ class Result(ABC):
             This result, with the path of its page.
 
         Raises:
-            ParamsError: a file of another kind would be replaced.
+            ParamsError: a file that is not an earlier one of the same kind, or was changed, would be replaced.
             DataError: a file cannot be written.
         """
-        page = Path(path)
-        check_page(page)
+        page = Path(checked_path(path, "path"))
+        self.check_place(page)
+        what = self._what()
         made = self.origin.facts(page)
         blocks = [*self.blocks(), Table(columns(["", ""]), list(made.items()))]
-        write_text(page, render_html(blocks, draw(blocks), f"Kinds of {self.table}"))
+        write_text(page, render_html(blocks, draw(blocks), f"Kinds of {self.table}"), what)
         document = to_jsonable_python(self.values())
         rows = io.StringIO()
         writer = csv.DictWriter(rows, [field.name for field in fields(self.row)])
         writer.writeheader()
         writer.writerows(document[self.table])
-        beside = [page.with_suffix(f".{self.table}.csv"), page.with_suffix(f".{self.table}.json")]
-        write_text(beside[0], rows.getvalue())
-        write_json(beside[1], document)
+        beside = self._beside(page)
+        write_text(beside[0], rows.getvalue(), what)
+        write_json(beside[1], document, what)
         verdict = " ".join(self.sentences())
-        self.origin.write_manifest(page, self.name, made, [file.name for file in beside], verdict=verdict)
+        self.origin.write_manifest(page, self.name, made, what, [file.name for file in beside], verdict=verdict)
         return replace(self, page=page)
 
 

@@ -84,7 +84,7 @@ class Attributions(list[Attribution]):
     def __rich__(self) -> Group:
         from rich.console import Group
 
-        return Group(*map(display.terminal, chain.from_iterable(self.texts)))
+        return Group(*map(display.terminal, self.texts))
 
     def __str__(self) -> str:
         return "\n".join(map(display.line, chain.from_iterable(self.texts)))

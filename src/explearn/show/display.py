@@ -2,8 +2,8 @@
 
 Orange is evidence for the class and blue against it, on pages, in notebooks, terminals and figures. People with any
 common colour blindness can distinguish the two, and a sign before the word says the same without colour. On pages a
-line as thick as the score is large is below words for the class and above words against it, and a word that is pointed
-at, touched or focused shows its score. The background is translucent, so that one pair of colours works on light and
+line that grows with the score is below words for the class and above words against it, and a word that is pointed at,
+touched or focused shows its score. The background is translucent, so that one pair of colours works on light and
 dark pages.
 
 All text from data is escaped: no word, label or name can become markup, a script, or a terminal command.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import html
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -21,11 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arrays import Array
 from explearn.core.attribution_fields import AttributionFields, TopWord
+from explearn.core.documents import checked_path
 from explearn.core.escape import printable
-from explearn.core.writing import PAGE_MARK, write_text
+from explearn.core.writing import write_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -41,8 +43,8 @@ AGAINST: Colour = (47, 125, 209)
 OPACITY = 0.7
 """Opacity of the background at full strength. Text on it keeps a contrast of 4.5 to 1, on light and dark pages."""
 
-FAINT = 0.1
-"""Strength below which a word has no sign, and no colour in a terminal."""
+FLOOR = 0.01
+"""Share of what is at stake (`at_stake`) below which a word has no colour and no sign."""
 
 UNREAD = "not read by the classifier"
 
@@ -51,16 +53,49 @@ INCOMPLETE = 0.1
 Our own threshold: integrated gradients in 50 steps have 0.001, DeepLIFT as captum computes it 0.9."""
 
 
-def strengths(scores: ArrayLike) -> NDArray[np.float64]:
-    """Scale scores to [-1, 1] by the largest absolute score, (words,); NaN (a word not read) stays."""
-    array = np.asarray(scores, dtype=np.float64)
-    shares: NDArray[np.float64] = array / (np.nanmax(np.abs(array), initial=0.0) or 1.0)
-    return shares
+SCALE = (
+    "The larger a word's share of the text's scores, taken without their signs, the deeper its colour; below "
+    f"{FLOOR:.0%} it has none. Where a method's scores are parts of a probability or a logit, which it says beside its "
+    "name, they are shares of 1 at least, so that words that change little stay pale."
+)
+"""The scale of the colours, in words."""
 
 
-def shows_signs(signed: bool, scores: ArrayLike) -> bool:
+def output_of(attribution: AttributionFields) -> str:
+    """Return the output that scores are parts of, such as probability; `share` if only their shares mean something."""
+    if not attribution.output:
+        return "share"
+    if attribution.value is not None:
+        return "value"
+    return attribution.output.replace("_", "-")
+
+
+def at_stake(attribution: AttributionFields) -> float:
+    """Return the score of full colour: the sum of the absolute scores, for parts of an output at least its size.
+
+    That size is 1 for a probability and a logit, and the output itself for a regression.
+    """
+    size = 0.0
+    if attribution.output:
+        size = 1.0 if attribution.value is None else abs(attribution.value)
+    return max(size, float(np.nansum(np.abs(attribution.scores))))
+
+
+def strengths(attribution: AttributionFields) -> Array:
+    """Return how deep the words' colours are, -1 to 1, (words,); NaN (a word not read) stays.
+
+    It is the square root of a score's share of what is at stake, since shares of a few per cent matter, too, and 0 if
+    the share is below FLOOR.
+    """
+    scores = np.asarray(attribution.scores, dtype=np.float64)
+    shares = np.abs(scores) / (at_stake(attribution) or 1.0)
+    shares[shares < FLOOR] = 0.0
+    return np.asarray(np.sign(scores) * np.sqrt(shares))
+
+
+def shows_signs(attribution: AttributionFields) -> bool:
     """Return whether words get a sign: if the method is signed, or any score is below zero."""
-    return signed or bool((np.asarray(scores) < 0).any())
+    return attribution.signed or bool((attribution.scores < 0).any())
 
 
 _FOR = " ".join(map(str, FOR))
@@ -93,7 +128,10 @@ def hexadecimal(colour: Colour) -> str:
 # ---- words and sentences ---------------------------------------------------------------------------------------------
 
 TOP = 5
-"""Most words that are listed below a text for the class, and as many against it; none that is faint."""
+"""Most words that are listed below a text for the class, and as many against it; none without a colour."""
+
+LITTLE = 0.1
+"""Share of a probability that a text must add to that of an empty one, or its words explain little of the answer."""
 
 ARCS = 5
 """Number of strongest pairs of words that are drawn."""
@@ -106,8 +144,8 @@ class ShownWord:
     Attributes:
         text: the word, printable on one line.
         score: NaN for a word that was not read.
-        strength: the score as a share of the text's largest, -1 to 1; NaN for a word that was not read.
-        sign: + or −, for a method with signs and a word that is not faint.
+        strength: how deep its colour is, as in `strengths`.
+        sign: + or −, for a method with signs and a word with a colour.
         space: what follows the word.
         new_segment: whether the second segment begins here.
         in_focus: whether the answer is about this word.
@@ -131,16 +169,16 @@ class ShownWord:
 
 def shown_words(attribution: AttributionFields) -> list[ShownWord]:
     """Return an attribution's words as displays show them."""
-    signs = shows_signs(attribution.signed, attribution.scores)
-    strength = strengths(attribution.scores).tolist()
+    signs = shows_signs(attribution)
+    strength = strengths(attribution).tolist()
     joined = set(attribution.joined)
     focus = range(*(attribution.focus or (0, 0)))
     words = []
     for index, word in enumerate(attribution.words):
         sign = ""
-        if signs and strength[index] >= FAINT:
+        if signs and strength[index] > 0:
             sign = "+"
-        if signs and strength[index] <= -FAINT:
+        if signs and strength[index] < 0:
             sign = "−"
         words.append(
             ShownWord(
@@ -166,10 +204,10 @@ def listed_words(words: Sequence[TopWord], form: str = "+#.3g") -> str:
 
 def strongest_words(attribution: AttributionFields) -> str:
     """Return the words that speak most for the class and, if scores have signs, most against it."""
-    least = FAINT * float(np.nanmax(np.abs(attribution.scores), initial=0.0))
-    supporting = [word for word in attribution.top_words(TOP) if word.score > least]
-    opposing = [word for word in attribution.top_words(TOP, against=True) if word.score < -least]
-    if not shows_signs(attribution.signed, attribution.scores):
+    strength = strengths(attribution)
+    supporting = [word for word in attribution.top_words(TOP) if strength[word.position] > 0]
+    opposing = [word for word in attribution.top_words(TOP, against=True) if strength[word.position] < 0]
+    if supporting and not shows_signs(attribution):
         return f"Highest: {listed_words(supporting, '#.3g')}"
     sentences = []
     if supporting:
@@ -196,9 +234,12 @@ def answer_sentence(attribution: AttributionFields) -> str:
 def remarks(attribution: AttributionFields) -> str:
     """Return remarks on the scores, empty if there are none.
 
-    They are about unread words, a sum missed by INCOMPLETE or more, the certificate, and pairs of words.
+    They are about words that all change nothing, unread words, a sum missed by INCOMPLETE or more, the certificate, and
+    pairs of words.
     """
     sentences = []
+    if sentence := pale(attribution):
+        sentences.append(sentence)
     if attribution.unaligned:
         total = len(attribution.words)
         sentences.append(f"{attribution.unaligned:,} of {total:,} {attribution.unit}s were not read")
@@ -216,6 +257,16 @@ def remarks(attribution: AttributionFields) -> str:
     return ". ".join(sentences)
 
 
+def pale(attribution: AttributionFields) -> str:
+    """Return a sentence on a text of which no word has a colour; empty for others."""
+    if np.nansum(np.abs(strengths(attribution))) or not attribution.read.any():
+        return ""
+    if not attribution.output:
+        return f"No {attribution.unit} has {FLOOR:.0%} of the scores"
+    most = f"{FLOOR * at_stake(attribution):.2g} ({output_of(attribution)})"
+    return f"No {attribution.unit} changes the answer by more than {most}"
+
+
 def together(attribution: AttributionFields) -> str:
     """Return the three strongest pairs of words with what they add together."""
     pairs = []
@@ -226,12 +277,64 @@ def together(attribution: AttributionFields) -> str:
     return f"Together: {', '.join(pairs)}"
 
 
+def text_remarks(attributions: Sequence[AttributionFields]) -> list[str]:
+    """Return remarks on a text: an empty one's answer if it explains this one, and signs that methods disagree on.
+
+    Args:
+        attributions: of one text.
+    """
+    first = attributions[0]
+    sentences = []
+    if first.target == first.predicted and first.without_words > (1 - LITTLE) * first.probability:
+        sentences.append(
+            f"A text without any word has p = {first.without_words:.3f} for {first.target}, too: the words explain "
+            "little of this answer."
+        )
+    if disagreement := disagreed(attributions):
+        sentences.append(disagreement)
+    return sentences
+
+
+def disagreed(attributions: Sequence[AttributionFields]) -> str:
+    """Return a sentence on the words that count for a class by one method and against it by another, if there are any.
+
+    Args:
+        attributions: of one text.
+    """
+    # Of each word, how strongly the methods speak most against a class, and most for it.
+    against: dict[tuple[str, int, str], float] = {}
+    supports: dict[tuple[str, int, str], float] = {}
+    for attribution in filter(shows_signs, attributions):
+        for position, strength in enumerate(strengths(attribution).tolist()):
+            word = attribution.target, position, attribution.words[position]
+            if strength < 0:
+                against[word] = max(-strength, against.get(word, 0.0))
+            if strength > 0:
+                supports[word] = max(strength, supports.get(word, 0.0))
+    both = {word: min(against[word], supports[word]) for word in against.keys() & supports}
+    names = [f"‘{word}’" for *_, word in sorted(both, key=lambda word: (-both[word], word))]
+    if not names:
+        return ""
+    if len(names) > TOP:
+        names[TOP:] = [f"{len(names) - TOP} more"]
+    return f"The methods disagree on the sign of {', '.join(names)}."
+
+
+def first_classes(attribution: AttributionFields) -> str:
+    """Return the most probable classes with their probabilities, and how to ask why it is not the next one."""
+    shown = [f"{found.label} p = {found.probability:.3f}" for found in attribution.classes]
+    other = next((found.label for found in attribution.classes if found.label != attribution.target), "")
+    return (
+        f"{', '.join(shown)}. Why not {other}? Ask with --versus {shlex.quote(other)}, in Python with explearn.versus."
+    )
+
+
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
 
 
 def line(attribution: AttributionFields) -> str:
     """Return method, class and the highest-scoring words, on one line."""
-    head = f"{attribution.method} for {attribution.target!r}"
+    head = f"{attribution.method} ({output_of(attribution)}) for {attribution.target!r}"
     if attribution.focus is not None:
         head += f" of {printable(attribution.focus_text, one_line=True)!r}"
     sentence = f"{head} ({attribution.answer()}): {listed_words(attribution.top_words())}"
@@ -241,29 +344,39 @@ def line(attribution: AttributionFields) -> str:
     return sentence
 
 
-def terminal(attribution: AttributionFields) -> Text:
-    """Return the text in colour: orange for the class, blue against it, in three steps of strength.
+def terminal(attributions: Sequence[AttributionFields]) -> Text:
+    """Return a text in colour, once for each method: orange for the class, blue against it, in three steps of strength.
 
     The steps are a bold word on a coloured background, a bold coloured word and a coloured word, which look similar on
     dark and light terminals. Scores with signs put a sign before the word. Unread words are struck through, the
     words that the answer is about are underlined.
+
+    Args:
+        attributions: of one text.
     """
     from rich.text import Text
 
-    title = printable(f"{attribution.method}: {answer_sentence(attribution)}", one_line=True)
-    text = Text(f"{title}\n", style="bold")
-    for word in shown_words(attribution):
-        if word.new_segment:
-            text.append("‖ ", style="dim not bold")
-        style = _terminal_style(word)
-        if word.in_focus:
-            style += " underline"
-        text.append(word.sign + word.text, style=style)
-        text.append(word.space, style="not bold")
-    for part in (strongest_words(attribution), remarks(attribution)):
-        if part:
-            text.append(f"\n{printable(part, one_line=True)}", "dim not bold")
-    text.append("\n")
+    text = Text()
+    for attribution in attributions:
+        title = f"{attribution.method} ({output_of(attribution)}): {answer_sentence(attribution)}"
+        text.append(f"{printable(title, one_line=True)}\n", style="bold")
+        for word in shown_words(attribution):
+            if word.new_segment:
+                text.append("‖ ", style="dim not bold")
+            style = _terminal_style(word)
+            if word.in_focus:
+                style += " underline"
+            text.append(word.sign + word.text, style=style)
+            text.append(word.space, style="not bold")
+        text.append("\n")
+        for part in (strongest_words(attribution), remarks(attribution)):
+            if part:
+                text.append(f"{printable(part, one_line=True)}\n", "dim not bold")
+    below = text_remarks(attributions)
+    if attributions[0].classes:
+        below.append(first_classes(attributions[0]))
+    for part in below:
+        text.append(f"{printable(part, one_line=True)}\n", "not bold")
     return text
 
 
@@ -275,7 +388,7 @@ def _terminal_style(word: ShownWord) -> str:
         return f"bold #000000 on {word.colour}"
     if strength >= 1 / 3:
         return f"bold {word.colour}"
-    if strength >= FAINT:
+    if strength > 0:
         return f"not bold {word.colour}"
     return "not bold"
 
@@ -293,6 +406,7 @@ STYLE = f"""\
 .explearn .row{{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.35rem 0;border-top:1px solid #80808060}}
 .explearn .row>:first-child{{flex:0 0 11rem;overflow-wrap:anywhere}}
 .explearn .row>:last-child{{flex:1 1 18rem;min-width:0}}
+.explearn .arcs{{overflow-x:auto}}
 .explearn small{{opacity:.8}}
 {css(".explearn .words")}\
 .explearn .words .for{{box-shadow:inset 0 calc(var(--s)*-.2em) rgb({_FOR})}}
@@ -300,18 +414,19 @@ STYLE = f"""\
 """
 """CSS of `words_html` and `rows`, for elements of class `explearn`."""
 
+_STEPS = "".join(f' <span class="for" style="--s:{share**0.5:.2g}">{share:.0%}</span>' for share in (0.01, 0.1, 0.5, 1))
+
 _LEGEND = (
     '<span class="for" style="--s:.9">Evidence for the class</span>, '
-    '<span class="against" style="--s:.9">against it</span>: the stronger the colour and the thicker the line, the '
-    "larger the score, as a share of the text's largest. Point at a word, touch it or tab to it for its score. "
-    f'<span class="unread">Struck through</span>: {UNREAD}.'
+    f'<span class="against" style="--s:.9">against it</span>; {_STEPS}. {SCALE} Point at a word, touch it or tab to it '
+    f'for its score. <span class="unread">Struck through</span>: {UNREAD}.'
 )
 
 PAGE_START = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-{PAGE_MARK}
+<meta name="generator" content="explearn">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">
@@ -357,9 +472,11 @@ def words_html(attribution: AttributionFields, chosen: Sequence[bool] = ()) -> s
 
 
 def _word_attributes(word: ShownWord) -> str:
-    classes = "for"
+    classes = ""
     style = f' style="--s:{abs(word.strength):.3g}"'
     score = f"{word.score:+.4g}".replace("-", "−")
+    if word.strength > 0:
+        classes = "for"
     if word.strength < 0:
         classes = "against"
     if np.isnan(word.strength):
@@ -409,9 +526,10 @@ def arcs(attribution: AttributionFields) -> str:
     for position in positions:
         word = escape_html(attribution.words[position])
         parts.append(f'<text x="{centres[position]:.0f}" y="{height + 18:.0f}" text-anchor="middle">{word}</text>')
-    size = f'viewBox="0 0 {width:.0f} {height + 26:.0f}" style="max-width:{width:.0f}px;width:100%"'
+    size = f'width="{width:.0f}" height="{height + 26:.0f}"'
     label = escape_html(together(attribution))
-    return f'<svg {size} fill="currentColor" role="img" aria-label="{label}">{"".join(parts)}</svg>\n'
+    drawing = f'<svg {size} fill="currentColor" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return f'<div class="arcs" tabindex="0">{drawing}</div>\n'
 
 
 def _below(attribution: AttributionFields) -> str:
@@ -440,11 +558,16 @@ def rows(attributions: Sequence[AttributionFields]) -> str:
     head = " · ".join(escape_html(fact) for fact in facts if fact)
     if head:
         head = f"<p>{head}</p>"
+    for sentence in text_remarks(attributions):
+        head += f"<p>{escape_html(sentence)}</p>"
+    if attributions[0].classes:
+        classes = escape_html(first_classes(attributions[0]))
+        head += f"<details><summary>The most probable classes</summary><p>{classes}</p></details>"
     body = []
     for attribution in attributions:
         # Long names may break after an underscore.
         name = escape_html(attribution.method).replace("_", "_<wbr>")
-        title = f"<b>{name}</b>"
+        title = f"<b>{name}</b> <small>{output_of(attribution)}</small>"
         if answers:
             title += f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
         words = words_html(attribution) + arcs(attribution)
@@ -453,17 +576,20 @@ def rows(attributions: Sequence[AttributionFields]) -> str:
     return f'<div class="explearn">{head}\n{"".join(body)}</div>\n'
 
 
-def embed_or_write(body: str, path: str | os.PathLike[str] | None) -> str | Path:
+def embed_or_write(body: str, path: str | os.PathLike[str] | None, what: str = "a page of attributions") -> str | Path:
     """Return blocks with their CSS rules, to embed in a page, or write them as a page and return its path.
 
     Args:
         body: HTML of the blocks.
         path: the page to write, whole or not at all. None: return HTML.
+        what: what the page is, as for `explearn.core.writing.atomic_path`.
 
     Raises:
+        ParamsError: the page would replace something else.
         DataError: the page cannot be written.
     """
     if path is None:
         return f"<style>{STYLE}</style>\n{body}"
-    write_text(path, PAGE_START + body + PAGE_END)
+    path = checked_path(path, "path")
+    write_text(path, PAGE_START + body + PAGE_END, what)
     return Path(path)

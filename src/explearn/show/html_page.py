@@ -16,6 +16,9 @@ from explearn.show.display import LOOK, css, words_html
 from explearn.show.tables import csv_of, latex_of
 from explearn.show.templates import html_templates
 
+LEAST_INCH = 76
+"""Pixels to which an inch of a picture shrinks at most; it scrolls then. Letters of 9 points stay 9.5 pixels high."""
+
 
 def render_html(blocks: Sequence[Block], pictures: Mapping[str, str], filtered: str = "Methods") -> str:
     """Return a page; everything from data is escaped, also its control characters.
@@ -92,6 +95,7 @@ def _drawing(svg: str, picture: Picture) -> Markup:
     """
     name = re.sub(r"[^a-z0-9]", "-", picture.file.lower())
     svg = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", svg[svg.index("<svg") :])
+    svg = svg.replace('<svg style="', f'<svg style="min-width:{picture.size[0] * LEAST_INCH:.0f}px;', 1)
     return Markup(svg).replace("<svg", Markup('<svg role="group" aria-label="{}"').format(picture.alt), 1)
 
 

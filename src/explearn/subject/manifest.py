@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,7 +23,7 @@ from pydantic import Field
 from explearn.core.documents import file_digest, is_folder, names_code, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.core.validation import Shape, check
-from explearn.core.writing import check_own, is_page, write_json
+from explearn.core.writing import check_place, write_json
 
 if TYPE_CHECKING:
     # They bring torch, which reading a manifest does without.
@@ -68,7 +68,7 @@ class HashedFiles(Shape):
 
 
 class Manifest(Shape):
-    """The fields of a manifest that are checked; others are only shown.
+    """The fields of a manifest that are checked; those of SHOWN are only shown.
 
     Attributes:
         manifest: version of the format.
@@ -86,13 +86,18 @@ class Manifest(Shape):
     classifiers: dict[str, ManifestModel]
 
 
+SHOWN = ("made", "parameters", "verdict", "evaluation", "profile", "seed")
+"""Further fields of a manifest, which say how its page was made, and are not checked."""
+
+ALWAYS = ("page", "code")
+"""Parts that every manifest has."""
+
+SPECIAL = ("/dev/", "/proc/", "/sys/")
+"""Folders of files that are none: reading one may never end."""
+
 Fingerprint = Callable[[str | None], str | None]
 """Name or folder of a classifier -> its fingerprint; None -> that of the one that is given, or None. Raises ModelError
 if it cannot be loaded."""
-
-
-CLASSIFIER = "classifier"
-"""What `check_manifest` checks if it has a classifier's fingerprint."""
 
 
 def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
@@ -101,10 +106,10 @@ def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
     return {"paths": paths, "files": hashes(base, paths)}
 
 
-def write_manifest(page: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest of an existing page, with the page itself added."""
+def write_manifest(page: Path, manifest: Mapping[str, Any], what: str | None = None) -> None:
+    """Write the manifest of an existing page, with the page itself added; `what` is that of the page."""
     parts = {"page": part(page.parent, [page.name]), **manifest["parts"]}
-    write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts})
+    write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts}, what)
 
 
 def is_manifest(path: Path) -> bool:
@@ -122,63 +127,159 @@ def manifests_in(folder: Path) -> list[Path]:
     return [path for path in named if path.is_file() and is_manifest(path)]
 
 
-def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], list[str]]:
-    """Return what was checked, and a sentence for each difference, in the order of the manifest.
+@dataclass(slots=True)
+class Checked:
+    """What the check of a page or a record found.
+
+    Attributes:
+        same: what was checked and is unchanged unless `differences` name it.
+        differences: a sentence for each difference.
+        missing: a sentence for each thing that could not be found, and so not be checked.
+    """
+
+    same: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def unknown_fields(document: Any, known: Any, where: str = "") -> list[str]:
+    """Return a sentence for each field of a JSON document that is no field of what was read from it.
+
+    Args:
+        document: the document.
+        known: what was read from it, as JSON values.
+        where: path of the document within a larger one, ending in a dot.
+    """
+    found = []
+    if isinstance(document, dict) and isinstance(known, dict):
+        for name, value in document.items():
+            if name not in known:
+                found.append(f"{where}{name}: is no field that Explearn writes, and was not checked")
+            else:
+                found += unknown_fields(value, known[name], f"{where}{name}.")
+    if isinstance(document, list) and isinstance(known, list):
+        for number, (value, read) in enumerate(zip(document, known, strict=True)):
+            found += unknown_fields(value, read, f"{where}{number}.")
+    return found
+
+
+def check_manifest(
+    path: Path, fingerprint: Fingerprint, root: Path | None = None, classifier: str | None = None
+) -> Checked:
+    """Compare a page and what it was made from with its manifest.
 
     Args:
         path: the manifest.
         fingerprint: returns the fingerprint of a classifier.
+        root: the folder to which paths are relative, for a page that was moved. None: as the manifest says.
+        classifier: the folder or hub name of the classifier, if the manifest has one. None: as the manifest says.
 
     Raises:
         DataError: the file is not a manifest.
     """
     hint = "; expected a manifest next to its page"
-    manifest: Manifest = check(Manifest, read_json(path), before=f"{path}, ", after=hint)
-    root = path.parent / manifest.root
-    differences = []
+    document = read_json(path)
+    manifest: Manifest = check(Manifest, document, before=f"{path}, ", after=hint)
+    checked = Checked()
+    shown = {name: document[name] for name in SHOWN if name in document}
+    checked.differences += unknown_fields(document, {**shown, **manifest.model_dump()})
+    for name in ALWAYS:
+        if name not in manifest.parts or not manifest.parts[name].files:
+            checked.differences.append(f"{name}: the manifest has no hash of it")
+    root = root or path.parent / manifest.root
+    named = {model.name for model in manifest.classifiers.values() if model.name is not None}
+    moved: dict[str, str] = {}
+    if classifier is not None and len(named) == 1:
+        moved = {named.pop(): classifier}
     for name, files in manifest.parts.items():
         base = {"page": path.parent, "code": CODE}.get(name, root)
-        differences += [f"{name}: {difference}" for difference in _changed_files(base, files)]
+        found = [f"{name}: {difference}" for difference in _changed_files(base, files, moved)]
+        # A page that was moved has none of the files that it was made from.
+        lost = name not in ALWAYS and len(found) == len(files.files) and all(line.endswith(MISSING) for line in found)
+        if lost:
+            checked.missing += found
+        else:
+            checked.differences += found
+        if files.files and not lost:
+            checked.same.append(name)
+    _check_versions(manifest, checked)
+    _check_classifiers(manifest, fingerprint, root, moved, checked)
+    return checked
+
+
+def _check_versions(manifest: Manifest, checked: Checked) -> None:
+    if not manifest.versions:
+        checked.differences.append("versions: the manifest has none")
+        return
     installed = dict(versions(RUN))
     for name, version in manifest.versions.items():
         if installed.get(name) != version:
-            differences.append(f"version of {name}: {version} then, {installed.get(name, 'not installed')} now")
-    checked = [name for name, files in manifest.parts.items() if files.files]
-    checked.append("versions")
+            now = installed.get(name, "not installed")
+            checked.differences.append(f"version of {name}: {version} then, {now} now")
+    checked.same.append("versions")
+
+
+def _check_classifiers(
+    manifest: Manifest, fingerprint: Fingerprint, root: Path, moved: Mapping[str, str], checked: Checked
+) -> None:
+    found = 0
     for task, model in manifest.classifiers.items():
-        loadable = model.name
+        name = model.name
         what = f"classifier of {task}"
-        if loadable is not None:
-            what += f" ({loadable})"
-            if is_folder(root / loadable):
-                loadable = str(root / loadable)
+        if name is not None:
+            what += f" ({name})"
+            name = moved.get(name, name)
+            if name == model.name and is_folder(root / name):
+                name = str(root / name)
         try:
-            now = fingerprint(loadable)
+            now = fingerprint(name)
         except ModelError as error:
-            differences.append(f"{what}: cannot be loaded ({error})")
+            checked.missing.append(f"{what}: cannot be loaded ({error})")
             continue
         if now is None:
+            checked.missing.append(f"{what}: was an object or code, which is checked if it is given (--classifier)")
             continue
+        found += 1
         if now != model.fingerprint:
-            differences.append(f"{what}: is another one, by its fingerprint")
-        if CLASSIFIER not in checked:
-            checked.append(CLASSIFIER)
-    return checked, differences
+            checked.differences.append(f"{what}: is another one, by its fingerprint")
+    if found:
+        checked.same.append("classifier")
 
 
-def _changed_files(base: Path, files: HashedFiles) -> list[str]:
-    """Return what differs in some files: each that is missing, changed or was added."""
+MISSING = " is missing"
+
+
+def _changed_files(base: Path, files: HashedFiles, moved: Mapping[str, str]) -> list[str]:
+    """Return what differs in some files: each that is missing, changed or was added.
+
+    Args:
+        base: the folder to which paths are relative.
+        files: the files.
+        moved: folder -> where it is now.
+    """
     # Only folders below the root are searched; an absolute path leads out of it.
-    inside = [path for path in files.paths if ".." not in Path(path).parts and not Path(path).is_absolute()]
+    inside = []
+    for path in files.paths:
+        if path not in moved and ".." not in Path(path).parts and not Path(path).is_absolute():
+            inside.append(path)
     now = hashes(base, inside)
+    for before, after in moved.items():
+        if before in files.paths:
+            for file, digest in hashes(Path.cwd() / after, ["."]).items():
+                now[f"{before}/{file}"] = digest
     differences = []
     for file, digest in files.files.items():
-        if not (base / file).is_file():
-            differences.append(f"{file} is missing")
+        if file not in now and not is_ordinary(base / file):
+            differences.append(f"{file}{MISSING}")
         elif (now.get(file) or file_digest(base / file)) != digest:
             differences.append(f"{file} differs")
     # An added file may be read, too: another tokenizer, another method's scores.
     return differences + [f"{file} was added" for file in sorted(set(now) - set(files.files))]
+
+
+def is_ordinary(path: Path) -> bool:
+    """Return whether a file exists that can be read to its end."""
+    return path.is_file() and not os.path.realpath(path).startswith(SPECIAL)
 
 
 def hashes(base: Path, paths: Sequence[str]) -> Hashes:
@@ -190,7 +291,7 @@ def hashes(base: Path, paths: Sequence[str]) -> Hashes:
     for path in paths:
         location = base / path
         for file in (location, *sorted(location.rglob("*"))):
-            if file.is_file() and file.suffix != ".pyc" and not file.name.startswith("."):
+            if is_ordinary(file) and file.suffix != ".pyc" and not file.name.startswith("."):
                 files[(Path(path) / file.relative_to(location)).as_posix()] = file_digest(file)
     return files
 
@@ -232,13 +333,24 @@ CHANGED_WEIGHTS = ("saved", "nf4", "int8")
 """Precisions in which a classifier's weights differ from those that `explearn verify` loads."""
 
 
-def check_page(out: Path) -> None:
-    """Raise ParamsError if a page or its manifest would replace a file of another kind, or each other."""
-    check_own(out, is_page, "a page of Explearn")
-    manifest = out.with_suffix(".json")
-    if manifest == out:
-        raise ParamsError(f"out: got {out}; expected another name: the page's manifest has this one")
-    check_own(manifest, is_manifest, "a manifest of a page")
+def check_page(out: Path, what: str, beside: Iterable[Path] = ()) -> None:
+    """Raise ParamsError if a page, or a file that goes with it, would replace something else or another of them.
+
+    Args:
+        out: the page.
+        what: what it is, as for `explearn.core.writing.atomic_path`.
+        beside: files that go with it, besides its manifest or record.
+    """
+    check_place(out, what)
+    document = out.with_suffix(".json")
+    if document == out:
+        raise ParamsError(f"out: got {out}; expected another name: the page's JSON has this one")
+    for path in (document, *beside):
+        check_place(path, what)
+
+
+MADE = ("Date", "Command", "Machine")
+"""Headings of `facts_of`."""
 
 
 def facts_of(model: Predictor, otherwise: str) -> dict[str, str]:
@@ -257,11 +369,9 @@ def facts_of(model: Predictor, otherwise: str) -> dict[str, str]:
         import torch
 
         device = torch.cuda.get_device_name(model.device)
-    return {
-        "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "Command": command,
-        "Machine": f"Python {python_version()}, {os.cpu_count()} processors, computed on {device}",
-    }
+    date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    machine = f"Python {python_version()}, {os.cpu_count()} processors, computed on {device}"
+    return dict(zip(MADE, (date, command, machine), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -340,7 +450,7 @@ class Origin:
         }
 
     def write_manifest(
-        self, page: Path, task: str, made: Mapping[str, str], beside: Iterable[str] = (), **more: Any
+        self, page: Path, task: str, made: Mapping[str, str], what: str, beside: Iterable[str] = (), **more: Any
     ) -> None:
         """Write the manifest of a page that exists.
 
@@ -348,12 +458,13 @@ class Origin:
             page: the page.
             task: name of the texts.
             made: how the page was made, as it says itself (`facts`).
+            what: what the page is, as for `explearn.core.writing.atomic_path`.
             beside: names of files and folders next to it that belong to it.
             more: further fields of the manifest.
         """
         manifest = self.manifest(page, task, made)
         manifest["parts"]["page"] = part(page.parent, [page.name, *beside])
-        write_manifest(page, {**manifest, **more})
+        write_manifest(page, {**manifest, **more}, what)
 
 
 def _from_here(path: object) -> str:

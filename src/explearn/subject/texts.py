@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,12 @@ from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.examples import Example, Rationale, RationaleKind
 from explearn.core.words import word_number, words_of
-from explearn.predictors.labelled import check_labels, check_segments
+from explearn.predictors.labelled import check_labels, check_segments, classes_by_number
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
+from explearn.text.mapping import cell_text
 from explearn.text.params import Columns
 from explearn.text.rows import RawRow, read_file
-
-logger = logging.getLogger(__name__)
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
@@ -93,12 +90,12 @@ class UserTexts:
 
     Attributes:
         name: name of the task that they make.
-        examples: all of split `test`, with an empty label if it is unknown.
+        examples: all of split `test`, with an empty label where it is not known.
         rationales: their marked words, if any.
         labels: the labels that occur, sorted; empty if none is known.
-        hint: a note for the report's reader on columns that were not used.
-        numbered: whether the labels may be numbers of classes.
-        groups: group of each text; empty without groups.
+        hint: a note for the report's reader on columns that were not used, and texts that were left out.
+        numbered: whether the labels were given as numbers.
+        groups: group of each text, empty where it is not known; none without groups.
     """
 
     name: str
@@ -109,10 +106,24 @@ class UserTexts:
     numbered: bool = False
     groups: Sequence[str] = ()
 
-    def of_classes(self, name: str, classes: Sequence[str]) -> UserTexts:
-        """Return the texts, with names of classes in place of their numbers.
+    def without(self, ids: Collection[str], why: str) -> UserTexts:
+        """Leave out some texts, and say so in the hint.
 
-        Labels of a file or table are taken for numbers if 0 is among them, and none is more than the last class's.
+        Args:
+            ids: their ids.
+            why: a sentence about them, without a full stop.
+        """
+        kept = [number for number, example in enumerate(self.examples) if example.id not in ids]
+        return replace(
+            self,
+            examples=[self.examples[number] for number in kept],
+            rationales=[rationale for rationale in self.rationales if rationale.example_id not in ids],
+            hint=f"{why}. {self.hint}".strip(),
+            groups=[self.groups[number] for number in kept] if self.groups else (),
+        )
+
+    def of_classes(self, name: str, classes: Sequence[str]) -> UserTexts:
+        """Return the texts, with names of classes in place of their numbers (`classes_by_number`).
 
         Args:
             name: name of the classifier.
@@ -123,18 +134,8 @@ class UserTexts:
             ParamsError: second segments are names of classes.
         """
         check_segments(classes, [(example.text, example.pair_text) for example in self.examples])
-        labels = set(self.labels)
-        by_number = {str(number): label for number, label in enumerate(classes)}
-        certain = "0" in labels and labels <= set(by_number)
-        names: dict[str, str] = {}
-        if not labels <= set(classes) and (self.numbered or certain):
-            names = by_number
-        hint = self.hint
-        if names and not self.numbered:
-            listed = ", ".join(f"{number} is {label}" for number, label in names.items())
-            note = f"Labels are read as the classes' numbers: {listed}."
-            logger.warning("%s", note)
-            hint = f"{hint} {note}".strip()
+        names, note = classes_by_number(classes, self.labels, self.numbered)
+        hint = f"{self.hint} {note}".strip()
         examples = [replace(example, label=names.get(example.label, example.label)) for example in self.examples]
         texts = replace(self, examples=examples, labels=_labels(examples), hint=hint)
         remedy = "map the labels with --label-name VALUE=CLASS, or rename the classes with --class-name CLASS=NAME"
@@ -142,16 +143,24 @@ class UserTexts:
         return texts
 
 
-class _Unlabelled(CustomRows):
-    """Rows of a table whose labels are not known."""
+class _UserRows(CustomRows):
+    """Rows of a user's table, whose labels may be missing.
+
+    Attributes:
+        labelled: whether it has a column of labels.
+    """
+
+    labelled: bool
 
     def _label(self, row: RawRow) -> str:
-        return ""
+        if not self.labelled or not _named(row, self.names.label):
+            return ""
+        return super()._label(row)
 
 
 def given_texts(
     texts: Any,
-    labels: Sequence[str | int] | None = None,
+    labels: Sequence[str | int | None] | None = None,
     columns: TextColumns | None = None,
     group: str | None = None,
 ) -> UserTexts:
@@ -159,7 +168,7 @@ def given_texts(
 
     Args:
         texts: the texts.
-        labels: the labels of a list.
+        labels: the labels of a list; None, NaN or blank where it is not known.
         columns: what the columns of a file or table hold.
         group: column with the group of each text.
 
@@ -213,9 +222,8 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns, grou
     section = columns.section(text)
     if missing:
         section = section.model_copy(update={"text": None})
-    adapter = CustomRows(section, columns.label_names)
-    if columns.label is None:
-        adapter = _Unlabelled(section, columns.label_names)
+    adapter = _UserRows(section, columns.label_names)
+    adapter.labelled = columns.label is not None
     examples: dict[str, Example] = {}
     rationales: list[Rationale] = []
     groups = []
@@ -234,12 +242,18 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns, grou
                 rationale = replace(rationale, annotator=author)
             rationales.append(rationale)
         if group is not None:
-            groups.append(str(row.value(group)[1]))
+            groups.append(_named(row, group))
     hint = ""
     if columns.label is None and "label" in rows[0].values:
         hint = "The texts have a column 'label' that was not used; --label-column label uses it."
     listed = list(examples.values())
     return UserTexts(name, listed, rationales, _labels(listed), hint, groups=groups)
+
+
+def _named(row: RawRow, column: str) -> str:
+    """Return the label or group that a column names; empty if it is missing."""
+    with row.located(column):
+        return cell_text(row.value(column)[1])
 
 
 def _word(row: RawRow, column: str | None, words: Sequence[str]) -> tuple[int, int] | None:
@@ -256,20 +270,22 @@ def _word(row: RawRow, column: str | None, words: Sequence[str]) -> tuple[int, i
     return number, number + 1
 
 
-def listed_texts(listed: Sequence[Text], labels: Sequence[str | int] | None) -> UserTexts:
+def listed_texts(listed: Sequence[Text], labels: Sequence[str | int | None] | None) -> UserTexts:
     """Return the texts of a list of texts or pairs, with their labels in the same order.
 
     Raises:
-        DataError: a text has no words, or is not a text or a pair.
+        DataError: a text has no words, or is not a text or a pair; a label is not a name or a number.
         ParamsError: there are not as many labels as texts.
     """
-    names: list[Any] = [""] * len(listed)
+    names = [""] * len(listed)
     numbered = False
     if labels is not None:
         check_listed("labels", labels)
-        names = list(labels)  # of a column, too
-        numbered = all(isinstance(label, Integral) for label in names)
-        names = [str(label) if isinstance(label, Integral) else label for label in names]
+        names = []
+        for number, label in enumerate(labels, start=1):  # of a column, too
+            with located(f"text {number}, field 'label': "):
+                names.append(cell_text(label))
+        numbered = not any(isinstance(label, str) for label, name in zip(labels, names, strict=True) if name)
     if not listed:
         raise DataError("texts: got none; expected at least one")
     if len(names) != len(listed):

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.documents import read_json, text_digest
-from explearn.core.errors import DataError
 from explearn.core.validation import Shape, check
-from explearn.core.writing import check_place, check_replaceable, locked, write_json
+from explearn.core.writing import check_place, is_ours, locked, write_json
 from explearn.metrics.runs import MethodRun, kept_run, write_run
+
+WHAT = "a part of a working folder"
 
 MARK = "work.json"
 """File that marks a folder as one of these."""
@@ -37,7 +38,7 @@ class Work:
         folder: the folder. None: nothing is kept.
 
     Raises:
-        ParamsError: the folder has other content.
+        ParamsError: the folder has other content, or a part was changed.
         DataError: the folder cannot be written.
 
     Example:
@@ -51,9 +52,10 @@ class Work:
         self.folder: Path | None = None
         if folder is not None:
             self.folder = Path(folder)
-            check_replaceable(self.folder, lambda earlier: (earlier / MARK).exists(), "working folder")
-            check_place(self.folder / MARK)
-            write_json(self.folder / MARK, {"about": "parts of a call of Explearn, which the same call goes on with"})
+            mark = self.folder / MARK
+            if not is_ours(mark, WHAT):
+                check_place(self.folder, WHAT, folder=True)
+            write_json(mark, {"about": "parts of a call of Explearn, which the same call goes on with"}, WHAT)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -73,19 +75,19 @@ class Work:
             compute: makes it.
 
         Raises:
-            DataError: the kept part is damaged.
+            ParamsError: the kept part was changed.
         """
         if self.folder is None:
             return compute()
         path = self.folder / f"{name}.json"
         digest = text_digest(repr(source))
-        if path.is_file():
-            after = "; remove it, or work in another folder"
-            kept: KeptPart = check(KeptPart, read_json(path), DataError, f"{path}, ", after)
+        check_place(path, WHAT)
+        if is_ours(path, WHAT):
+            kept: KeptPart = check(KeptPart, read_json(path))
             if kept.source == digest:
                 return kept.value
         value = compute()
-        write_json(path, {"source": digest, "value": value})
+        write_json(path, {"source": digest, "value": value}, WHAT)
         return value
 
     def run(self, name: str, source: object, compute: Callable[[], MethodRun]) -> tuple[MethodRun, bool]:
@@ -100,9 +102,10 @@ class Work:
             return compute(), False
         path = self.folder / f"{name}.parquet"
         digest = text_digest(repr(source))
+        check_place(path, WHAT)
         kept = kept_run(path, digest)
-        if kept is not None:
+        if kept is not None and is_ours(path, WHAT):
             return kept, True
         made = replace(compute(), source=digest)
-        write_run(path, made, with_cost=True)
+        write_run(path, made, with_cost=True, what=WHAT)
         return made, False

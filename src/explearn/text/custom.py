@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explearn.core.words import Segment, lay_out, words_of
-from explearn.text.mapping import MappedRow, Marks, identifier, one_of
+from explearn.text.mapping import MappedRow, Marks, cell_text, identifier, one_of
 from explearn.text.marks import parse_marked, parse_mask, parse_spans, parse_word_list
 from explearn.text.params import Columns
 from explearn.text.rows import RawRow
@@ -96,13 +96,10 @@ class CustomRows:
 
     def _label(self, row: RawRow) -> str:
         column, value = row.value(self.names.label)
-        if not isinstance(value, str | int | float) or value != value:  # NaN is not itself
-            raise row.error(column, value, "a label as text or a code")
-        raw = str(value).strip()
+        with row.located(column):
+            raw = cell_text(value)
         if not raw:
             raise row.error(column, value, "a label")
-        if isinstance(value, bool):
-            raw = raw.lower()  # as JSON and YAML write it
         declared = row.class_names.get(column)
         if raw not in self.label_names and declared is not None and isinstance(value, int):
             if not 0 <= value < len(declared):

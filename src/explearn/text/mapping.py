@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from datetime import date
+from numbers import Number
+from typing import Any, NamedTuple
 
+from explearn.core.errors import DataError, shown
 from explearn.core.escape import is_unicode
 from explearn.core.examples import Example, Rationale, RationaleKind, Split
 from explearn.text.rows import RawRow
@@ -59,6 +62,37 @@ class MappedRow(NamedTuple):
                 raise row.error("rationale", f"{len(marks.mask)} entries", f"{expected}, one for each word")
             rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
         return example, rationales
+
+
+def cell_text(value: Any) -> str:
+    """Return a cell that names a label or a group, as text without blanks around it; empty if it is missing.
+
+    None, NaN, pandas' NA and blank text are missing. 1990.0 is 1990: where a column of numbers has gaps, they are read
+    as floats.
+
+    Args:
+        value: the cell.
+
+    Raises:
+        DataError: a list or another value that names nothing.
+
+    Example:
+        >>> [cell_text(value) for value in (" north ", 1990.0, None, float("nan"))]
+        ['north', '1990', '', '']
+    """
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()  # of numpy
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
+    if not isinstance(value, str | Number | date):
+        raise DataError(f"got {shown(value)}; expected text or a number")
+    if value != value:  # NaN is not itself
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON and YAML write it
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
 
 
 def identifier(row: RawRow, column: str, value: object) -> str:

@@ -102,6 +102,9 @@ class Input:
         return read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
 
 
+WHAT = "a file of this job"
+"""What the files in a job's folder are."""
+
 TEXTS_PER_GROUP = 2048
 """Texts whose words are buffered before they are written as a row group."""
 
@@ -117,7 +120,7 @@ def write_part(folder: Path, file: str, first: int, explained: Iterable[Explaine
     texts = 0
     rows = 0
     remaining = iter(explained)
-    with parquet_writer(folder / file, WORD_SCHEMA) as writer:
+    with parquet_writer(folder / file, WORD_SCHEMA, what=WHAT) as writer:
         while group := list(islice(remaining, TEXTS_PER_GROUP)):
             words = WordRows()
             rows_of_group = []
@@ -310,7 +313,7 @@ class JobManifest(Shape):
 
     def write(self, folder: Path) -> None:
         parts = {str(number): part.model_dump() for number, part in sorted(self.parts.items())}
-        write_json(folder / MANIFEST, {**self.model_dump(), "parts": parts})
+        write_json(folder / MANIFEST, {**self.model_dump(), "parts": parts}, WHAT)
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> None:
         """Check that the job has these settings.

@@ -16,10 +16,11 @@ from tqdm.auto import tqdm
 from explearn.core.documents import file_digest
 from explearn.core.errors import DataError, shown
 from explearn.core.escape import printable
-from explearn.core.writing import locked, write_text
+from explearn.core.writing import check_place, locked, write_text
 from explearn_apps.jobs.explaining import (
     MANIFEST,
     SUCCESS,
+    WHAT,
     Job,
     JobManifest,
     Part,
@@ -139,13 +140,18 @@ def _finish(job: Job, manifest: JobManifest, executor: LocalExecutor) -> None:
         first = number * job.part_texts
         expected = part_name(number, count), first, min(job.part_texts, manifest.texts - first)
         if (part.file, part.first, part.texts) != expected or not part.match(job.folder / part.file):
+            check_place(job.folder / part.file, WHAT)
             name = printable(str(job.folder / part.file))
             print(f"{name}: has changed; it is written again", file=sys.stderr)
             del manifest.parts[number]
             missing.append(number)
     success = job.folder / SUCCESS
     if missing:
-        success.unlink(missing_ok=True)
+        files = [success, *(job.folder / part_name(number, count) for number in missing)]
+        for path in (job.folder / MANIFEST, *files):
+            check_place(path, WHAT)
+        for path in files:
+            path.unlink(missing_ok=True)
         before = sum(part.texts for part in manifest.parts.values())
         done = before
         start = time.perf_counter()
@@ -160,4 +166,4 @@ def _finish(job: Job, manifest: JobManifest, executor: LocalExecutor) -> None:
                     line = f"{done:,} of {manifest.texts:,} texts, {rate:,.0f} texts/s, {rest} left"
                     print(f"{part.file}: {line}", file=sys.stderr, flush=True)
     if not success.exists():
-        write_text(success, "")
+        write_text(success, "", WHAT)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, Literal
 
 from pydantic import Field
 
@@ -15,6 +16,9 @@ from explearn.core.validation import MOST, Fraction, Shape, check
 
 METADATA, TOKENIZER = "explearn", "tokenizer"
 """Keys of the metadata. The tokenizer is a tokenizer.json, as the library tokenizers reads it."""
+
+MOST_NODES = 20_000
+"""Most nodes of a graph: onnxruntime loads these in seconds, and 100,000 in more than a minute. A layer has some 50."""
 
 OUTPUTS = ("logits", "token_scores")
 """Names of the graph's outputs: float32, (batch, classes) and (batch, tokens)."""
@@ -44,6 +48,7 @@ class Metadata(Shape):
         method: registry name.
         aggregation: how sub-token scores become word scores.
         signed: as in `Attribution`.
+        output: likewise.
         classifier: name, architecture and fingerprint.
         labels: names of the classes.
         problem: how logits become probabilities.
@@ -63,6 +68,7 @@ class Metadata(Shape):
     method: str
     aggregation: Aggregation
     signed: bool
+    output: str
     classifier: dict[str, str]
     labels: list[str] = Field(min_length=1)
     problem: Literal["single_label", "binary", "multi_label", "regression"]
@@ -74,6 +80,45 @@ class Metadata(Shape):
     mask_token_id: int | None = Field(default=None, ge=0, le=MOST)
     split_special_tokens: bool
     words: str = WORDS
+
+
+def count_nodes(path: Path) -> int:
+    """Return the number of nodes of a file's graph, before it is loaded; 0 if the file is no ONNX model.
+
+    A model is a protobuf message, whose field 7 is the graph; each field 1 of the graph is a node.
+    """
+    with path.open("rb") as file:
+        for number, end in _fields(file, path.stat().st_size):
+            if number == 7:
+                return sum(number == 1 for number, _ in _fields(file, end))
+    return 0
+
+
+def _fields(file: BinaryIO, end: int) -> Iterator[tuple[int, int]]:
+    """Yield number and end of each field of the protobuf message from here to `end`; stop at what is no field."""
+    while file.tell() < end:
+        key = _varint(file)
+        size = {0: 0, 1: 8, 5: 4}.get(key & 7)
+        if key & 7 == 0:
+            _varint(file)
+        elif key & 7 == 2:
+            size = _varint(file)
+        if size is None:
+            return
+        after = file.tell() + size
+        yield key >> 3, after
+        file.seek(after)
+
+
+def _varint(file: BinaryIO) -> int:
+    """Read a number of up to 64 bits, seven a byte, the lowest first; all but the last byte have the highest bit."""
+    value = 0
+    for shift in range(0, 64, 7):
+        byte = (file.read(1) or b"\0")[0]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return value
 
 
 def parse_metadata(stored: Mapping[str, str], path: str) -> Metadata:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.attribution import Attribution
-from explearn.core.errors import ModelError, ParamsError, first_line
+from explearn.core.documents import checked_path
+from explearn.core.errors import MethodError, ModelError, ParamsError, blaming, first_line
 from explearn.core.extras import need
 from explearn.core.validation import Count, Fraction, PositiveInt, check
-from explearn.methods.base.attributions import TextScores, attribution_of
+from explearn.methods.base.attributions import TextScores, attribution_of, check_scores
 from explearn.methods.base.targets import Target, targeted_texts, windows_of
 from explearn.predictors.batching import budget_batches
 from explearn.predictors.labelled import Labelled, Problem, check_logits
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, PlainText, Text, read_texts, segments_in
 from explearn.text.units import Unit, unit_name
-from explearn_apps.onnx.metadata import TOKENIZER, parse_metadata
+from explearn_apps.onnx.metadata import MOST_NODES, TOKENIZER, count_nodes, parse_metadata
 
 CHUNK_TEXTS = 512
 """Texts held at a time."""
@@ -76,10 +78,13 @@ class OnnxExplainer(Labelled):
             MissingExtraError: onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
-        self.path = Path(path)
+        self.path = Path(checked_path(path, "path"))
         self.max_tokens = check(PositiveInt, max_tokens, ParamsError, "max_tokens: ")
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
+        nodes = count_nodes(self.path)
+        if nodes > MOST_NODES:
+            raise ModelError(f"{self.path}: has a graph of {nodes:,} nodes; expected at most {MOST_NODES:,}")
         options = ort.SessionOptions()
         options.intra_op_num_threads = check(Count, threads, ParamsError, "threads: ")
         options.log_severity_level = 4  # otherwise it also prints errors, with unescaped names from the file
@@ -101,14 +106,16 @@ class OnnxExplainer(Labelled):
         self.problem = Problem(self.metadata.problem)
         from tokenizers import Tokenizer
 
-        try:
+        with self._tokenizing():
             self._tokenizer = Tokenizer.from_str(stored[TOKENIZER])
-        except Exception as error:  # tokenizers raises nothing else
-            raise ModelError(f"{self.path}: its tokenizer is damaged ({first_line(error)}); export it again") from error
-        self._tokenizer.enable_truncation(
-            self.metadata.max_length, strategy="longest_first", direction=self.metadata.truncation_side
-        )
+            self._tokenizer.enable_truncation(
+                self.metadata.max_length, strategy="longest_first", direction=self.metadata.truncation_side
+            )
         self._tokenizer.encode_special_tokens = self.metadata.split_special_tokens
+
+    def _tokenizing(self) -> AbstractContextManager[None]:
+        """Return a context in which whatever the tokenizer raises, which may be a panic, is a ModelError."""
+        return blaming(None, f"{self.path}: its tokenizer is damaged", ModelError, "; export it again")
 
     def explain(
         self, texts: Text | Iterable[Text], targets: Target | Iterable[Target] | None = None, unit: Unit = "word"
@@ -137,7 +144,9 @@ class OnnxExplainer(Labelled):
             scores = iter(self._run(encodings, classes or [PREDICTED] * len(encodings)))
             for text in chunk:
                 for _ in text.targets:
-                    yield attribution_of(source, text.units, [next(scores)], *method, unit_name(unit))
+                    yield attribution_of(
+                        source, text.units, [next(scores)], *method, unit_name(unit), self.metadata.output
+                    )
 
     # ---- as a classifier -----------------------------------------------------------------------------------------
 
@@ -147,7 +156,8 @@ class OnnxExplainer(Labelled):
         for text in texts:
             segments = segments_in(text)
             parts: list[Any] = [segment.text for segment in segments]
-            row = self._tokenizer.encode(*parts)
+            with self._tokenizing():
+                row = self._tokenizer.encode(*parts)
             encodings.append(Encoding.of(segments, row.ids, row.offsets, row.sequence_ids, row.type_ids))
         return encodings
 
@@ -186,6 +196,10 @@ class OnnxExplainer(Labelled):
                 f"{len(self.labels)} labels; export it again"
             )
         check_logits(logits, str(self.path))
+        try:
+            check_scores("scores", outputs[1], inputs["input_ids"].shape)
+        except MethodError as error:
+            raise ModelError(f"{self.path}: its graph {error}; export it again") from error
         return outputs
 
     def _run(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> list[TextScores]:
@@ -203,7 +217,8 @@ class OnnxExplainer(Labelled):
                 target = targets[i]
                 if target == PREDICTED:
                     target = int(logits[row].argmax())
-                scores[i] = TextScores(token_scores[row], logits[row], target, seconds, certificate=certified[row])
+                of_text = token_scores[row, : len(encodings[i])]
+                scores[i] = TextScores(of_text, logits[row], target, seconds, certificate=certified[row])
         return [scores[i] for i in range(len(encodings))]
 
     def _inputs(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> dict[str, NDArray[Any]]:

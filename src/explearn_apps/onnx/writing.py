@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, public_name
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
-from explearn.core.writing import atomic_path, check_own
+from explearn.core.writing import atomic_path, check_place
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.finding import find_explainer
 from explearn.predictors.labelled import check_use
@@ -35,6 +36,8 @@ from explearn_apps.onnx.runtime import OnnxExplainer
 
 TOLERANCE = 1e-4
 """Largest accepted difference from PyTorch's scores and probabilities."""
+
+WHAT = "an output of explearn export-onnx"
 
 OPSET = 20
 """Version of ONNX's operations; `ScatterElements` with a maximum needs 18, `Gelu` 20."""
@@ -50,6 +53,7 @@ TRIED: tuple[Text, ...] = ("slow", _SENTENCE, "a warm , funny film", (_SENTENCE,
 """Texts on which a file is tested, in addition to a long one."""
 
 
+@inputs_left_as_they_came
 def export_onnx(
     path: PathLike,
     *,
@@ -63,7 +67,7 @@ def export_onnx(
     `OnnxExplainer` reads the file.
 
     Args:
-        path: the file; an existing ONNX file is replaced.
+        path: the file; an earlier one of ours is replaced.
         explainer: a trained Marker, ExpNet or Reader: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32. None: the bundle's.
 
@@ -83,8 +87,7 @@ def export_onnx(
         'marker.onnx'
     """
     check_installed("onnx", "onnxscript", "onnxruntime", extra="onnx", what="an export to ONNX")
-    # Every ONNX file starts with the field of its version.
-    check_own(path, lambda earlier: earlier.read_bytes()[:1] == b"\x08", "an ONNX file")
+    check_place(path, WHAT)
     source, model = _pair(explainer, classifier)
     graph = graph_of(model, source)
     size = sum(tensor.numel() * tensor.element_size() for tensor in graph.state_dict().values())
@@ -99,7 +102,7 @@ def export_onnx(
     proto = model_proto(graph, model)
     proto.metadata_props.add(key=METADATA, value=_metadata(source, model, graph).model_dump_json())
     proto.metadata_props.add(key=TOKENIZER, value=_tokenizer(model))
-    with atomic_path(path) as partial:
+    with atomic_path(path, WHAT) as partial:
         partial.write_bytes(proto.SerializeToString(deterministic=True))
         _compare(partial, texts, expected, f"{source.name} of {model.name}")
     return Path(path)
@@ -189,6 +192,7 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
         method=explainer.name,
         aggregation=explainer.aggregation,
         signed=explainer.signed,
+        output=explainer.output,
         classifier={"name": name, "architecture": architecture, "fingerprint": classifier.fingerprint},
         labels=classifier.labels,
         problem=classifier.problem.value,

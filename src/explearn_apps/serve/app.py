@@ -14,11 +14,11 @@ from starlette.responses import Response
 
 from explearn.core.documents import parse_json
 from explearn.core.errors import DataError, ExplearnError
-from explearn.core.escape import printable
+from explearn.core.escape import printable, printable_json
 from explearn.core.validation import check
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.predictor import Predictor
-from explearn_apps.serve.engine import Engine
+from explearn_apps.serve.engine import Engine, TextAnswer
 from explearn_apps.serve.guard import SECURITY_HEADERS, Guard
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.page import add_page
@@ -70,7 +70,7 @@ def make_app(
         try:
             yield
         finally:
-            await engine.batcher.close()
+            await engine.close()
 
     app = FastAPI(title="Explearn", lifespan=running, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.engine = engine
@@ -106,19 +106,37 @@ def make_app(
     return app
 
 
+def _request_in(body: bytes) -> ExplainRequest:
+    """Read a request's body, with the limits of `parse_json`.
+
+    Raises:
+        HTTPException: it is not JSON.
+        DataError: a field cannot be used.
+    """
+    try:
+        document = parse_json(body)
+    except ValueError as error:
+        raise HTTPException(400, f"body: {error}") from error
+    wanted: ExplainRequest = check(ExplainRequest, document, DataError)
+    return wanted
+
+
+def _response_of(answers: Sequence[TextAnswer]) -> Response:
+    """Return a JSON response, made text by text: making it at once would keep other threads from running."""
+    texts = [printable_json(result(answer.probabilities, answer.attributions)) for answer in answers]
+    return Response(f'{{"results": [{", ".join(texts)}]}}'.encode(), media_type=JSON)
+
+
 def add_api(app: FastAPI, engine: Engine) -> None:
-    """Add the API's paths. JSON is read with the limits of `parse_json`."""
+    """Add the API's paths."""
     schema = {"requestBody": {"required": True, "content": {JSON: {"schema": ExplainRequest.model_json_schema()}}}}
 
     @app.post("/explain", response_model=ExplainResponse, responses=REFUSALS, openapi_extra=schema)
     async def explain(request: Request) -> Response:
         """Explain texts: score each word by each method; larger scores mean more evidence for the label."""
-        try:
-            body = parse_json(await request.body())
-        except ValueError as error:
-            raise HTTPException(400, f"body: {error}") from error
-        answers = await engine.answer(request, check(ExplainRequest, body, DataError))
-        return json_response({"results": [result(answer.probabilities, answer.attributions) for answer in answers]})
+        wanted = await engine.aside(request, _request_in, await request.body())
+        answers = await engine.answer(request, wanted)
+        return await engine.aside(request, _response_of, answers)
 
     @app.get("/methods", response_model=Served)
     async def methods() -> Response:

@@ -13,6 +13,8 @@ from typing import Any
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.responses import busy
 
+SHUTTING_DOWN = "the service is shutting down; try again later"
+
 
 @dataclass(slots=True, eq=False)
 class _Work:
@@ -63,7 +65,7 @@ class Batcher:
             HTTPException: too many are waiting.
         """
         if not self.working:
-            raise busy("the service is shutting down; try again later")
+            raise busy(SHUTTING_DOWN)
         if self.waiting + len(items) > self._limits.waiting:
             raise busy(f"{self.waiting} texts are already waiting; try again in a moment")
         work: _Work = _Work(key, items, asyncio.get_running_loop().create_future())
@@ -76,7 +78,7 @@ class Batcher:
         self._closed = True
         for work in self._queue:
             if not work.future.done():
-                work.future.set_exception(busy("the service is shutting down; try again later"))
+                work.future.set_exception(busy(SHUTTING_DOWN))
         self._arrived.set()
         if self._task is not None:
             await self._task

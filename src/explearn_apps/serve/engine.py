@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from starlette.exceptions import HTTPException
@@ -17,10 +18,11 @@ from explearn.core.documents import public_name
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
+from explearn.methods.registry import get_info
 from explearn.predictors.labelled import Problem, check_use
 from explearn.predictors.predictor import Predictor, named, reads_single_texts
 from explearn.text.encoding import as_segments
-from explearn_apps.serve.batching import Batcher
+from explearn_apps.serve.batching import SHUTTING_DOWN, Batcher
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.responses import busy
 from explearn_apps.serve.schemas import ExplainRequest
@@ -50,6 +52,8 @@ class Metrics:
 
 PROBABILITIES = "probabilities"
 """Stands for a method where probabilities are asked for."""
+
+Result = TypeVar("Result")
 
 WARM_UP = "One text before the first."
 
@@ -111,10 +115,14 @@ class Engine:
                 raise ParamsError(f"methods: got {explainer.name!r} twice; expected each once")
             explainer.check_explains(classifier)
             self.explainers[explainer.name] = explainer
-            self.summaries[explainer.name] = first_sentence(type(explainer).__doc__ or "")
+            try:
+                self.summaries[explainer.name] = get_info(explainer.name).summary
+            except UnknownNameError:
+                self.summaries[explainer.name] = first_sentence(type(explainer).__doc__ or "")
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")
         self.batcher = Batcher(self._run, limits)
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="explearn-texts")
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
 
     @property
@@ -135,6 +143,24 @@ class Engine:
                 start = time.perf_counter()
                 self._run((name, (), "word"), [text])
                 self.seconds[name] = time.perf_counter() - start
+
+    async def close(self) -> None:
+        """End after the work in progress."""
+        await self.batcher.close()
+        self._aside.shutdown(cancel_futures=True)
+
+    async def aside(self, request: Request, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function that reads or writes whole texts in a thread of its own; other requests go on meanwhile.
+
+        Raises:
+            HTTPException: the service is busy, or time has run out.
+            ClientDisconnect: the client has gone away.
+        """
+        if not self.batcher.working:
+            raise busy(SHUTTING_DOWN)
+        called = asyncio.get_running_loop().run_in_executor(self._aside, function, *arguments)
+        (made,) = await _unless_gone(request, [called], self.limits.seconds)
+        return made  # type: ignore[no-any-return]
 
     async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:
         """Answer for each text of a request.
@@ -158,9 +184,7 @@ class Engine:
         texts: list[Any] = wanted.texts
         if wanted.pairs is not None:
             texts = list(zip(wanted.texts, wanted.pairs, strict=True))
-        words = 0
-        for number, text in enumerate(texts, start=1):
-            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
+        words = await self.aside(request, _count_words, texts)
         scores = words * len(methods) * (len(labels) or 1)
         if scores > self.limits.scores:
             raise HTTPException(
@@ -203,7 +227,15 @@ class Engine:
         return results
 
 
-async def _unless_gone(request: Request, work: Sequence[Coroutine[Any, Any, Any]], seconds: float) -> list[Any]:
+def _count_words(texts: Sequence[Any]) -> int:
+    """Return the number of words of some texts. Raises DataError if one cannot be used."""
+    words = 0
+    for number, text in enumerate(texts, start=1):
+        words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
+    return words
+
+
+async def _unless_gone(request: Request, work: Sequence[Awaitable[Any]], seconds: float) -> list[Any]:
     """Return the results of some work; cancel all of it if a part fails, the client disconnects or time runs out."""
 
     async def disconnected() -> None:

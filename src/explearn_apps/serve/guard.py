@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from explearn_apps.serve.engine import Metrics
-from explearn_apps.serve.limits import Limits
+from explearn_apps.serve.limits import MOST_BODY_BYTES, Limits
 from explearn_apps.serve.responses import JSON, error_response
 
 logger = logging.getLogger(__name__)
@@ -74,24 +74,34 @@ class Guard:
             return
         start = time.perf_counter()
         size = 0
+        whole = False
         status = 500
 
         async def read() -> Message:
-            nonlocal size
+            nonlocal size, whole
             message = await receive()
             size += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if size > self._limits.body_bytes:
-                # The rest of the body is not read.
                 raise HTTPException(413, self._too_large, CLOSE)
             return message
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, whole, size
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
+            elif status >= 400 and not whole:
+                # A client may send its whole request before it reads: closed now, the connection would be reset, and
+                # the answer lost. What still comes is dropped, until the connection's time is over.
+                await send({**message, "more_body": True})
+                while not whole and size <= MOST_BODY_BYTES:
+                    dropped = await receive()
+                    size += len(dropped.get("body", b""))
+                    whole = not dropped.get("more_body", False)
+                message = {"type": "http.response.body"}
             await send(message)
 
         with self._metrics.in_work.track_inprogress():

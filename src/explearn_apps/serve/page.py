@@ -140,7 +140,7 @@ def add_page(app: FastAPI, engine: Engine) -> None:
         form = Form()
         try:
             form = read_form(body)
-            return _page(engine, form, await _explain(engine, request, form))
+            return await engine.aside(request, _page, engine, form, await _explain(engine, request, form))
         except HTTPException as error:
             return _page(engine, form, None, error.detail, error.status_code, error.headers)
         except ExplearnError as error:
@@ -199,12 +199,7 @@ def _page(
 
 
 async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, Any]:
-    """Return the page's content for a text.
-
-    Keys: heading; rows, each label's probability or value, now and before a change, with its share of the bar;
-    left_out, number of labels that are not listed; link, the result's URL, empty if it is too long; json, the answer as
-    a data URL; heatmaps; summaries, what the methods do; words that can be changed, each with its part of the form.
-    """
+    """Explain a form's text, and return the page's content (`_content`)."""
     if not form.method:
         raise HTTPException(422, "Choose at least one method.")
     wanted = {"methods": list(form.method), "unit": form.unit, "probabilities": True}
@@ -215,7 +210,6 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
             raise HTTPException(422, f"label: expected a number from 0 to {len(labels) - 1}")
         wanted["label"] = [labels[label]]
     answer = await _answer(engine, request, form.text, form.pair, wanted)
-    now = _by_label(answer)
     before: dict[str, float] = {}
     if form.changed:
         methods: list[str] = []
@@ -223,7 +217,17 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
             # For a regression, the value comes with an explanation.
             methods = list(form.method[:1])
         before = _by_label(await _answer(engine, request, form.before, form.before_pair, {"methods": methods}))
+    return await engine.aside(request, _content, engine, form, answer, before)
 
+
+def _content(engine: Engine, form: Form, answer: TextAnswer, before: Mapping[str, float]) -> dict[str, Any]:
+    """Return the page's content for a text.
+
+    Keys: heading; rows, each label's probability or value, now and before a change, with its share of the bar;
+    left_out, number of labels that are not listed; link, the result's URL, empty if it is too long; json, the answer as
+    a data URL; heatmaps; summaries, what the methods do; words that can be changed, each with its part of the form.
+    """
+    now = _by_label(answer)
     if engine.has_probabilities:
         heading = list(dict.fromkeys(attribution.predicted for attribution in answer.attributions))
         largest = 1.0

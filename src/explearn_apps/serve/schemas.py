@@ -77,8 +77,8 @@ class DocumentedModel(BaseModel):
 
 
 _SERVED = (
-    "method target probability value predicted unit words scores spans pair_start signed unaligned completeness_error "
-    "certificate"
+    "method target probability value predicted output unit words scores spans pair_start signed unaligned "
+    "completeness_error certificate"
 )
 """Fields of an attribution that are served; sub-tokens, times and ids are not."""
 
@@ -94,7 +94,7 @@ def _served_fields() -> type[DocumentedModel]:
     meanings = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(Attribution) or "", re.MULTILINE))
     fields: dict[str, Any] = {}
     for name, served in SERVED.items():
-        meaning = re.sub(r"\s+", " ", re.sub(r"\b(NaN|None)\b", "null", meanings[name]))
+        meaning = re.sub(r"\s+", " ", re.sub(r"\b(NaN|None)\b", "null", meanings.get(name, "")))
         fields[served] = (types[name], Field(description=meaning))
     return create_model("_ServedFields", __base__=DocumentedModel, **fields)
 

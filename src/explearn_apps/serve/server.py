@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
+GONE_SECONDS = 0.5
+"""Time after which a client that sends no more is found to have gone away."""
+
+
 class TimedProtocol(H11Protocol):
     """A connection with a time limit. uvicorn itself limits only the time from an answer to the next first byte.
 
@@ -73,6 +77,22 @@ class TimedProtocol(H11Protocol):
         self.clock = self.loop.call_later(self.limits.seconds, self.transport.abort)
         super().on_response_complete()
         self._check_request()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection of a client that sends no more but waits for its answer.
+
+        One that has gone altogether looks the same until something is sent to it: 100 (Continue), which clients skip.
+        """
+        if not self.has_request:
+            return False
+        self.cycle.keep_alive = False
+        self._ask_whether_gone()
+        return True
+
+    def _ask_whether_gone(self) -> None:
+        if not (self.transport.is_closing() or self.cycle.response_started):
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.loop.call_later(GONE_SECONDS, self._ask_whether_gone)
 
     def _check_request(self) -> None:
         """Give the answer its time once the whole request is here."""

@@ -19,10 +19,11 @@ from explearn.cli.common import command, plain_console, printed
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.seeds import hash_order
-from explearn.core.writing import check_output, locked, write_json
+from explearn.core.writing import check_place, locked, write_json
 from explearn.metrics.runs import read_run
 from explearn.show.blocks import figure, several
 from explearn.text.agreement import agreement_metrics
+from explearn.text.equal import text_hash
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
 from explearn_study.annotate.people.label_studio import read_label_studio
@@ -59,6 +60,8 @@ SHEET_TEXTS = 100
 """Most texts of a sheet to check or to mark, drawn by seed, as many of each label; a person may do fewer."""
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost, without calling the model.")]
+RANKING = "a ranking of words"
+
 SheetFile = Annotated[Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.")]
 
 
@@ -103,13 +106,14 @@ def calibrate(
     run_params, marks = _open(task)
     target = Workspace().reports / "annotation" / f"{task}.json"
     # Before the first question: answers cost.
-    check_output(target)
+    check_place(target)
     models = list(dict.fromkeys(model or ())) or [require_model(marks.llm)]
     seeds = read_shots(marks)
     gold = merge_annotators(marks.settled(marks.rationales), run_params.rationale_agreement)
     # A model could copy an example from the prompt, so the whole seed set stays out, whatever llm.shots says.
-    unseen = gold.keys() - {seed.example.id for seed in seeds}
-    labels = {e.id: e.label for e in marks.examples if e.split != "test" and e.id in unseen}
+    shown_texts = {text_hash(seed.example) for seed in seeds}
+    unseen = [example for example in marks.examples if text_hash(example) not in shown_texts]
+    labels = {example.id: example.label for example in unseen if example.split != "test" and example.id in gold}
     chosen = subsample(labels, JUDGED_TEXTS, run_params.seed)
     judged = [example for example in marks.examples if example.id in chosen]
     if not judged:
@@ -351,13 +355,13 @@ def rank(
     # Any method that explains the task's classifier has the same texts and predicted classes.
     shared = next(name for name, method in params.methods.items() if not method.info.own_model)
     _, marks, explained = _explained(task, shared)
-    check_output(out)
+    check_place(out, RANKING)
     questions = ranking_questions(marks, explained)
     if dry_run:
         print_estimate(questions, marks, meter)
         return
     rankings = rank(questions, marks, meter)
-    write_rows(out, rankings.rows)
+    write_rows(out, rankings.rows, RANKING)
     plain_console().print(
         f"{printed(str(out))}: {len(rankings.rows):,} texts; {rankings.invented:,} of {rankings.named:,} words "
         "named are not in the text"

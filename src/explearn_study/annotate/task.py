@@ -123,9 +123,9 @@ class Store:
         return rows
 
 
-def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:
-    """Write JSON Lines, whole or not at all."""
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+def write_rows(path: Path, rows: Iterable[dict[str, object]], what: str | None = None) -> None:
+    """Write JSON Lines, whole or not at all; `what` is that of `explearn.core.writing.atomic_path`."""
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), what)
 
 
 def _merge(path: Path, rows: Iterable[dict[str, object]]) -> int:

@@ -18,6 +18,7 @@ from explearn.core.documents import PathLike, parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError, located, shown
 from explearn.core.escape import printable
 from explearn.core.validation import NonNegativeFloat, Section, Shape
+from explearn.metrics.arrays import RESOLUTION
 from explearn.metrics.base import Direction
 from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, table
@@ -217,7 +218,7 @@ def _change(rule: GateRule, name: str, old: float | None, new: float | None) -> 
         if gain > 0:
             verdict = "better"
         # Rounding errors do not count: in floating point, 0.8 - 0.7 is more than 0.1.
-        if abs(gain) <= tolerance + 1e-12 * max(1.0, abs(old)):
+        if abs(gain) <= tolerance + RESOLUTION * max(1.0, abs(old)):
             verdict = "within noise"
     return FigureChange(name, old, new, tolerance, verdict)
 

@@ -118,7 +118,7 @@ def read_run_of(workspace: Workspace, params: Params) -> RunFacts:
         subtitle = f"Profile {params.profile}, explainer under study: {params.explainer}."
     return RunFacts(
         title="Which explanations to use",
-        subtitle=subtitle,
+        subtitle=f"{params.report.about} {subtitle}".strip(),
         tasks=[evaluations[task] for task in params.plain_tasks],
         planted=[evaluations[task] for task in params.planted_tasks],
         study=params.explainer,

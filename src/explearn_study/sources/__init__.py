@@ -7,12 +7,13 @@ of source pass through the same adapter and the same sampling.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.examples import SPLITS, Example, Rationale, Split, label_problem
+from explearn.text.equal import split_texts, text_hash
 from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow, read_file
 from explearn_study.sections import SourceParams
@@ -31,7 +32,7 @@ class SourceDataset:
         rationales: the source's rationales for these examples, in the same order.
         labels: the task's labels in their order.
         dropped: reason -> number of rows (or of evidences in them) that could not be used.
-        source_ids: ids of all usable texts of the source, including those left out by subsampling.
+        source_ids: ids of all usable texts of the source, also of those left out by subsampling or as equal to others.
     """
 
     examples: list[Example]
@@ -69,6 +70,12 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     dropped: Counter[str] = Counter()
     texts = _read(task, adapter, _open(task, source, adapter, data_dir), source, dropped)
     labels = _labels(task, adapter, texts)
+    source_ids = frozenset(text.id for text in texts)
+    texts = _apart(texts, dropped)
+    if not any(text.split == "train" for text in texts):
+        raise DataError(
+            f"source of task {task!r}: no usable row in split 'train' ({dict(dropped)} dropped); expected at least one"
+        )
     splits = _assign_splits(task, source, texts, seed)
     drawn: set[str] = set()
     for split in SPLITS:
@@ -86,7 +93,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
             examples.append(example)
             rationales += marked
     counts = {reason: count for reason, count in dropped.items() if count}
-    return SourceDataset(examples, rationales, labels, counts, frozenset(text.id for text in texts))
+    return SourceDataset(examples, rationales, labels, counts, source_ids)
 
 
 def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path) -> Mapping[Split, Iterator[RawRow]]:
@@ -187,16 +194,32 @@ def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
     return labels
 
 
+def _apart(texts: list[_Text], dropped: Counter[str]) -> list[_Text]:
+    """Leave out the texts of train that are equal to one of validation or test, and those of validation, of test."""
+    split_of: dict[str, Split] = {}
+    kept = []
+    for text in sorted(texts, key=lambda text: SPLITS.index(text.split), reverse=True):
+        later = split_of.setdefault(text_hash(text.mapped), text.split)
+        if later == text.split:
+            kept.append(text.id)
+        else:
+            dropped[f"{text.split}: equal to a text of {later}"] += 1
+    wanted = set(kept)
+    return [text for text in texts if text.id in wanted]
+
+
 def _assign_splits(task: str, source: SourceParams, texts: list[_Text], seed: int) -> dict[str, Split]:
     """Return id -> split, after carving the splits that the source lacks from `carve_from`."""
     splits = {text.id: text.split for text in texts}
     present = set(splits.values())
-    if "train" not in present:
-        raise DataError(f"source of task {task!r}: no usable row in split 'train'; expected at least one")
     fractions: dict[Split, float] = {"validation": source.carve_validation, "test": source.carve_test}
     missing: dict[Split, float] = {split: fractions[split] for split in fractions if split not in present}
     if missing:
-        whole = {text.id: text.mapped.label for text in texts if text.split == source.carve_from}
+        whole = {text.id: text.mapped for text in texts if text.split == source.carve_from}
+
+        def draw(different: Sequence[str]) -> dict[str, Split]:
+            return carve({name: whole[name].label for name in different}, missing, seed, source.carve_from)
+
         with located(f"source of task {task!r}: "):
-            splits.update(carve(whole, missing, seed, source.carve_from))
+            splits.update(split_texts(whole, draw))
     return splits

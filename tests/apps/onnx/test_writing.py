@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 
 import numpy as np
 import onnx_cases
@@ -25,6 +26,7 @@ from explearn import (
 )
 from explearn.testing import check_predictor
 from explearn_apps.onnx import OnnxExplainer, OnnxPredictor, export_onnx, writing
+from explearn_apps.onnx.metadata import count_nodes
 
 onnx = pytest.importorskip("onnx")
 
@@ -263,6 +265,7 @@ def test_files_that_are_none_are_named(made, tmp_path):
     complaint(lambda: OnnxExplainer(tmp_path / "none.onnx"), "no such file")
     with pytest.raises(ModelError, match="no such file"):
         OnnxExplainer("x" * 5000)
+    complaint(lambda: OnnxExplainer(None), "path: got nothing; expected a path")
     file = tmp_path / "a.onnx"
     file.write_text("no graph")
     complaint(lambda: OnnxExplainer(file), f"{file}: is not an ONNX graph")
@@ -283,6 +286,65 @@ def test_files_that_are_none_are_named(made, tmp_path):
                 entry.value = json.dumps({**json.loads(entry.value), **change})
         onnx.save(model, file)
         complaint(lambda: OnnxExplainer(file), said)
+
+
+def changed(path, file, change):
+    """A copy of an ONNX file whose tokenizer, as JSON, is changed."""
+    model = onnx.load(path)
+    for entry in model.metadata_props:
+        if entry.key == "tokenizer":
+            tokenizer = json.loads(entry.value)
+            change(tokenizer)
+            entry.value = json.dumps(tokenizer)
+    onnx.save(model, file)
+    return file
+
+
+JUNK = {
+    "panics when it is read": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+    "panics at a text": {
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+            "special_tokens": {},
+        }
+    },
+    "knows no text": {"model": {"type": "WordLevel", "vocab": {}, "unk_token": "[UNK]"}, "added_tokens": []},
+}
+
+
+@pytest.mark.parametrize("name", JUNK)
+def test_a_junk_tokenizer(made, name, tmp_path):
+    path, _, _ = made("bert marker")
+    file = changed(path, tmp_path / "a.onnx", lambda tokenizer: tokenizer.update(JUNK[name]))
+    complaint(
+        lambda: OnnxExplainer(file).explain("a lazy fox"), f"{file}: its tokenizer is damaged (", "export it again"
+    )
+
+
+def test_a_graph_of_too_many_nodes_is_not_loaded(tmp_path):
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["b"])
+    nodes = [onnx.helper.make_node("Add", ["x", "x"], [f"v{i}"]) for i in range(100_000)]
+    file = tmp_path / "a.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [value], [value])), file)
+    begun = time.monotonic()
+    complaint(lambda: OnnxExplainer(file), f"{file}: has a graph of 100,000 nodes; expected at most")
+    assert time.monotonic() - begun < 5
+
+
+def test_nodes_are_counted_as_onnx_counts_them(made):
+    for name in ("bert marker", "bert reader"):
+        path, _, _ = made(name)
+        assert count_nodes(path) == len(onnx.load(path).graph.node)
+
+
+def test_a_graph_that_gives_no_scores_of_the_texts(made, tmp_path):
+    path, _, _ = made("bert marker")
+    model = onnx.load(path)
+    model.graph.output[1].CopyFrom(onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, None))
+    onnx.save(model, tmp_path / "a.onnx")
+    complaint(lambda: OnnxExplainer(tmp_path / "a.onnx").explain("a lazy fox"), "its graph gave scores of shape (1, 2)")
 
 
 def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):

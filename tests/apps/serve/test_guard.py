@@ -1,10 +1,12 @@
 """Hostile requests to a real server: each gets a status 4xx and one sentence, and it serves on."""
 
 import json
+import socket
+import time
 
 import httpx2
 import pytest
-from serving_cases import LIMITS, sentence_of, status_of
+from serving_cases import LIMITS, received, sentence_of, status_of
 
 GOOD = {"texts": ["the quick brown fox"], "methods": ["occlusion"]}
 
@@ -35,6 +37,19 @@ def test_a_body_that_cannot_be_used(live, name):
     # Nothing of the answer acts on a page or a terminal.
     assert b"content-type: application/json" in answer and b"nosniff" in answer
     assert b"\x1b" not in answer and "\u202e".encode() not in answer
+
+
+def test_a_client_that_sends_all_before_it_reads_gets_the_refusal(live):
+    body = b" " * 5_000_000
+    with httpx2.Client(base_url=live.address) as client:
+        answer = client.post("/explain", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 413 and "expected no more" in answer.json()["error"]
+    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection:
+        head = f"POST /explain HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+        for part in (head.encode(), body[: len(body) // 2], body[len(body) // 2 :]):
+            connection.sendall(part)  # no reset
+            time.sleep(0.1)
+        assert status_of(received(connection)) == 413
 
 
 LINE = b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"

@@ -7,8 +7,9 @@ import threading
 import time
 
 import pytest
-from serving_cases import app_of, serving, status_of
+from serving_cases import app_of, received, serving, status_of
 
+import explearn_apps.serve.app as app_module
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.server import bind, hosts_of
 
@@ -30,6 +31,41 @@ def test_clients_that_go_away_leave_no_work(live):
         time.sleep(0.05)
     assert live.app.state.engine.batcher.waiting == 0
     assert status_of(live.post(BODY)) == 200
+
+
+def test_a_client_that_sends_no_more_gets_its_answer():
+    """And so do others, while one that has gone altogether leaves no work behind it."""
+    app = app_of()
+    for live in serving(app):
+        blocked = threading.Event()
+        app.state.engine.batcher._worker.submit(blocked.wait, 5)
+        with connected(live) as half, connected(live) as gone:
+            for connection in (half, gone):
+                connection.sendall(HEAD + BODY)
+                time.sleep(0.2)
+            half.shutdown(socket.SHUT_WR)
+            gone.close()
+            deadline = time.monotonic() + 4
+            while app.state.engine.batcher.waiting > 8 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert app.state.engine.batcher.waiting <= 8
+            blocked.set()
+            answer = received(half)
+        assert status_of(answer.rpartition(b"HTTP/1.1 100 Continue\r\n\r\n")[2]) == 200
+
+
+def test_texts_are_read_beside_other_requests(monkeypatch):
+    live_app = app_of()
+    read = app_module.parse_json
+    monkeypatch.setattr(app_module, "parse_json", lambda body: (time.sleep(2), read(body))[1])
+    for live in serving(live_app):
+        with connected(live) as connection:
+            connection.sendall(HEAD + BODY)
+            time.sleep(0.1)
+            begun = time.monotonic()
+            assert status_of(live.get("/health")) == 200
+            assert time.monotonic() - begun < 1
+            assert status_of(received(connection)) == 200
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /expl", POST + b"content-length: 50\r\n\r\n{"])

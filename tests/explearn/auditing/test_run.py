@@ -8,7 +8,9 @@ from audit_cases import PLANTS, TEXTS, classifier, sentences
 from cli_cases import run
 
 import explearn
+from explearn.auditing.reading import halves
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError
+from explearn.subject.texts import given_texts
 
 
 @pytest.mark.parametrize("kind", PLANTS)
@@ -48,6 +50,22 @@ def test_effects_are_the_changes_of_the_probability():
     assert next(iter(findings.to_frame()["element"])) == "‘alpha’"
 
 
+@pytest.mark.parametrize("wrong", [0, 12])
+def test_groups_are_ranked_only_where_they_differ_beyond_chance(wrong):
+    texts = sentences(plants=["alpha", ""])
+    labels = ["no" if number % 2 or number < 2 * wrong else "yes" for number in range(len(texts))]
+    groups = ["first" if number < len(texts) // 2 else "second" for number in range(len(texts))]
+    # A right answer more or less in the second half, which is chance.
+    labels[-1] = "yes"
+    audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels, groups)
+    said = audit.sentences()[-1]
+    first, second = audit.groups
+    assert (audit.groups_p_value < 0.05) is bool(wrong)
+    assert ("most often for second" in said) is bool(wrong) and ("least for first" in said) is bool(wrong)
+    assert f"{first.accuracy_low:.3f} to {first.accuracy_high:.3f}" in said
+    assert f"p = {audit.groups_p_value:.2g}" in said and f"{second.accuracy:.3f}" in said
+
+
 def test_errors_and_groups():
     texts = sentences(plants=["alpha", "", "alpha", ""])
     # Of the texts with alpha every other one is no "yes" by its label.
@@ -62,6 +80,63 @@ def test_errors_and_groups():
         ("small", 6, True),
     ]
     assert "Without ‘alpha’, 40 of 40 wrong answers “yes” would be right" in " ".join(audit.sentences())
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), " "])
+def test_texts_without_a_group_are_counted_and_not_compared(missing, tmp_path):
+    texts = sentences(plants=["alpha", ""])
+    years = [1990, 2000.0, " 1990 ", missing] * 40
+    labels = ["yes", "no"] * 80
+    audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels, years)
+    assert [(group.group, group.texts, group.accuracy) for group in audit.groups] == [
+        ("1990", 80, 1.0),
+        ("2000", 40, 1.0),
+        ("no group", 40, None),
+    ]
+    assert {difference.group for difference in audit.differences} <= {"1990", "2000"}
+    assert "Of 2 groups" in " ".join(audit.sentences())
+    assert "40 texts without a group" in " ".join(audit.sentences())
+    audit.save(tmp_path / "audit.html")
+
+
+def test_a_group_has_one_name_in_every_format(tmp_path):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"text": sentences(plants=["alpha", ""]), "year": [1990, 2000, None, 2000] * 40})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    for texts in (table, tmp_path / "t.csv", tmp_path / "t.parquet", tmp_path / "t.jsonl"):
+        audit = explearn.audit(classifier(PLANTS["word"][1]), texts, groups="year")
+        assert [(group.group, group.texts) for group in audit.groups] == [("1990", 40), ("2000", 80), ("no group", 40)]
+
+
+def test_an_answer_to_a_text_without_a_label_is_neither_right_nor_wrong():
+    texts = sentences(plants=["alpha", ""])
+    labels = ["yes", "no", None, ""] * 40
+    audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels)
+    assert (audit.accuracy, audit.labelled, audit.errors) == (1.0, 80, [])
+    assert "100 % of its answers are right, of the 80 whose text has a label" in audit.sentences()[0]
+    comparison = explearn.compare(classifier(PLANTS["word"][1]), texts[:8], "random", labels=labels[:8], out=None)
+    assert (comparison.performance["test"]["accuracy"], comparison.performance["test"]["texts"]) == (1.0, 4)
+    assert "4 texts without a label" in " ".join(comparison.remarks)
+
+
+def test_numbers_as_labels_are_those_in_the_names_of_the_classes():
+    def stars(texts):
+        return [[0.1, 0.9] if "alpha" in text.split() else [0.8, 0.2] for text in texts]
+
+    texts = sentences(plants=["alpha", ""])
+    predictor = explearn.FunctionPredictor(stars, ["1 star", "2 stars"])
+    assert explearn.audit(predictor, texts, [2, 1] * 80).accuracy == 1.0
+    assert explearn.audit(predictor, texts, [1, 0] * 80).accuracy == 1.0
+
+
+def test_equal_texts_are_in_one_half():
+    texts = sentences()
+    examples = given_texts([*texts, *(f"{text.upper()}!" for text in texts)]).examples
+    searched, held_out = (set(half) for half in halves(examples, 13))
+    assert len(searched) == len(held_out) == len(texts)
+    assert all((number in searched) == (number + len(texts) in searched) for number in range(len(texts)))
 
 
 def test_a_group_in_which_a_word_counts_otherwise_is_told():
@@ -87,7 +162,7 @@ def test_a_killed_audit_goes_on_where_it_was(tmp_path):
         nonlocal asked
         asked += len(some)
         if asked > limit:
-            raise MemoryError("killed")
+            raise OSError("killed")
         return [[0.1, 0.9] if rule(text.split()) else [0.8, 0.2] for text in some]
 
     function = explearn.FunctionPredictor(predict_proba, ["no", "yes"], name="planted")
@@ -118,7 +193,7 @@ def test_the_page_is_whole_and_escaped(tmp_path):
     page.with_suffix(".findings.csv").write_text("element,\n", encoding="utf-8")
     assert run("verify", page).exit_code == 1
     page.write_text("mine", encoding="utf-8")
-    with pytest.raises(ParamsError, match="is not a page of Explearn"):
+    with pytest.raises(ParamsError, match="is not an output of explearn audit"):
         explearn.audit(classifier(lambda words: hostile in words), texts, out=page)
 
 

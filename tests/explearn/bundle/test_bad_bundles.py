@@ -175,12 +175,13 @@ def test_an_export_that_cannot_be(model, trained, metrics, tmp_path, monkeypatch
 
 def test_an_out_that_is_there_already_stays_as_it_is(tmp_path):
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/thesis.docx").write_text("mine")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("folder", "file", "link"):
         out = str(tmp_path / name)
-        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "already exists"))
-    assert (tmp_path / "file").read_text() == "mine" and not list((tmp_path / "folder").iterdir())
+        command_complaint("export", "--method", "rollout", "--out", out, words=(out,))
+    assert (tmp_path / "file").read_text() == (tmp_path / "folder/thesis.docx").read_text() == "mine"
 
 
 def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(trained, tmp_path):

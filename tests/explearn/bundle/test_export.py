@@ -77,7 +77,7 @@ def test_the_classifier_may_come_along(tmp_path, kind):
 
 def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(model, tmp_path):
     explearn.export(tmp_path / "b", method="rollout", classifier=model, with_classifier=True)
-    files = {str(p.relative_to(tmp_path / "b")): p for p in (tmp_path / "b").rglob("*") if p.is_file()}
+    files = {str(p.relative_to(tmp_path / "b")): p for p in (tmp_path / "b").rglob("[!.]*") if p.is_file()}
     facts = manifest(tmp_path / "b")
     assert facts["files"].keys() == files.keys() - {"manifest.json"}
     assert all(facts["files"][name]["sha256"] == FileFacts.of(files[name]).sha256 for name in facts["files"])

@@ -23,7 +23,7 @@ def bundle(model, tmp_path):
 
 
 def files(bundle):
-    return {str(path.relative_to(bundle)) for path in bundle.rglob("*") if path.is_file()}
+    return {str(path.relative_to(bundle)) for path in bundle.rglob("[!.]*") if path.is_file()}
 
 
 @pytest.fixture

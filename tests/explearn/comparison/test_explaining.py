@@ -91,7 +91,7 @@ def test_a_folder_that_holds_something_else_stays_as_it_is(model, tmp_path, monk
     project.mkdir()
     (project / "params.yaml").write_text("mine: 1\n", encoding="utf-8")
     monkeypatch.setattr(subject, "as_predictor", lambda *_: pytest.fail("the model was loaded"))
-    with pytest.raises(ParamsError, match=r"holds 'params.yaml', which belongs to no working folder"):
+    with pytest.raises(ParamsError, match=r"holds 'params.yaml', which is not a part of a working folder"):
         explearn.compare(model, list(TEXTS), methods="random", work=project, out=tmp_path / "r.html")
     assert (project / "params.yaml").read_text(encoding="utf-8") == "mine: 1\n"
 

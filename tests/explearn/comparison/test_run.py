@@ -25,7 +25,6 @@ from explearn import (
 )
 from explearn.comparison import explaining
 from explearn.core.storage import read_attributions
-from explearn.core.writing import is_page
 from explearn.methods.perturbation.occlusion import Occlusion
 
 METHODS = "random,input_x_gradient,occlusion"
@@ -112,12 +111,12 @@ class TestForAnAuditor:
     def test_only_a_page_of_explearn_is_replaced(self, model, tmp_path):
         out = tmp_path / "report.html"
         out.write_text("<!doctype html>\n<p>mine\n", encoding="utf-8")
-        with pytest.raises(ParamsError, match="is not a page of Explearn"):
+        with pytest.raises(ParamsError, match="is not an output of explearn compare"):
             explearn.compare(model, list(TEXTS), methods="occlusion", out=out)
         assert "mine" in out.read_text(encoding="utf-8")
         out.write_text("")
         for _ in range(2):
-            assert is_page(explearn.compare(model, list(TEXTS), methods="occlusion", out=out).page or out)
+            assert (explearn.compare(model, list(TEXTS), methods="occlusion", out=out).page or out).is_file()
 
     def test_nothing_is_lost_to_a_manifest(self, model, tmp_path):
         mine = tmp_path / "report.json"

@@ -46,7 +46,7 @@ class TestWordsWithoutAScore:
 
     def test_are_no_part_of_what_is_printed(self):
         line = str(unread(completeness_error=0.01))
-        assert line == "m for 'yes' (p = 0.750): fine +0.250, a -0.500 (1 of 3 words were not read)"
+        assert line == "m (share) for 'yes' (p = 0.750): fine +0.250, a -0.500 (1 of 3 words were not read)"
         assert "off by 0.25, 33% of their absolute sum" in str(unread(completeness_error=0.25))
 
 

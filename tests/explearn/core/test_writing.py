@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from explearn import DataError, ParamsError
+from explearn.core import writing
 from explearn.core.documents import read_bytes
 from explearn.core.writing import atomic_folder, atomic_path, locked, put_files, scratch_folder, write_json, write_text
 
@@ -74,13 +75,18 @@ class TestTwoWriters:
             write_text(tmp_path / "f", "x")
         assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
-    def test_what_a_dead_writer_left_is_swept(self, tmp_path):
-        (tmp_path / ".d.partial-dead").mkdir()
-        (tmp_path / ".d.partial-dead" / "half").touch()
-        (tmp_path / ".d.partial-lock").touch()
-        (tmp_path / ".e.partial-1").touch()  # a neighbour may be at work
+    def test_what_a_dead_writer_left_is_swept_and_nothing_else(self, tmp_path):
+        dead = writing._fresh(tmp_path / "d")
+        dead.mkdir()
+        (dead / "half").touch()
+        others = sorted(f".d.partial-{end}" for end in ("lock", "before", "unfinished", "1a2b3c4d", "1a2b3c4d-notes"))
+        for name in others:
+            (tmp_path / name).write_text("mine")
+        neighbour = writing._fresh(tmp_path / "e")  # may be at work
+        neighbour.touch()
         fill(tmp_path / "d", a="new")
-        assert sorted(path.name for path in tmp_path.iterdir()) == [".e.partial-1", "d"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [*others, neighbour.name, "d"]
+        assert all((tmp_path / name).read_text() == "mine" for name in others)
 
 
 class TestAVanishedPartialFolder:
@@ -132,7 +138,7 @@ class TestAnError:
 
     def test_a_rerun_that_fails_after_a_kill_between_the_renames_brings_the_old_one_back(self, tmp_path):
         fill(tmp_path / "d", a="old")
-        (tmp_path / "d").rename(tmp_path / ".d.partial-before")
+        (tmp_path / "d").rename(writing._partial(tmp_path / "d", "before"))
         with pytest.raises(ValueError, match="broken"), atomic_folder(tmp_path / "d"):
             raise ValueError("broken")
         assert held(tmp_path / "d") == {"a": "old"}

@@ -42,6 +42,23 @@ def test_single_words_then_pairs_then_larger_sets(rude, edits):
     assert found(decision(rude, "you moron and fool and clod")) == edits
 
 
+def test_the_words_with_the_highest_scores_are_tried_together():
+    """No change is found that is larger than leaving out the words that the record names."""
+    text = " ".join(f"w{number}" for number in range(20))
+
+    def probabilities(texts):
+        """The three decide together; alone each does less than any of the others."""
+        rows = []
+        for words in map(str.split, texts):
+            decides = {"w0", "w1", "w2"}.isdisjoint(words)
+            rude = (0.2 if decides else 0.7) + 0.005 * len(set(words) - {"w0", "w1", "w2"})
+            rows.append([1 - rude, rude])
+        return rows
+
+    classifier = explearn.FunctionPredictor(probabilities, ["polite", "rude"], name="rules")
+    assert found(Decision(classifier, [Segment.of(text)])) == {0: None, 1: None, 2: None}
+
+
 def test_what_is_found_turns_the_answer_and_is_as_small_as_can_be():
     classifier = tiny.classifier("bert", 3)
     texts = [*tiny.TEXTS, "the lazy dog sleeps while she sells a broken box"]

@@ -11,8 +11,8 @@ import torch
 import transformers
 
 import explearn
-from explearn.core.writing import is_page
 from explearn.decision.page import sentences
+from explearn.show.blocks import plain
 
 TEXT = "unbelievably slow delivery and no refund , whatsoever"
 
@@ -96,7 +96,7 @@ def test_only_words_that_count_for_the_answer_are_named():
 
 
 def test_a_record_holds_when_it_is_computed_again(folder, model):
-    assert is_page(folder / "record.html")
+    assert (folder / "record.html").is_file()
     threads = torch.get_num_threads()
     torch.set_num_threads(3 - min(threads, 2))
     try:
@@ -149,6 +149,25 @@ def test_another_classifier_and_another_page_are_refused(folder, tmp_path):
     page.write_text(page.read_text(encoding="utf-8").replace("0.", "1."), encoding="utf-8")
     code, said = verify(folder, other)
     assert code == 1 and "page: record.html differs" in said and "classifier: is not classifier" in said
+
+
+def test_a_field_that_no_record_has_is_named(folder, model):
+    document = read(folder)
+    document["approved_by"] = "the board"
+    document["answer"]["note"] = "reviewed"
+    document["elements"][0]["note"] = "reviewed"
+    document["made"]["Approved"] = "2020-01-01"
+    write(folder, document)
+    code, said = verify(folder, model)
+    assert code == 1
+    for name in ("approved_by", "answer.note", "elements.0.note", "made.Approved"):
+        assert f"{name}: is no field that Explearn writes" in said
+
+
+def test_a_record_without_its_page_is_confirmed_but_for_the_page(folder, model):
+    (folder / "record.html").unlink()
+    code, said = verify(folder, model)
+    assert code == 3 and "page: record.html is missing" in said and "1 thing could not be found" in said
 
 
 def test_a_signature_covers_all_of_the_record(tmp_path, model):
@@ -264,3 +283,15 @@ def test_the_page_of_explain_is_verified_too(model, tmp_path):
     page.unlink()
     code, said = run("verify", page)
     assert code == 2 and "which must exist" in said
+
+
+def test_a_record_of_one_word_says_that_nothing_could_be_tried():
+    def predict(texts):
+        return [[0.2, 0.8] if text else [0.9, 0.1] for text in texts]
+
+    classifier = explearn.FunctionPredictor(predict, ["no", "yes"])
+    record = explearn.record(classifier, "hello", "occlusion")
+    said = " ".join(map(plain, sentences(record)))
+    assert "No change could be tried" in said and "Without “hello” no word would be left" in said
+    assert "0 changed texts" not in said and "effects above" not in said
+    assert record.method.output == "probability"

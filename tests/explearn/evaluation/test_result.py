@@ -48,6 +48,17 @@ class TestTable:
         better = paired("infidelity", {"random": 0.5, "cam": 0.1}, {("random", "cam"): 0.001}, larger_is_better=False)
         assert not task(figures=of.figures, comparisons={"infidelity": better}).like_chance("infidelity")
 
+    def test_the_f1_of_every_word_stands_in_the_heading_of_f1(self):
+        every_word = {"ivra": 0.3, "cam": 0.4}
+        of = task(figures={method: metrics(f1_every_word=value) for method, value in every_word.items()})
+        # IvRA's own classifier gets other texts right.
+        assert of.table(["f1", "auroc"]).columns[1].title == "F1 ↑ (every word 0.400)"
+        assert of.table(["f1", "auroc"]).columns[2].title == "AUROC ↑"
+
+    def test_every_word_is_not_a_random_draw(self):
+        of = task(figures={method: metrics() for method in ("every_word", "random", "cam")})
+        assert of.chance == {"every_word", "random"} and of.random("f1") == "random"
+
     def test_what_explains_its_own_classifier_is_not_best_in_what_asks_the_classifier(self):
         figures = {"ivra": metrics(0.9, aopc_comprehensiveness=0.9), "cam": metrics(0.5, aopc_comprehensiveness=0.3)}
         of = task(figures=figures)

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiny
 from fakes import FakeClassifier, attribution, random_probability
 
+import explearn
 from explearn import DataError, EvaluateOptions, Example
 from explearn.evaluation.run import evaluate as evaluate_methods
 from explearn.lens import representations
@@ -243,3 +245,20 @@ def test_words_that_were_not_read_are_never_chosen_and_ranked_last_and_alike():
     assert (actual["precision"], actual["recall"], actual["f1_topk"]) == (0.5, 0.5, 0.5)
     # Marked a and d, unmarked b and c: a > b, a > c, d < b, d = c.
     assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+
+
+def test_free_texts_are_matched_in_any_order():
+    """A text that is there twice is two texts, which stay in their order."""
+    texts = ["the quick brown fox", "lazy", "a warm sequel", "lazy"]
+    of = tiny.classifier()
+    random = explearn.get_explainer("random").explain(of, texts)
+    occlusion = explearn.get_explainer("occlusion").explain(of, texts)
+    in_order, other_order = [
+        explearn.evaluate(of, {"random": random, "occlusion": others}, metrics=["comprehensiveness"])
+        for others in (occlusion, occlusion[::-1])
+    ]
+    for method in ("random", "occlusion"):
+        expected = in_order.by_text["comprehensiveness"][method]
+        np.testing.assert_array_equal(other_order.by_text["comprehensiveness"][method], expected)
+    with pytest.raises(DataError, match="is not explained by all methods"):
+        explearn.evaluate(of, {"random": random, "occlusion": occlusion[:-1]}, metrics=["comprehensiveness"])

@@ -3,8 +3,10 @@
 import pytest
 import tiny
 import torch
+from saying import complaint
 
-from explearn import UnsupportedError
+import explearn
+from explearn import ComputeOptions, TransformerPredictor, UnsupportedError
 from explearn.lens.attention import BLOCK_ELEMENTS, Attention, layer_count, read_weights, reduced_attention
 from explearn.lens.features import batch_features
 from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order
@@ -122,6 +124,14 @@ class TestByHand:
 
 
 class TestRefusals:
+    def test_attention_by_other_functions_than_torch_s_own(self):
+        model = tiny.model("bert")
+        model.set_attn_implementation("flex_attention")
+        of = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
+        for name in ("rollout", "attn_lrp", "attcat", "cam", "decompx", "input_x_gradient", "integrated_gradients"):
+            complaint(lambda name=name: explearn.get_explainer(name).explain(of, TEXTS), f"{name}: ", "ttention")
+        assert explearn.explain(of, TEXTS[0]).method == "occlusion"
+
     def test_a_decoder_whose_tokens_see_only_what_stands_before_them(self):
         with pytest.raises(UnsupportedError, match="decoder"):
             layer_count(tiny.model("bert", is_decoder=True))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import tiny
+from saying import complaint
 
 import explearn
 from explearn import ModelError, ParamsError, UnknownNameError
@@ -30,6 +31,11 @@ class TestNames:
         assert find_explainer("lime", {"seed": 3}, seed=5).options.seed == 3
         assert repr(find_explainer("gae", seed=5)) == "gae()"
         assert (found.folder, found.made_for, found.classifier_folder) == (None, None, None)
+
+    @pytest.mark.parametrize("options", [[1], "x", 5, {1: 2}])
+    def test_options_that_are_none(self, options, tmp_path):
+        complaint(lambda: find_explainer("lime", options), "options: got ")
+        complaint(lambda: explearn.export(tmp_path / "b", method="lime", options=options), "options: got ")
 
     def test_that_are_unknown_are_told_with_similar_ones(self):
         with pytest.raises(UnknownNameError, match="unknown method 'rolout'; did you mean rollout"):

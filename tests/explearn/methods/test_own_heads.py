@@ -108,3 +108,50 @@ def test_a_head_without_biases():
 def test_other_precisions_of_the_head_that_is_listed(dtype):
     classifier = changed(lambda model: model.to(dtype))
     assert all(np.isfinite(scores(classifier, name)).all() for name in ("gae", "cam"))
+
+
+def half(_module, _inputs, output):
+    return output * 0.5
+
+
+def half_of_input(_module, inputs):
+    return (inputs[0] * 0.5,)
+
+
+def replaced(module):
+    """A `forward` of somebody's own."""
+    forward = module.forward
+    module.forward = lambda states: forward(states) * 0.5
+
+
+HOOKED = {
+    "the head's output": lambda model: model.classifier.register_forward_hook(half),
+    "the head's input": lambda model: model.classifier.register_forward_pre_hook(half_of_input),
+    "the head's forward": lambda model: replaced(model.classifier),
+    "a map to values": lambda model: model.bert.encoder.layer[1].attention.self.value.register_forward_hook(half),
+    "a norm": lambda model: model.bert.encoder.layer[1].output.LayerNorm.register_forward_hook(half),
+}
+
+
+@pytest.mark.parametrize("hook", HOOKED)
+def test_what_weights_do_not_show_is_refused_by_methods_that_read_them(hook):
+    classifier = changed(lambda model: None)
+    before = {name: scores(classifier, name) for name in ANY_HEAD}
+    for name in TAKES_APART:
+        assert np.isfinite(scores(classifier, name)).all()  # a hook is seen also after that
+    HOOKED[hook](classifier.model)
+    for name in TAKES_APART:
+        complaint(lambda name=name: scores(classifier, name), f"{name}: own: its ", "hook")
+    if hook == "a norm":
+        complaint(lambda: scores(classifier, "attn_lrp"), "attn_lrp: own: its bert.encoder.layer.1.output.LayerNorm")
+    elif hook == "the head's output":
+        for name in set(ANY_HEAD) - {"occlusion"}:  # its scores are of probabilities
+            np.testing.assert_allclose(scores(classifier, name), before[name] / 2, rtol=1e-4, atol=1e-6)
+
+
+def test_a_hook_that_is_removed_is_forgotten():
+    classifier = changed(lambda model: None)
+    hook = classifier.model.classifier.register_forward_hook(half)
+    complaint(lambda: scores(classifier, "cam"), "hook")
+    hook.remove()
+    assert np.isfinite(scores(classifier, "cam")).all()

@@ -1,11 +1,14 @@
 """Methods by name: Explearn's own, registered ones, those of packages, and variants."""
 
+import os
+import subprocess
 import sys
 
 import pytest
 import tiny
 import torch
 from cli_cases import run
+from saying import command_complaint
 
 import explearn
 from explearn import ParamsError, UnknownNameError
@@ -171,9 +174,10 @@ class TestPlugIns:
         ("value", "source", "words"),
         [
             ("shouting:Shout", "import nowhere_to_be_found", r"cannot be loaded \(ModuleNotFoundError: No module"),
+            ("shouting:Shout", "import sys; sys.exit(3)", r"cannot be loaded \(SystemExit: 3\); fix the package"),
             ("shouting:Shout", PLUG_IN.replace('"shout"', '"cry"'), "calls itself 'cry'; expected the same name"),
         ],
-        ids=["import", "name"],
+        ids=["import", "exit", "name"],
     )
     def test_one_that_cannot_be_loaded(self, install, value, source, words):
         install("shout", value, source)
@@ -186,8 +190,48 @@ class TestPlugIns:
             result = run("methods")
         assert "decompx" in result.stdout
 
+    def test_one_that_needs_more_than_its_options(self, install):
+        install("shout", "shouting:Shout", PLUG_IN + "\n    def __init__(self, volume):\n        super().__init__()\n")
+        said = command_complaint("explain", "a", "--classifier", "nowhere", "--method", "shout")
+        assert "shout, of 'shouting', cannot be made (TypeError" in said and "'volume'" in said
+
     def test_one_whose_name_is_taken_is_left_out(self, install):
         install("rollout", "shouting:Shout", PLUG_IN)
         with pytest.warns(UserWarning, match="package 'shouting': its method 'rollout' is left out; the name is taken"):
             assert explearn.list_explainers().count("rollout") == 1
         assert explearn.get_info("rollout").target.startswith("explearn.")
+
+
+STRIPPED = """
+import sys, explearn
+from explearn.core.errors import ExplearnError
+class Shout(explearn.BatchExplainer):
+    about = explearn.About(name="shout", family="chance", cost="one forward pass")
+    def score_batch(self, classifier, batch, targets): ...
+print(explearn.register(Shout).name, explearn.get_info("lime").summary)
+import explearn_apps.serve.app
+try:
+    explearn.load_classifier(sys.argv[1])
+except ExplearnError as error:
+    print(error)
+"""
+
+
+def test_without_docstrings_methods_have_names_and_a_model_a_sentence(tmp_path):
+    """Python -OO removes docstrings; transformers then cannot load a model."""
+    tiny.save(tmp_path / "model", "bert", 2)
+    done = subprocess.run([sys.executable, "-OO", "-c", STRIPPED, tmp_path / "model"], capture_output=True, text=True)
+    assert done.stdout.startswith(f"shout {explearn.get_info('lime').summary}\n"), done.stderr
+    assert "-OO or PYTHONOPTIMIZE=2" in done.stdout
+
+
+def test_a_command_of_a_package_that_cannot_be_loaded_leaves_the_others(tmp_path):
+    folder = tmp_path / "shouting-1.0.dist-info"
+    folder.mkdir()
+    (tmp_path / "shouting.py").write_text("raise SystemExit(3)")
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[explearn.commands]\nshout = shouting:shout\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "explearn.cli.app", "methods", "gae"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0 and "command 'shout' (shouting:shout) cannot be loaded (SystemExit: 3)" in done.stderr

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, t, ttest_1samp, wilcoxon
+from scipy.stats import binomtest, mannwhitneyu, t, ttest_1samp, wilcoxon
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from explearn.metrics import significance as s
@@ -126,6 +126,25 @@ def test_a_pair_s_p_value_does_not_depend_on_who_else_is_compared():
             assert whole.p_values[i, j] == alone.p_values[0, 1]
 
 
+def test_differences_that_float32_cannot_tell_are_ties():
+    draw = np.random.default_rng(2)
+    first = draw.choice([0.1, 0.2, 0.3, 0.7], 40)
+    second = draw.choice([0.1, 0.4, 0.6], 40)
+    for factor in (1.0, 1e-6, 1e6):
+        exact = {"a": first * factor, "b": second * factor}
+        noisy = {name: values + factor * draw.uniform(-1e-8, 1e-8, 40) for name, values in exact.items()}
+        expected = s.paired_tests("m", means(exact), exact)
+        actual = s.paired_tests("m", means(exact), noisy)
+        assert actual.p_values.tolist() == expected.p_values.tolist()
+        assert actual.direction.tolist() == expected.direction.tolist()
+        assert expected.p_value("a", "b") < 0.05
+    # What does not differ from 0 by what float32 can tell of probabilities has no rank.
+    assert s.signed_rank_test(np.full((1, 30), 1.5e-18)).tolist() == [1.0]
+    tiny = {"a": np.full(30, 1e-9), "b": np.zeros(30)}
+    assert s.paired_tests("m", means(tiny), tiny, scale=1.0).p_value("a", "b") == 1
+    assert s.paired_tests("m", means(tiny), tiny).p_value("a", "b") < 0.05
+
+
 def test_of_few_texts_and_many_methods_nothing_can_be_significant():
     # 2^-7 of eight texts, times the ten pairs of five methods, is .078; six pairs of four are .047.
     rows = {name: np.arange(8.0) * k for k, name in enumerate("abcde")}
@@ -164,3 +183,22 @@ def test_holm_of_a_table_by_hand():
     assert s.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert s.holm([0.4, 0.02, 0.9]) == pytest.approx([0.8, 0.06, 0.9])
     assert s.holm([0.7, 0.6]) == pytest.approx([1, 1])
+
+
+def test_two_samples_are_compared_exactly_and_by_random_orders_where_values_are_tied():
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(0.5, size=12), rng.normal(size=30)
+    assert s.rank_sum_test(first, second) == pytest.approx(mannwhitneyu(first, second, method="exact").pvalue)
+    # Two of the 70 choices of four of these eight are as extreme.
+    tied = s.rank_sum_test(np.array([1.0, 1, 1, 1]), np.array([0.0, 0, 0, 0]))
+    assert tied == pytest.approx(2 / 70, abs=0.005)
+    assert s.rank_sum_test(np.zeros(9), np.zeros(20)) == 1
+    many = rng.integers(0, 9, size=(2, 200))
+    assert s.rank_sum_test(*many) == mannwhitneyu(*many, method="asymptotic").pvalue
+
+
+def test_shares_of_groups_are_compared_by_random_assignments():
+    # Fisher's exact test of the same table, whose two sides are alike here: 2 / C(8, 4).
+    assert s.shares_test([4, 0], [4, 4]) == pytest.approx(2 / 70, abs=0.005)
+    assert s.shares_test([5, 5, 5], [9, 9, 9]) == 1
+    assert s.shares_test([80, 70, 40], [80, 80, 80]) == 1 / (s.DRAWS + 1)

@@ -74,3 +74,15 @@ def test_bad_input_is_named():
     ):
         with pytest.raises(DataError, match=message):
             simulatability(*arguments, QUICK)
+
+
+def test_students_are_not_tested_on_a_text_equal_to_one_that_they_learned_from():
+    embeddings, classes, telling = world(60)
+    classes = np.random.default_rng(3).integers(2, size=60).tolist()  # nothing to learn from
+    repeated = embeddings * 3, classes * 3, {"m": telling * 3}, QUICK
+    known = simulatability(*repeated)["m"].without.mean()
+    unknown = simulatability(*repeated, same=[*range(60)] * 3)["m"].without.mean()
+    assert known > 0.75
+    assert unknown < 0.65
+    with pytest.raises(DataError, match="1 different texts; expected at least one for each of 2 folds"):
+        simulatability(embeddings, classes, {"m": telling}, QUICK, same=["one"] * 60)

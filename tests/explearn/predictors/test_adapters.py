@@ -70,6 +70,30 @@ def test_a_folder_of_adapters_is_the_adapted_classifier(adapter, encoder, tmp_pa
         assert np.abs(other - expected).max() > 0.01 * scale
 
 
+@pytest.mark.parametrize("classes", (1, 2))
+def test_a_head_of_more_classes_than_the_base_model_has(classes, tmp_path):
+    tiny.save(tmp_path / "base", "bert", classes)
+    model = adapted("bert", "lora", tmp_path / "base")
+    model.save_pretrained(tmp_path / "adapters")
+    expected = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
+    loaded = load_classifier(tmp_path / "adapters", device="cpu")
+    np.testing.assert_allclose(loaded.predict_proba(tiny.TEXTS), expected.predict_proba(tiny.TEXTS), atol=1e-5)
+
+
+def test_another_adapter_is_another_classifier():
+    model = adapted("bert", "lora", "base", modules_to_save=None, task_type=None)
+    model.add_adapter("other", KINDS["lora"](target_modules=TARGETS["bert"], init_lora_weights=False))
+    of = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
+    fingerprints = [of.fingerprint]
+    model.set_adapter("other")
+    fingerprints.append(of.fingerprint)
+    with model.disable_adapter():
+        fingerprints.append(of.fingerprint)
+    assert len(set(fingerprints)) == 3
+    model.set_adapter("default")
+    assert of.fingerprint == fingerprints[0]
+
+
 def test_methods_that_read_weights_take_merged_adapters_only(tmp_path):
     tiny.classifier("bert", 3).save_pretrained(tmp_path / "base")
     # peft keeps the head of a task that it knows beside the old one.

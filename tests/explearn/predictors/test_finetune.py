@@ -38,16 +38,16 @@ class TestWhatIsReplaced:
         for name in ("thesis.txt", ".hidden", "classifier/thesis.txt"):
             place = tmp_path / name
             if place.parent != tmp_path:
-                tiny.save(place.parent)
+                tiny.classifier().save_pretrained(place.parent)
             place.write_text("years of work", encoding="utf-8")
-            with pytest.raises(ParamsError, match=rf"holds '{place.name}', which belongs to no classifier; expected a"):
+            with pytest.raises(ParamsError, match=rf"holds '{place.name}', which is not a saved classifier"):
                 finetune(place.parent, FEW, LABELS, "nowhere", FinetuneParams(), COMPUTE, 1)
             assert place.read_text(encoding="utf-8") == "years of work"
             place.unlink()
 
     def test_no_encoder_by_what_is_made_of_it(self, tmp_path):
         encoder = tiny.save(tmp_path / "encoder")
-        with pytest.raises(ParamsError, match="is the encoder's own folder"):
+        with pytest.raises(ParamsError, match=r"encoder: holds 'config\.json'"):
             finetune(encoder, FEW, LABELS, str(encoder), FinetuneParams(), COMPUTE, 1)
 
     def test_no_classifier_by_one_that_diverged(self, tmp_path, monkeypatch):

@@ -29,6 +29,7 @@ OPTIONS = {
     "solvex": {},
     "hierarchical": {},
     "random": {},
+    "every_word": {},
 }
 
 
@@ -188,6 +189,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
+            ({"predict_proba": None}, "predict_proba: got nothing; expected a function"),
             ({"labels": ["a", "a"]}, "labels: got the label 'a' twice"),
             ({"labels": {"a", "b"}}, "labels: got set; expected a list of names"),
             ({"mask": "two words"}, "mask: got 'two words'; expected one word"),

@@ -22,5 +22,5 @@ def test_each_method_has_the_words_that_it_chooses_and_its_hits():
     block = example_text(of, of.examples[0], "a text", ["rollout"])
     marked, rollout = block.rows
     # The two highest scores, of which one is marked.
-    assert list(rollout.chosen) == [False, False, True, True] and rollout.note == "1 of 2 are marked"
+    assert list(rollout.chosen) == [False, False, True, True] and rollout.note == "1 of 2 are marked; share"
     assert marked.chosen == [False, False, True, False] and block.right

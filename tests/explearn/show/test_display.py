@@ -75,6 +75,101 @@ class TestColours:
         assert np.linalg.norm(255 * (shown[0] - shown[1])) > 100
 
 
+class TestScale:
+    @pytest.mark.parametrize(
+        ("output", "scores", "strengths"),
+        [
+            ("probability", (0.25, -0.04), (0.5, -0.2)),
+            ("probability", (5e-7, -0.0015), (0, 0)),
+            ("probability", (-3.0, 1.0), (-np.sqrt(3 / 4), 0.5)),
+            ("logit", (0.25, np.nan), (0.5, np.nan)),
+            ("log_probability", (4.0, -12.0), (0.5, -np.sqrt(3 / 4))),
+            ("", (5e-7, 15e-7), (0.5, np.sqrt(3 / 4))),
+            ("", (0.009, 0.991), (0, np.sqrt(0.991))),
+            ("", (0.0, 0.0), (0, 0)),
+        ],
+    )
+    def test_colours_are_roots_of_shares_of_what_is_at_stake(self, output, scores, strengths):
+        actual = display.strengths(attribution(scores=scores, output=output))
+        np.testing.assert_allclose(actual, strengths, rtol=1e-6)
+
+    def test_scores_of_a_value_are_shares_of_the_value_at_least(self):
+        actual = attribution(scores=(1.0, -0.5), output="logit", value=-4.0)
+        np.testing.assert_allclose(display.strengths(actual), (0.5, -np.sqrt(1 / 8)))
+        assert display.output_of(actual) == "value"
+
+    def test_a_word_below_the_floor_has_no_colour_no_sign_and_is_not_named(self):
+        actual = attribution(scores=(-0.009, 0.5), output="probability")
+        pale, _ = display.shown_words(actual)
+        assert (pale.strength, pale.sign) == (0, "")
+        assert display.strongest_words(actual) == "For yes: good +0.500"
+        assert 'class=""' in display.words_html(actual)
+
+    @pytest.mark.parametrize(
+        ("output", "scores", "sentence"),
+        [
+            ("probability", (0.0, 5e-7), "No word changes the answer by more than 0.01 (probability)"),
+            ("logit", (0.0, -0.005), "No word changes the answer by more than 0.01 (logit)"),
+            ("", (0.0, 0.0), "No word has 1% of the scores"),
+        ],
+    )
+    def test_it_is_said_where_no_word_has_a_colour(self, output, scores, sentence):
+        actual = attribution(scores=scores, output=output)
+        assert display.remarks(actual) == sentence
+        assert sentence in actual._repr_html_() and sentence in str(actual)
+        assert "No word" not in attribution(scores=(0.0, 0.5), output=output)._repr_html_()
+
+    def test_the_output_stands_beside_each_method(self):
+        together = explearn.Attributions([attribution(output="logit", method="m"), attribution(method="n")])
+        page = together._repr_html_()
+        assert "<b>m</b> <small>logit</small>" in page and "<b>n</b> <small>share</small>" in page
+
+
+class TestRemarksOnAText:
+    def test_words_with_signs_of_both_kinds_are_named_the_clearest_first(self):
+        one = attribution(("a", "b", "c"), (0.04, 0.25, 0.5), output="probability")
+        other = attribution(("a", "b", "c"), (-0.9, -0.09, 0.5), output="probability", method="n")
+        (sentence,) = display.text_remarks([one, other])
+        assert sentence == "The methods disagree on the sign of ‘b’, ‘a’."
+        assert sentence in explearn.Attributions([one, other])._repr_html_()
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"scores": (-0.009, 0.5)}, {"signed": False, "scores": (0.4, 0.5)}, {"target": "no"}],
+        ids=["below the floor", "without signs", "another class"],
+    )
+    def test_what_does_not_disagree(self, changes):
+        one = attribution(scores=(0.4, 0.5), output="probability")
+        other = attribution(**{"scores": (-0.4, 0.5), "output": "probability", "method": "n", **changes})
+        assert display.text_remarks([one, other]) == []
+
+    def test_an_empty_text_is_named_where_it_has_nearly_the_same_answer(self):
+        (sentence,) = display.text_remarks([attribution(probability=0.9, without_words=0.85)])
+        assert "p = 0.850 for yes, too" in sentence
+        assert not display.text_remarks([attribution(probability=0.9, without_words=0.8)])
+        assert not display.text_remarks([attribution(probability=0.1, without_words=0.1, predicted="no")])
+
+    def test_explain_asks_about_an_empty_text_and_keeps_the_first_classes(self):
+        labels = ["bug", "feature", "question", "praise"]
+        classifier = explearn.FunctionPredictor(
+            lambda texts: [[0.2, 0.5, 0.3, 0] if text else [0.1, 0.4, 0.5, 0] for text in texts], labels
+        )
+        actual = explearn.explain(classifier, "ok then", "occlusion")
+        assert actual.without_words == pytest.approx(0.4)
+        assert [(found.label, round(found.probability, 6)) for found in actual.classes] == [
+            ("feature", 0.5), ("question", 0.3), ("bug", 0.2),
+        ]  # fmt: skip
+        assert "--versus question" in Page(actual._repr_html_()).text
+
+    def test_a_classifier_that_takes_no_empty_text_is_explained_all_the_same(self):
+        def predict(texts):
+            return [[len(text.split()[0]) / 10, 1 - len(text.split()[0]) / 10] for text in texts]
+
+        classifier = explearn.FunctionPredictor(predict, ["long", "short"])
+        actual = explearn.explain(classifier, "ok then", "occlusion")
+        assert np.isnan(actual.without_words) and not actual.classes
+
+
 class TestHtml:
     @pytest.mark.parametrize("hostile", [HOSTILE, "</style><script>alert(1)</script>", '"onload="x'])
     def test_what_data_says_is_text(self, hostile, tmp_path):
@@ -96,8 +191,9 @@ class TestHtml:
 
     def test_words_have_strength_side_and_score(self):
         negative, positive = self.words(attribution())
-        assert (negative["class"], negative["style"]) == ("against signed", "--s:0.5")
-        assert (positive["class"], positive["style"]) == ("for signed", "--s:1")
+        # A third and two thirds of the scores; roots of these.
+        assert (negative["class"], negative["style"]) == ("against signed", "--s:0.577")
+        assert (positive["class"], positive["style"]) == ("for signed", "--s:0.816")
         first, _ = self.words(attribution(scores=(0.5, 1.0), signed=False))
         assert first["class"] == "for"
 
@@ -133,7 +229,7 @@ class TestHtml:
         page = attribution().to_html(tmp_path / "new" / "page.html").read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>") and page.endswith("</html>\n")
         assert "default-src 'none'" in page and "http://" not in page and "https://" not in page
-        assert [p.name for p in (tmp_path / "new").iterdir()] == ["page.html"]
+        assert [p.name for p in (tmp_path / "new").glob("[!.]*")] == ["page.html"]
 
     def test_the_second_segment_is_set_apart(self):
         assert "‖" in attribution(pair_start=1)._repr_html_()
@@ -148,11 +244,11 @@ class TestTerminal:
 
     def test_signs_and_text_without_colour(self):
         head, words, top = self.shown(attribution()).splitlines()[:3]
-        assert (head, words.strip()) == ("m: yes (p = 0.750)", "−not +good")
+        assert (head, words.strip()) == ("m (share): yes (p = 0.750)", "−not +good")
         assert top == "For yes: good +1.00. Against: not -0.500"
 
     def test_colour_is_that_of_the_pages(self):
-        out = self.shown(attribution(), force_terminal=True, color_system="truecolor")
+        out = self.shown(attribution(scores=(-0.2, 1.0)), force_terminal=True, color_system="truecolor")
         assert f"48;2;{';'.join(map(str, display.FOR))}" in out
         assert f"38;2;{';'.join(map(str, display.AGAINST))}" in out
 
@@ -271,4 +367,7 @@ class TestCommand:
         assert explain(tiny_folder, "--out", page, "fine").exit_code == 0
         earlier = page.read_bytes()
         assert "text 2" in complaint(explain(tiny_folder, "--out", page, "fine", ""))
-        assert page.read_bytes() == earlier and sorted(p.name for p in tmp_path.iterdir()) == ["out.html", "out.json"]
+        assert page.read_bytes() == earlier and sorted(p.name for p in tmp_path.glob("[!.]*")) == [
+            "out.html",
+            "out.json",
+        ]

@@ -55,7 +55,48 @@ def test_labels_by_number_are_those_of_the_classifier():
     assert [example.label for example in texts.examples] == ["good", "bad"] and texts.labels == ["bad", "good"]
     complaint(lambda: given_texts(["A film."], [2]).of_classes("model", ["bad", "good"]), "the texts' labels are '2'")
     complaint(lambda: given_texts(["A film."], ["1"]).of_classes("model", ["bad", "good"]), "labels are '1'")
-    complaint(lambda: given_texts(["A film."] * 2, [1, None]), "text 2, field 'label'")
+    complaint(lambda: given_texts(["A film."] * 2, [1, ["bad"]]), "text 2, field 'label'")
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "expected"),
+    [
+        # Numbers in the names of classes are names.
+        ([f"{n} stars" for n in range(1, 6)], [1, 2, 3, 4], ["1 stars", "2 stars", "3 stars", "4 stars"]),
+        (["5 stars", "4 stars"], [4, 5, 5], ["4 stars", "5 stars", "5 stars"]),
+        ([f"{n} stars" for n in range(1, 6)], ["1", "5"], ["1 stars", "5 stars"]),
+        (["LABEL_1", "LABEL_0"], [0, 1], ["LABEL_0", "LABEL_1"]),
+        # No class is called 0, so these are positions.
+        ([f"{n} stars" for n in range(1, 6)], [0, 4], ["1 stars", "5 stars"]),
+        (["18 to 24", "25 to 34"], [0, 1], ["18 to 24", "25 to 34"]),
+        (["bad", "good"], [1.0, float("nan"), 0.0], ["good", "", "bad"]),
+        (["0.0", "1.0"], [1.0, 0.0], ["1.0", "0.0"]),
+        (["0", "1"], [1, 0], ["1", "0"]),
+    ],
+)
+def test_numbers_are_positions_only_where_they_cannot_be_names(classes, labels, expected, caplog):
+    texts = given_texts(["A film."] * len(labels), labels).of_classes("model", classes)
+    assert [example.label for example in texts.examples] == expected
+    assert ("Labels are read as" in caplog.text) == (classes != ["0", "1"])
+    assert texts.hint in caplog.text
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "", "  "])
+def test_a_missing_label_or_group_is_empty_in_every_format(missing, tmp_path):
+    pd = pytest.importorskip("pandas")
+    rows = pd.DataFrame({"text": ["A film.", "A book."], "year": [1990, missing], "label": [" good", missing]})
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    rows.astype(object).where(rows.notna(), None).to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    tables = [rows, tmp_path / "t.jsonl"]
+    if missing == missing and missing is not None:
+        tables.append(tmp_path / "t.csv")  # where pandas has a gap, it writes 1990 as the text 1990.0
+    else:
+        rows.to_parquet(tmp_path / "t.parquet")
+        tables.append(tmp_path / "t.parquet")
+    for table in tables:
+        texts = given_texts(table, columns=TextColumns(label="label"), group="year")
+        assert texts.groups == ["1990", ""]
+        assert [example.label for example in texts.examples] == ["good", ""] and texts.labels == ["good"]
 
 
 def test_numbers_in_a_table_are_those_of_the_classes_only_if_that_is_certain(tmp_path, caplog):

@@ -63,7 +63,7 @@ FAULTS = {
     "bounds": (metric(pooled(2.0, 0.0, 1.0)), "the interval from 0.0 to 1.0 does not hold the figure, 2.0"),
     "drawn": (metric(drawn), "the second time"),
     "marks": (metric(lambda explanations: [1 // text.sum() for text in explanations.context.gold]), "without marks"),
-    "model": (metric(needs_a_model), "of a function of texts, AttributeError"),
+    "model": (metric(needs_a_model), "of a function of texts, DataError"),
 }
 
 

@@ -60,6 +60,16 @@ class TestRun:
         assert [answer["label"] for answer in answers] == ["negative", "positive", "positive"]
         assert [tuple(quote.values()) for quote in answers[0]["evidence"]] == [("slow", 2), ("dull", 1)]
 
+    def test_no_model_is_judged_on_a_text_equal_to_a_seed(self, films):
+        common = {"annotator": "ana", "kind": "human"}
+        write_lines(films.folder / "seeds.jsonl", [{"id": "f-0", **common, "rationale": "0 1 0 1 0"}])
+        marks = {"f-7": "0 1 0 1 0", "f-1": "0 0 0 1 0 1 0"}  # f-7 has the words of f-0
+        rows = [{"id": text, **common, "rationale": rationale} for text, rationale in marks.items()]
+        write_lines(films.folder / "human.jsonl", rows)
+        _, server = films.served(by_text, "calibrate", "--prompt", "evidence")
+        asked = {request.text for request in server.requests}
+        assert TEXTS[1].text in asked and TEXTS[0].text not in asked
+
     def test_answers_cut_short_are_asked_again_and_then_invalid(self, films):
         def answer(request):
             whole = BY_TEXT[request.text]

@@ -57,6 +57,6 @@ def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_pat
     path.parent.mkdir()
     classifiers = {"films": {"name": str(elsewhere), "fingerprint": "0" * 64}}
     path.write_text(json.dumps({**MANIFEST, "classifiers": classifiers}), encoding="utf-8")
-    _, actual = check_manifest(path, lambda name: "1" * 64)
+    actual = check_manifest(path, lambda name: "1" * 64).differences
     assert f"classifier of films ({elsewhere}): is another one, by its fingerprint" in actual
     assert not any(line.startswith("models: ") for line in actual)

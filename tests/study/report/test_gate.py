@@ -23,6 +23,8 @@ def verdicts(rule, old, new):
         ({}, 0.5, None, "gone"),
         # A share of the earlier value.
         ({"direction": "lower", "relative": True}, 50, 55, "within noise"),
+        ({"tolerance": 0}, 0.5, 0.5 - 1e-8, "within noise"),
+        ({"tolerance": 0}, 0.5, 0.5 - 1e-6, "worse"),
         ({"direction": "lower", "relative": True}, -50, -44, "worse"),
     ],
 )

@@ -1,5 +1,6 @@
 """Data sets of the hub, from a local stand-in."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -51,10 +52,11 @@ HUB = {
 
 
 def stand_in(folder, adapter):
-    """A folder in the hub's layout: a Parquet file for each split."""
+    """A folder in the hub's layout: a Parquet file for each split, with texts of its own."""
     content, splits = HUB[adapter]
     for number, split in enumerate(splits):
         own = [{**row, "id": f"{row['id']}-{number}"} if "id" in row else row for row in content]
+        own = json.loads(json.dumps(own).replace("number", f"number{number}").replace("turnip", f"turnip{number}"))
         write(folder / f"{split}-00000-of-00001.parquet", own)
 
 

@@ -65,8 +65,8 @@ class TestFiles:
         assert drawn("a", 1) != drawn("a", 2)
 
     def test_rows_without_an_id_get_one(self, tmp_path):
-        content = [{"text": row["text"], "label": row["label"]} for row in rows(4)]
-        for name in ("train", "validation", "test"):
+        for first, name in enumerate(("train", "validation", "test")):
+            content = [{"text": row["text"], "label": row["label"]} for row in rows(4, 4 * first)]
             write(tmp_path / f"mine/{name}.csv", content)
         ids = [e.id for e in load(tmp_path).examples]
         assert ids[:4] == ["mine-train-1", "mine-train-2", "mine-train-3", "mine-train-4"]
@@ -79,12 +79,35 @@ class TestFiles:
         )
         assert [r.example_id for r in data.rationales] == [e.id for e in data.examples]
 
+    def test_equal_texts_of_a_file_lie_in_one_split(self, tmp_path, caplog):
+        again = [{**row, "id": f"{row['id']}-again", "text": f"{row['text'].upper()} !"} for row in rows(40)]
+        write(tmp_path / "mine.jsonl", [*rows(40), *again])
+        splits = {example.id: example.split for example in load(tmp_path).examples}
+        assert len(splits) == 80 and len(set(splits.values())) == 3
+        assert all(splits[f"x-{n}"] == splits[f"x-{n}-again"] for n in range(40))
+        assert "40 of 80 texts repeat another one" in caplog.text
+
+    def test_texts_of_a_later_split_are_left_out_of_the_earlier_one(self, tmp_path):
+        def again(*numbers):
+            return [{"id": f"again-{n}", "text": f"Text number {n}!", "label": "negative"} for n in numbers]
+
+        write(tmp_path / "mine/train.csv", rows(8))
+        write(tmp_path / "mine/validation.csv", [*rows(3, 8), *again(0)])
+        write(tmp_path / "mine/test.csv", [*rows(3, 11), *again(1, 9)])
+        data = load(tmp_path)
+        assert {f"x-{n}" for n in range(14)} - {example.id for example in data.examples} == {"x-0", "x-1", "x-9"}
+        assert data.dropped == {
+            "train: equal to a text of test": 1,
+            "train: equal to a text of validation": 1,
+            "validation: equal to a text of test": 1,
+        }
+
     def test_labels_of_a_custom_table_are_those_of_train_sorted(self, tmp_path):
         write(tmp_path / "mine.jsonl", rows(10))
         assert load(tmp_path, adapter="custom", columns={"text": "text"}).labels == ["negative", "positive"]
 
     def test_dropped_rows_are_counted(self, tmp_path):
-        content = [{"premise": "A dog runs", "hypothesis": "It naps", "label": n % 3} for n in range(9)]
+        content = [{"premise": f"A dog runs {n}", "hypothesis": "It naps", "label": n % 3} for n in range(9)]
         write(tmp_path / "mine.parquet", [*content, {**content[0], "label": -1}, {**content[1], "label": -1}])
         data = load(tmp_path, adapter="snli")
         assert data.dropped == {"label -1": 2}
@@ -239,7 +262,7 @@ def test_a_row_of_a_known_data_set_that_cannot_be_used_is_named(tmp_path, adapte
 
 def corpus_row(number, split, label):
     identity = {"id": f"civility-{number}", "task": "civility", "split": split}
-    return {**identity, "label": label, "words": ["You", "utter", "spoon."]}
+    return {**identity, "label": label, "words": ["You", "utter", f"spoon{number}."]}
 
 
 class TestCorpus:

@@ -5,8 +5,11 @@ import shutil
 from collections import Counter
 
 import pytest
+import tiny
 from source_cases import counts, load
+from stage_cases import succeed
 
+from explearn import Evaluation
 from explearn.text.agreement import agreement_metrics
 from explearn_study.params import load_params
 from explearn_study.sections import RationaleFile
@@ -41,7 +44,9 @@ def test_the_example_of_the_documentation_runs(tmp_path, repository):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content, encoding="utf-8")
 
-    params = composed(tmp_path, repository, "profile=mine")
+    # The smallest run: a tiny encoder, and baselines of a few passes.
+    encoder = tiny.save_encoder(tmp_path / "encoder")
+    params = composed(tmp_path, repository, "profile=mine", "roster=quick", f"encoder={encoder}")
     assert [method.name for method in params.trained] == ["marker_in_domain"]  # leaving one task out takes two
     data_dir = tmp_path / params.data_dir
     data = load_task("kitchen", params.sources["kitchen"], data_dir, params.seed)
@@ -58,6 +63,16 @@ def test_the_example_of_the_documentation_runs(tmp_path, repository):
     }
     metrics = agreement_metrics(rationales, data.examples, "test")
     assert metrics["mean_length"] == 2.5  # k9 three words, k10 two
+
+    succeed(tmp_path, "code")
+    for stage in ("prepare", "rationalise", "finetune", "features"):
+        succeed(tmp_path, stage, "--task", "kitchen")
+    succeed(tmp_path, "fit", "--task", "kitchen", "--method", "marker_in_domain")
+    succeed(tmp_path, "explain", "--task", "kitchen")
+    succeed(tmp_path, "judge", "--task", "kitchen")
+    succeed(tmp_path, "report")
+    evaluation = Evaluation.load(tmp_path / "reports/metrics/kitchen")
+    assert set(evaluation.figures) == {"marker_in_domain", "random", "gae", "attcat", "attn_lrp"}
 
     for seed in range(50):
         drawn = load_task("kitchen", params.sources["kitchen"], data_dir, seed)

@@ -56,7 +56,7 @@ class TestCarve:
     def test_something_must_be_left_to_train_on(self):
         with pytest.raises(ParamsError, match=r"add up to 1\.0"):
             carve(labelled(a=10), {"validation": 0.5, "test": 0.5}, 1)
-        with pytest.raises(DataError, match="train has 2 texts"):
+        with pytest.raises(DataError, match="train has 2 different texts"):
             carve(labelled(a=1, b=1), {"validation": 0.1}, 1)
 
 

@@ -15,7 +15,10 @@ from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import load_params
 
 TEXTS = ("a dull and noisy film", "a warm and clever film")
-"""By label; also those of the README's example, rows 0 and 2 as they come below."""
+"""By label."""
+
+MARKED = (("train", 0), ("validation", 2))
+"""Rows of the README's example."""
 
 
 def texts(part, count):
@@ -24,7 +27,7 @@ def texts(part, count):
     return [
         {
             "idx": n,
-            "sentence": f"{TEXTS[(n + first) % 2]}" + (f" , {part} {n} " if n > 2 else " "),
+            "sentence": f"{TEXTS[(n + first) % 2]}" + (" " if (part, n) in MARKED else f" , {part} {n} "),
             "label": -1 if part == "test" else (n + first) % 2,
         }
         for n in range(count)
@@ -89,7 +92,7 @@ def test_ids_are_those_the_readme_tells(project):
     words = {example.id: example.words for example in chain(*held_out)}
     assert [example.id for example in train] == [f"sst2-train-{n}" for n in range(40)]
     assert set(words) == {f"sst2-validation-{n}" for n in range(30)}
-    assert words["sst2-validation-1"] == tuple(TEXTS[0].split())
+    assert words["sst2-validation-2"] == tuple(TEXTS[1].split())
     assert words["sst2-validation-3"] == (*TEXTS[0].split(), ",", "validation", "3")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -12,14 +11,15 @@ from rich.console import Console
 
 from explearn.cli.common import DEFAULT_SEED, command, tell
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
-from explearn.core.writing import atomic_folder, check_own, is_page
+from explearn.core.writing import check_place
 from explearn.methods.defaults import defaults
 from explearn.methods.registry import get_info
 from explearn.show.display import embed_or_write, methods_html, rows
 
 if TYPE_CHECKING:
     from explearn.show.attributions import Attributions
+
+WHAT = "an output of explearn demo"
 
 SHOWN = 2
 """Number of held-out headlines that are explained if no text is given."""
@@ -45,13 +45,14 @@ def demo(
     explearn demo "A trial drug keeps its promise."
     """
     # Before the training.
-    check_own(out, is_page, "a page of Explearn")
-    # The classifier would replace everything in the folder.
-    if save is not None and os.path.lexists(save):
-        raise ParamsError(f"--save: {save} already exists; expected the name of a new folder")
+    check_place(out, WHAT)
     # These load torch and transformers, which --help need not wait for.
     from explearn.api import explain
     from explearn.cli.demo.classifier import demo_classifier, headlines
+    from explearn.predictors.transformer import SAVED_CLASSIFIER
+
+    if save is not None:
+        check_place(save, SAVED_CLASSIFIER, folder=True)
 
     console = Console()
     held_out, truth = headlines("test")
@@ -68,12 +69,10 @@ def demo(
         highlight=False,
     )
     if save is not None:
-        with atomic_folder(save) as partial:
-            classifier.model.save_pretrained(partial)
-            classifier.tokenizer.save_pretrained(partial)
+        classifier.save_pretrained(save)
     methods = [default.method for default in defaults("demo")]
     attributions = cast("Attributions", explain(classifier, chosen, methods))
     console.print(attributions)
     summaries = {method: get_info(method).summary for method in methods}
     body = "".join(map(rows, attributions.texts)) + methods_html(summaries)
-    tell(embed_or_write(body, out))
+    tell(embed_or_write(body, out, WHAT))

@@ -14,11 +14,13 @@ import torch
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.lens.attention import Attention, reduced_attention
+from explearn.lens.features import resolve_layers
 from explearn.lens.listed_head import check_reads
 from explearn.methods.at2.params import AT2Params
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
+from explearn.methods.base.training import check_width
 from explearn.methods.perturbation.random_words import random_answers, word_sums
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
@@ -56,6 +58,7 @@ class AT2(BoundExplainer, BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    output = "probability"
     Options = AT2Params
     options: AT2Params
     weights_file = "at2.safetensors"
@@ -124,9 +127,11 @@ class AT2(BoundExplainer, BatchExplainer):
     @torch.inference_mode()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         coefficients = self._trained(self.coefficients).to(classifier.device)
-        logits, rows = reduced_attention(classifier, batch, Attention.row, self.layers)
+        layers = resolve_layers(classifier.model, self.layers)
+        logits, rows = reduced_attention(classifier, batch, Attention.row, layers)
         chosen = resolve_targets(logits, targets)
         attention = torch.cat(rows, -1).float()
+        check_width(attention, coefficients.shape[1])
         return BatchScores(torch.einsum("bnd,bd->bn", attention, coefficients[chosen]), logits, chosen)
 
     def _state(self) -> TrainedState:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from explearn.core.arrays import Array, Array32
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.attribution_fields import FLOAT32_MAX, certify
-from explearn.core.errors import MethodError
-from explearn.predictors.labelled import Problem, check_logits, explained_by_default
+from explearn.core.attribution_fields import FLOAT32_MAX, ClassProbability, certify
+from explearn.core.errors import ExplearnError, MethodError, shown
+from explearn.predictors.labelled import ONE_CLASS, Problem, check_logits, explained_by_default
 from explearn.predictors.windows import Windowed
 from explearn.text.alignment import NO_WORD, aggregate
 from explearn.text.encoding import Encoding
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import torch
 
     from explearn.predictors.predictor import Predictor
+
+SHOWN_CLASSES = 3
+"""Most probable classes that an attribution holds, of as many or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,40 +89,56 @@ class TextScores:
 
 
 def check_scores(what: str, values: Any, expected: tuple[int, ...]) -> None:
-    """Raise MethodError unless a method gave real numbers of the expected shape; the last axis may be longer.
+    """Raise MethodError unless a method gave real numbers of the expected shape.
 
     Args:
         what: what the numbers are, for the message.
         values: array or tensor.
         expected: the shape.
     """
-    shape = tuple(values.shape)
     if "complex" in str(values.dtype):
         raise MethodError(f"gave complex {what}; expected real numbers")
     if np.ma.is_masked(values):
         raise MethodError(f"gave masked {what}; expected a number for each")
-    if len(shape) != len(expected) or shape[:-1] != expected[:-1] or shape[-1] < expected[-1]:
+    shape = tuple(values.shape)
+    if shape != expected:
         raise MethodError(f"gave {what} of shape {shape}; expected {expected}")
 
 
-def check_texts(scored: Sequence[TextScores], encodings: Sequence[Encoding], classes: int) -> None:
-    """Raise MethodError unless each text has finite scores of its words' sub-tokens, and logits for each class.
+def check_texts(
+    scored: Sequence[TextScores], encodings: Sequence[Encoding], targets: Sequence[int] | None, classes: int
+) -> None:
+    """Check what a method gave for some texts.
 
     Scores that are not finite pass where the logits are not either: that is the classifier's fault.
+
+    Args:
+        scored: what it gave.
+        encodings: the texts.
+        targets: the classes that were to be explained. None: any.
+        classes: number of classes.
+
+    Raises:
+        MethodError: a text does not have finite scores of its words' sub-tokens, one for each, logits of all
+            classes, and the target that it was to explain.
     """
     if len(scored) != len(encodings):
         raise MethodError(f"gave scores of {len(scored)} texts; expected {len(encodings)}")
-    for text, encoding in zip(scored, encodings, strict=True):
+    for number, (text, encoding) in enumerate(zip(scored, encodings, strict=True)):
         scores = np.asanyarray(text.scores)
         check_scores("scores", scores, (len(encoding),))
         of_words = np.array(encoding.word_ids) != NO_WORD
-        finite = np.abs(scores[: len(encoding)]) <= FLOAT32_MAX
+        finite = np.abs(scores) <= FLOAT32_MAX
         if np.isfinite(text.logits).all() and not finite[of_words].all():
             raise MethodError(
                 "gave a score that is not finite; the method is wrong, or the classifier's logits or gradients "
                 "overflow in this precision"
             )
         check_scores("logits", np.asanyarray(text.logits), (classes,))
+        if not isinstance(text.target, int | np.integer) or text.target not in range(classes):
+            raise MethodError(f"explained class {shown(text.target)}; expected 0 to {classes - 1}")
+        if targets is not None and text.target != targets[number]:
+            raise MethodError(f"explained class {text.target}; expected class {targets[number]}, as asked")
 
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
@@ -137,6 +156,7 @@ def attribution_of(
     aggregation: Aggregation,
     signed: bool,
     unit: str = "word",
+    output: Any = "",
 ) -> Attribution:
     """Make a text's attribution from the scores of its windows.
 
@@ -148,6 +168,7 @@ def attribution_of(
         aggregation: the method's aggregation of sub-token scores.
         signed: whether the method's scores below zero are evidence against the target.
         unit: name of the scored units.
+        output: the output that scores are parts of, as in `Attribution`.
 
     Raises:
         ModelError: a logit is not finite.
@@ -194,6 +215,7 @@ def attribution_of(
         focus=encoding.focus,
         windows=len(windows),
         certificate=certificate,
+        output=output,
         **answer_fields(classifier, logits, target),
     )
 
@@ -215,4 +237,28 @@ def answer_fields(classifier: Predictor, logits: Array, target: str) -> dict[str
     predicted = classifier.labels[int(probabilities.argmax())]
     if classifier.problem is Problem.MULTI_LABEL and index in explained_by_default(classifier, probabilities):
         predicted = target
-    return {"probability": float(probabilities[index]), "predicted": predicted}
+    classes = []
+    if classifier.problem in ONE_CLASS and len(classifier.labels) >= SHOWN_CLASSES:
+        for i in np.argsort(-probabilities, kind="stable")[:SHOWN_CLASSES].tolist():
+            classes.append(ClassProbability(label=classifier.labels[i], probability=float(probabilities[i])))
+    return {"probability": float(probabilities[index]), "predicted": predicted, "classes": tuple(classes)}
+
+
+def without_words(classifier: Predictor, attribution: Attribution) -> dict[str, float]:
+    """Return what a classifier says of a text without any word: class -> probability, for `Attribution.without_words`.
+
+    Empty where it gives no probabilities, is asked about a part of the text or for money, or takes no such text.
+
+    Args:
+        classifier: the classifier.
+        attribution: of any of its texts, which says whether it takes pairs.
+    """
+    if classifier.problem is Problem.REGRESSION or classifier.costs_money or attribution.focus is not None:
+        return {}
+    any_text: Any = "word" if attribution.pair_start is None else ("word", "word")
+    try:
+        (encoding,) = classifier.read([any_text])
+        (row,) = classifier.predict_proba([encoding.delete(range(len(encoding.words)))]).tolist()
+    except ExplearnError:
+        return {}
+    return dict(zip(classifier.labels, row, strict=True))

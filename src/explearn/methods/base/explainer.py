@@ -7,7 +7,6 @@ length within the token budget.
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import logging
 import time
@@ -18,12 +17,12 @@ from contextvars import ContextVar
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import ExplearnError, MethodError, ModelError, UnsupportedError, first_line, located
+from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, located, some_of
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -34,11 +33,12 @@ from explearn.methods.base.attributions import (
     resolve_targets,
 )
 from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
-from explearn.methods.info import About, Variant
+from explearn.methods.info import About, Variant, blaming_package
 from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
-from explearn.predictors.labelled import Problem, check_problem
+from explearn.predictors.labelled import Output, Problem, check_problem
 from explearn.predictors.predictor import Predictor, transformer_of
+from explearn.text.encoding import name_of
 from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
@@ -136,6 +136,14 @@ class Explainer(ABC):
     """Whether the method reads the model's weights directly, so that none may be offloaded."""
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method supports."""
+
+    @property
+    def output(self) -> Output | Literal[""]:
+        """The output of the class that scores are parts of; empty: none. Of signed methods what their option says."""
+        if not self.signed:
+            return ""
+        output: Output | Literal[""] = getattr(self.options, "output", "")
+        return output
 
     def __repr__(self) -> str:
         """Return the method's name with the options that differ from its defaults."""
@@ -256,9 +264,10 @@ class Explainer(ABC):
             self.check_made_for(classifier)
         seen = self.check_problem(classifier)
         try:
-            self.check(seen)
-            if not other_models:
-                self.check_trained_for(seen)
+            with blaming_package(type(self), self.name):
+                self.check(seen)
+                if not other_models:
+                    self.check_trained_for(seen)
         except UnsupportedError as error:
             if str(error).startswith(self.name):
                 raise
@@ -277,7 +286,8 @@ class Explainer(ABC):
     ) -> list[Attribution]:
         """Return one attribution for each text and class to explain, in order.
 
-        Words that the classifier did not read have no score; their number is logged.
+        Words that the classifier did not read have no score; their number is logged. A text is left out, and named in
+        the log, if the classifier gives no answer to it or to a changed copy that the method asks about.
 
         Args:
             classifier: the classifier; `explearn.load_classifier` loads one.
@@ -300,6 +310,7 @@ class Explainer(ABC):
         Raises:
             DataError: a text without usable words, or without a unit; the message names its number.
             ParamsError: not as many targets as texts, a stride below 1, an invalid unit.
+            UnansweredError: no text has all the answers that the method needs.
             UnknownNameError: a target that is not a class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
 
@@ -344,21 +355,47 @@ class Explainer(ABC):
             chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
         unread = 0
+        number = 0
+        unanswered: list[str] = []
         with progress(description) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), _gathered(classifier):
-                    scores = iter(self._score_chunk(classifier, chunk))
-                for targeted in chunk:
+                    scored = self._score_answered(classifier, chunk)
+                for targeted, scores in zip(chunk, scored, strict=True):
+                    number += 1
+                    bar.update()
+                    if isinstance(scores, UnansweredError):
+                        unanswered.append(name_of(targeted.text.whole.example_id, number))
+                        last_error = scores
+                        yield []
+                        continue
                     attributions = []
                     for _ in targeted.targets:
                         by_window = list(islice(scores, len(targeted.text.windows)))
                         attribution = attribution_of(
-                            classifier, targeted.units, by_window, self.name, aggregation, self.signed, name
+                            classifier,
+                            targeted.units,
+                            by_window,
+                            self.name,
+                            aggregation,
+                            self.signed,
+                            name,
+                            self.output,
                         )
                         attributions.append(attribution)
                     yield attributions
                     unread += attributions[-1].unaligned
-                    bar.update()
+        if unanswered and len(unanswered) == number:
+            raise last_error
+        if unanswered:
+            logger.warning(
+                "%s: %s of %s texts left out, since the classifier gives no answer to them, or to them without some "
+                "words: %s",
+                self.name,
+                f"{len(unanswered):,}",
+                f"{number:,}",
+                some_of(unanswered),
+            )
         if unread and not _unread_known.get():
             logger.warning(
                 "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score",
@@ -367,6 +404,22 @@ class Explainer(ABC):
                 name,
                 f"{classifier.max_length:,}",
             )
+
+    def _score_answered(
+        self, classifier: Predictor, chunk: Sequence[TargetedText]
+    ) -> list[Iterator[TextScores] | UnansweredError]:
+        """Return the scores of each text, by targets, then windows; an error where the classifier gives no answer."""
+        try:
+            scores = iter(self._score_chunk(classifier, chunk))
+        except UnansweredError as error:
+            if len(chunk) == 1:
+                return [error]
+            half = len(chunk) // 2
+            return [*self._score_answered(classifier, chunk[:half]), *self._score_answered(classifier, chunk[half:])]
+        by_text: list[Iterator[TextScores] | UnansweredError] = []
+        for text in chunk:
+            by_text.append(iter(list(islice(scores, len(text.targets) * len(text.text.windows)))))
+        return by_text
 
     def _score_chunk(self, classifier: Predictor, chunk: Sequence[TargetedText]) -> list[TextScores]:
         """Score some texts; methods that look inside get the transformer, and the texts as it reads them."""
@@ -388,24 +441,10 @@ class Explainer(ABC):
         self, classifier: Any, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         """Return checked scores. Raises MethodError, naming the package, if a method of another package fails."""
-        try:
+        with blaming_package(type(self), self.name):
             scored = self.score_texts(classifier, encodings, targets)
-            check_texts(scored, encodings, len(classifier.labels))
-        except MethodError as error:
-            raise MethodError(f"{self._origin()} {error}") from error
-        except (ExplearnError, MemoryError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:
-            if type(self).__module__.startswith("explearn."):
-                raise
-            raise MethodError(f"{self._origin()} failed ({first_line(error)})") from error
+            check_texts(scored, encodings, targets, len(classifier.labels))
         return scored
-
-    def _origin(self) -> str:
-        """Return the method's name with the package that it comes from."""
-        module = type(self).__module__.partition(".")[0]
-        (package, *_) = importlib.metadata.packages_distributions().get(module, [module])
-        return f"{self.name}, of {package!r},"
 
 
 def _gathered(classifier: Predictor) -> AbstractContextManager[object]:
@@ -459,12 +498,14 @@ class BatchExplainer(Explainer):
             scored = self.score_batch(classifier, batch, wanted)
             check_scores("scores", scored.scores, tuple(batch.input_ids.shape))
             check_scores("logits", scored.logits, (len(indices), len(classifier.labels)))
+            check_scores("targets", scored.targets, (len(indices),))
             none: list[Any] = [None] * len(indices)
             errors = none
             if scored.completeness_error is not None:
                 errors = scored.completeness_error.detach().double().cpu().tolist()
+            rows = scored.scores.detach().float().cpu().numpy()
             columns = zip(
-                scored.scores.detach().float().cpu().numpy(),
+                [row[: len(encoding)] for row, encoding in zip(rows, batch.encodings, strict=True)],
                 scored.logits.detach().double().cpu().numpy(),
                 scored.targets.tolist(),
                 errors,

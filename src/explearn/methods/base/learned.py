@@ -6,11 +6,11 @@ The folder of a trained explainer has config.json, one safetensors file, and wha
 from __future__ import annotations
 
 import hashlib
-import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -21,15 +21,16 @@ from safetensors.torch import load_file, save, save_file
 
 from explearn.core.bundles import CONFIG, TrainedConfig
 from explearn.core.compute import check_weights
-from explearn.core.documents import PathLike, check_regular, read_json
-from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
-from explearn.core.examples import Example
+from explearn.core.documents import PathLike, check_regular, checked_path, read_json
+from explearn.core.errors import ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.validation import Count, Number, check, check_shape
-from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
+from explearn.core.writing import atomic_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
+from explearn.methods.info import blaming_package
 from explearn.text.encoding import Text
+from explearn.text.equal import text_hash
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
@@ -40,6 +41,8 @@ LayerList = Annotated[list[Count], Field(min_length=1)]
 
 TRAINED_TEXTS = "trained_texts"
 """Key in config.json of `LearnedExplainer.trained_texts`."""
+TRAINED = "a trained explainer"
+"""What `LearnedExplainer.save_pretrained` writes."""
 DIVERGED = "try a lower learning rate; the folder is unchanged"
 """Advice for weights that are not finite after training."""
 
@@ -124,7 +127,7 @@ class LearnedExplainer(Explainer):
     network: Any = None
     """The network that was trained, for methods whose weights are those of one."""
     trained_texts: frozenset[str] = frozenset()
-    """Hashes (`text_hashes`) of the texts that it learned from; comparisons leave these texts out."""
+    """Hashes (`text_hash`) of the texts that it learned from; comparisons leave these texts out."""
 
     def __repr__(self) -> str:
         try:
@@ -199,11 +202,10 @@ class LearnedExplainer(Explainer):
             name=name,
             seed=getattr(self.options, "seed", 13),
         )
-        self.learn(task, description=description)
-        hashes: set[str] = set()
-        for learned in (task, *other_tasks):
-            hashes.update(text_hashes(learned.examples()).values())
-        self.trained_texts = frozenset(hashes)
+        with blaming_package(type(self), self.name, "failed in training"):
+            self.learn(task, description=description)
+        learned = chain.from_iterable(of_task.examples() for of_task in (task, *other_tasks))
+        self.trained_texts = frozenset(map(text_hash, learned))
         return self
 
     @abstractmethod
@@ -237,14 +239,14 @@ class LearnedExplainer(Explainer):
             folder: a new folder, or that of an earlier trained explainer, which is replaced.
 
         Raises:
-            ParamsError: the folder has other content.
+            ParamsError: the folder holds a file that is not ours, or that was changed.
             ModelError: the explainer was not trained, or its weights are not finite.
         """
+        folder = checked_path(folder, "folder")
         state = self._state()
         tensors = _on_cpu(state.tensors)
         check_weights(tensors.items(), f"{folder}: {self.name} diverged in training", DIVERGED)
-        check_explainer_place(folder)
-        with atomic_folder(folder) as partial:
+        with atomic_folder(folder, TRAINED) as partial:
             save_file(tensors, partial / self.weights_file)
             self._save_more(partial)
             kept = {name: getattr(self, name) for name in self.kept}
@@ -267,7 +269,7 @@ class LearnedExplainer(Explainer):
         """
         if not cls.name:
             raise ParamsError(f"{cls.__name__}: is a base class; explearn.load(FOLDER) loads any method")
-        folder = Path(folder)
+        folder = Path(checked_path(folder, "folder"))
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.
@@ -327,37 +329,6 @@ class BoundExplainer(LearnedExplainer):
 
 def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def text_hashes(examples: Iterable[Example]) -> dict[str, str]:
-    """Return example id -> a hash of its words, which identifies a text without storing it."""
-    hashes = {}
-    for example in examples:
-        words = "\0".join(example.all_words)
-        hashes[example.id] = hashlib.sha256(words.encode()).hexdigest()[:16]
-    return hashes
-
-
-def check_explainer_place(folder: PathLike) -> None:
-    """Check that a trained explainer can be written to a folder.
-
-    Raises:
-        ParamsError: the folder has other content than a trained explainer.
-        DataError: nothing can be written there.
-    """
-    if os.path.lexists(folder) and not Path(folder).is_dir():
-        raise ParamsError(f"{folder}: is not a folder; expected a folder, or nothing")
-
-    def holds_explainer(folder: Path) -> bool:
-        try:
-            return bool(check(TrainedConfig, read_json(folder / CONFIG)))
-        except DataError:
-            return False
-
-    files = (CONFIG, "*.safetensors", "backbone", "classifier")
-    check_replaceable(folder, holds_explainer, "trained explainer", files)
-    with locked(folder):
-        pass
 
 
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:

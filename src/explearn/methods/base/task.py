@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
@@ -16,7 +17,7 @@ from explearn.lens.features import ExampleFeatures, Layers, compute_features, fe
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.teachers import Lessons, lessons_of, members
 from explearn.methods.finding import find_explainer
-from explearn.predictors.labelled import check_segments, check_use
+from explearn.predictors.labelled import check_segments, check_use, classes_by_number
 from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.text.encoding import Text, as_segments
 from explearn.text.rationales import marks_by_id
@@ -186,7 +187,11 @@ class ListedTask:
         names = [""] * len(texts)
         if labels is not None:
             check_listed(argument, labels)
-            names = [self.classifier.labels[self.classifier.label_index(label)] for label in labels]
+            numbers = {str(label) for label in labels if isinstance(label, Integral)}
+            by_number, _ = classes_by_number(self.classifier.labels, numbers, numbered=True)
+            names = []
+            for label in labels:
+                names.append(self.classifier.labels[self.classifier.label_index(by_number.get(str(label), label))])
         if len(names) != len(texts):
             raise ParamsError(f"{argument}: got {len(names)} for {len(texts)} texts; expected one for each")
         examples = []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from explearn.core.attribution import Aggregation
 from explearn.core.compute import peak_from_here
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, UnansweredError
 from explearn.core.examples import Example
 from explearn.lens.hooks import count_passes
 from explearn.methods.base.explainer import Explainer
@@ -28,7 +28,8 @@ class ForwardClock:
     Args:
         classifier: the classifier.
         examples: the texts.
-        share: 1 / share of the texts is timed, drawn evenly over their lengths; the others are assumed as fast.
+        share: 1 / share of the texts is timed, at least one, drawn evenly over their lengths; the others are assumed
+            as fast.
 
     Raises:
         DataError: there is no text.
@@ -37,6 +38,7 @@ class ForwardClock:
     def __init__(self, classifier: Predictor, examples: Sequence[Example], share: int = 1) -> None:
         if not examples:
             raise DataError("got no text to explain; expected at least one")
+        share = min(share, len(examples))
         by_length = sorted(examples, key=lambda example: -len(example.all_words))
         self._examples = by_length[share // 2 :: share]
         self._classifier = classifier
@@ -68,6 +70,8 @@ def explain_timed(
 ) -> MethodRun:
     """Explain the predicted class (`judged_targets`) of every example, measuring passes and cost.
 
+    Texts that the classifier does not answer without some words are left out, as `Explainer.explain` does.
+
     Args:
         explainer: the method.
         classifier: the classifier.
@@ -80,12 +84,14 @@ def explain_timed(
         aggregation: as for `Explainer.explain`.
 
     Raises:
+        UnansweredError: none of the texts can be explained.
         UnsupportedError: the method cannot explain the classifier.
     """
     explainer.check_explains(classifier)
     # First, because it returns freed memory to the system, and allocating that again is some 20 % slower.
     peak = peak_from_here(classifier.device)
-    explainer.explain(classifier, examples[:warm_up], unit=unit)
+    with suppress(UnansweredError):
+        explainer.explain(classifier, examples[:warm_up], unit=unit)
     targets = judged_targets(classifier, examples)
     # A function of texts has no passes to count.
     counting: AbstractContextManager[Any] = nullcontext()

@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from explearn.core.bundles import CONFIG
+from explearn.core.errors import ModelError
+
 LARGEST_GRADIENT = 1.0
 """Largest gradient norm of a step (gradient clipping), as in transformers' Trainer."""
 
@@ -123,6 +126,15 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+def check_width(inputs: Tensor, width: int) -> None:
+    """Raise ModelError unless there are as many inputs, (..., width), as the trained weights are for."""
+    if inputs.shape[-1] != width:
+        raise ModelError(
+            f"the layers that {CONFIG} names give {inputs.shape[-1]:,} numbers a sub-token; expected the layers of the "
+            f"training, which gave {width:,}"
+        )
+
+
 class Standardised(nn.Module):
     """Base of networks whose inputs have mean 0 and deviation 1 over the training data.
 
@@ -141,4 +153,10 @@ class Standardised(nn.Module):
         self.scale.copy_(inputs.std(0, correction=0).clamp_min(1e-6))
 
     def standardise(self, inputs: Tensor) -> Tensor:
+        """Return standardised inputs, (..., inputs).
+
+        Raises:
+            ModelError: as `check_width`.
+        """
+        check_width(inputs, len(self.offset))
         return (inputs - self.offset) / self.scale

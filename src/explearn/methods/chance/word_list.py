@@ -16,18 +16,16 @@ from scipy.special import expit
 from explearn.core.arrays import Array
 from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
-from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
+from explearn.methods.base.explainer import About, Encoding
 from explearn.methods.base.learned import LearnedExplainer, TaskData, TrainedState
-from explearn.predictors.predictor import Predictor
+from explearn.methods.chance.random import TextScorer
 
 FREQUENT = 0.05
 """Share of the training texts from which a word of theirs is a stop word."""
 
 
-class WordScorer(LearnedExplainer, BatchExplainer):
+class WordScorer(LearnedExplainer, TextScorer):
     """Base of methods that learn from marks to score the words themselves, without the model or the class."""
-
-    needs_model = False
 
     class Options(Seeded):
         protocol: Literal["in_domain"] = "in_domain"
@@ -37,11 +35,8 @@ class WordScorer(LearnedExplainer, BatchExplainer):
     def score_words(self, words: Sequence[str]) -> ArrayLike:
         """Score the words of a text, (words,)."""
 
-    @torch.inference_mode()
-    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        logits = classifier.logits(batch)
-        scores = [self.score_words([bare(word) for word in text.words]) for text in batch.encodings]
-        return BatchScores(batch.token_scores(scores), logits, targets)
+    def score_text(self, text: Encoding) -> ArrayLike:
+        return self.score_words([bare(word) for word in text.words])
 
 
 def marked_texts(task: TaskData) -> Iterator[tuple[list[str], Sequence[bool]]]:

@@ -53,6 +53,7 @@ class DecompX(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    output = "logit"
 
     class Options(Section):
         bias: Bias = "absdot"

@@ -52,6 +52,7 @@ from explearn.predictors.labelled import ONE_CLASS, check_use
 from explearn.predictors.predictor import read_labelled
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
+from explearn.text.equal import split_texts
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +169,10 @@ class IvRA(BoundExplainer, BatchExplainer):
         order = np.random.default_rng(options.seed).permutation(len(validation)).tolist()
         sim = None
         if "sim" in options.criteria:
-            shown, order = np.split(order, [round(STUDENT_SHARE * len(order))])
+            by_id = {validation[i].id: validation[i] for i in order}
+            for_student = split_texts(by_id, _for_the_student)
+            shown = [i for i in order if for_student[validation[i].id]]
+            order = [i for i in order if not for_student[validation[i].id]]
             encodings = classifier.read([validation[i] for i in shown])
             # A student has nothing to read in a text without pieces.
             texts = [encoding for encoding in encodings if encoding.positions]
@@ -296,6 +300,11 @@ class IvRA(BoundExplainer, BatchExplainer):
         """Restore the module; its classifier is left in the folder's subfolder `classifier`."""
         sizes = state.value("encoder", _SIZES)
         self.attention = state.restore(lambda: self._sized(**sizes))
+
+
+def _for_the_student(texts: Sequence[str]) -> dict[str, bool]:
+    """Return whether the student learns from a text, by its id: the first STUDENT_SHARE of them."""
+    return {name: number < round(STUDENT_SHARE * len(texts)) for number, name in enumerate(texts)}
 
 
 def check_count(split: str, examples: Sequence[Example], options: SMaTParams) -> None:

@@ -11,6 +11,7 @@ from pydantic import Field
 from scipy.special import expit, logit
 
 from explearn.core.arrays import Array
+from explearn.core.errors import UnansweredError
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import Span
 from explearn.methods.info import About
@@ -73,7 +74,9 @@ class Hierarchical(PerturbationExplainer):
         scores = np.zeros(len(text))
         left = self.options.passes - 1
         sentences = find_sentences(text, left)
-        drops = drops_without(sentences, asked)
+        drops = drops_without(sentences, asked, gaps=True)
+        # Without a sentence to which there is no answer, such as the only one, its words are left out first.
+        drops[np.isnan(drops)] = np.inf
         left -= len(sentences)
         bounded = self.options.output == "probability" and asked.answers.predictor.problem is not Problem.REGRESSION
         if bounded and 1 < left < len(text) and drops.max() < REDUNDANT:
@@ -89,15 +92,17 @@ class Hierarchical(PerturbationExplainer):
                 left -= parts
         for (start, end), drop in zip(runs, drops_without(runs, asked), strict=True):
             scores[start:end] = drop / (end - start)
+        if np.isinf(scores).any():
+            raise UnansweredError(f"{asked.answers.predictor.name}: no answer to a text without one of its sentences")
         return Scored(text.on_pieces(scores))
 
 
-def drops_without(groups: Sequence[Span], asked: AskedText) -> Array:
-    """Return f(text) - f(text without the group) for each group of words, (groups,)."""
+def drops_without(groups: Sequence[Span], asked: AskedText, gaps: bool = False) -> Array:
+    """Return f(text) - f(text without the group) for each group of words, (groups,); with gaps, NaN where unknown."""
     kept = np.ones((len(groups) + 1, len(asked.text)), dtype=bool)
     for row, (start, end) in zip(kept[1:], groups, strict=True):
         row[start:end] = False
-    values = asked.values(kept)
+    values = asked.values(kept, gaps)
     return np.asarray(values[0] - values[1:])
 
 

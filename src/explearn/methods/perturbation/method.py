@@ -105,13 +105,13 @@ class AskedText(NamedTuple):
     removal: Removal = "mask"
     output: Output = "probability"
 
-    def by_class(self, copies: Sequence[Encoding]) -> Array:
-        """Return f of all classes for n copies, (n, C)."""
-        return self.answers.ask(copies, self.output)
+    def by_class(self, copies: Sequence[Encoding], gaps: bool = False) -> Array:
+        """Return f of all classes for n copies, (n, C); with gaps, NaN for a copy without an answer."""
+        return self.answers.ask(copies, self.output, gaps=gaps)
 
-    def values(self, kept: Mask) -> Array:
+    def values(self, kept: Mask, gaps: bool = False) -> Array:
         """Return f of the target without the words that are False in each row of `kept`, bool, (n, w): (n,)."""
-        return self.by_class(self.text.perturbed(kept, self.removal))[:, self.target]
+        return self.by_class(self.text.perturbed(kept, self.removal), gaps)[:, self.target]
 
     def whole(self) -> float:
         """Return f of the target for the text itself."""

@@ -25,7 +25,7 @@ class Answered(NamedTuple):
     Attributes:
         text: the text, of whose words w can be left out.
         kept: bool, (K, w): the sets; the first has all words, the second none.
-        answers: float64, (K, C): probabilities; of a regression, values.
+        answers: float64, (K, C): probabilities; of a regression, values. NaN: there is no answer.
     """
 
     text: PerturbedText
@@ -99,7 +99,7 @@ def random_answers(
                 sets.append(kept)
                 copies += text.perturbed(kept, "delete")
             ends = np.cumsum([len(kept) for kept in sets])[:-1]
-            answered += map(Answered, texts, sets, np.split(answers.ask(copies), ends))
+            answered += map(Answered, texts, sets, np.split(answers.ask(copies, gaps=True), ends))
             bar.update(len(texts))
     return answered
 

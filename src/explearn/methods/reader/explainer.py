@@ -47,6 +47,7 @@ from explearn.predictors.batching import run_batches
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
+from explearn.text.equal import split_texts
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +147,12 @@ class Reader(BoundExplainer, BatchExplainer):
         """Whether it was trained on a model's hidden states, rather than for a function of texts."""
         return bool(self.layers)
 
+    @property
+    def output(self) -> Literal["", "probability"]:
+        if self.options.teacher == ANSWERS and self.options.aim == 1:
+            return "probability"
+        return ""
+
     # ---- training ------------------------------------------------------------------------------------------------
 
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
@@ -194,9 +201,9 @@ class Reader(BoundExplainer, BatchExplainer):
         training = self._shuffled(task, "train")[: self.options.max_texts]
         held_out = self._shuffled(task, "validation")
         if len(held_out) < ENOUGH_HELD_OUT:
-            cut = len(training) - len(training) // 5
-            held_out += training[cut:]
-            training = training[:cut]
+            keeps = split_texts({text.id: text for text in training}, _all_but_a_fifth)
+            held_out += [text for text in training if not keeps[text.id]]
+            training = [text for text in training if keeps[text.id]]
         if len(training) < LEAST_TEXTS:
             raise DataError(
                 f"task {task.name!r} has {len(training)} training texts of two words or more; expected {LEAST_TEXTS} "
@@ -298,13 +305,14 @@ class Reader(BoundExplainer, BatchExplainer):
         shortened = []
         for answer, top in zip(answered, tops, strict=True):
             shortened += answer.text.perturbed(~top[None], "delete")
-        without_top = Answers(classifier).ask(shortened)
-        errors = []
+        without_top = Answers(classifier).ask(shortened, gaps=True)
+        errors: list[float] = []
         for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):
             errors.append(abs(answer.answers[0, target] - remaining[target] - words[top].sum()))
-        features = torch.stack([row for row, _, _ in scored])
+        known = ~np.isnan(errors)
+        features = torch.stack([row for row, _, _ in scored])[torch.from_numpy(known)]
         network.cpu()
-        certifier.cpu().fit_texts(features, np.array(errors))
+        certifier.cpu().fit_texts(features, np.array(errors)[known])
         self.usual_bound = float(certifier(features)[:, 0].median())
 
     @property
@@ -393,6 +401,12 @@ class Reader(BoundExplainer, BatchExplainer):
         restored: Any = state.restore(parts)
         self.network = restored["network"]
         self.certifier = restored["certifier"]
+
+
+def _all_but_a_fifth(texts: Sequence[str]) -> dict[str, bool]:
+    """Return whether a text, by its id, is among the first four fifths."""
+    cut = len(texts) - len(texts) // 5
+    return {name: number < cut for number, name in enumerate(texts)}
 
 
 def aimed(scores: Tensor, marks: Tensor, aim: Tensor) -> Tensor:

@@ -54,10 +54,12 @@ def repaired(scores: NDArray[np.floating], answered: Answered, target: int) -> A
         target: index of the class explained.
     """
     text = answered.text
-    kept = answered.kept.astype(np.float64)
-    residuals = answered.answers[:, target] - kept @ word_sums(scores, text)
-    weights = np.ones(len(kept))
-    weights[:2] = ENDS * len(kept)
+    weights = np.ones(len(answered.kept))
+    weights[:2] = ENDS * len(weights)
+    known = ~np.isnan(answered.answers[:, target])
+    weights = weights[known]
+    kept = answered.kept[known].astype(np.float64)
+    residuals = answered.answers[known, target] - kept @ word_sums(scores, text)
     x = kept - np.average(kept, axis=0, weights=weights)
     y = residuals - np.average(residuals, weights=weights)
     weighted = x * weights[:, None]

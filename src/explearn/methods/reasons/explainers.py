@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from explearn.core.arrays import Array
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import UnansweredError, UnsupportedError
 from explearn.core.words import Span
 from explearn.methods.base.attributions import TextScores
 from explearn.methods.base.explainer import Explainer
@@ -55,10 +55,13 @@ class OwnReason(Explainer):
         if targets is None:
             targets = logits.argmax(1).tolist()
         places_by_text = named_words(classifier, encodings, targets, self.question)
+        if None in places_by_text:
+            refused = places_by_text.count(None)
+            raise UnansweredError(f"{classifier.name}: no answer to {refused} of {len(encodings)} questions")
         seconds = (time.perf_counter() - start) / max(1, len(encodings))
         results = []
         for encoding, row, target, places in zip(encodings, logits, targets, places_by_text, strict=True):
-            by_word = self.word_scores(places, len(encoding.words))
+            by_word = self.word_scores(places or (), len(encoding.words))
             owners = np.array(encoding.word_ids)
             scores = np.where(owners == NO_WORD, 0.0, by_word[owners])
             results.append(TextScores(scores, row, target, seconds))

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from explearn.core.compute import at_least_float32
 from explearn.lens.hooks import Hooks
+from explearn.lens.listed_head import check_weights
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, resolve_targets
 from explearn.predictors.transformer import TransformerPredictor
@@ -174,9 +175,12 @@ class AttnLRP(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    output = "logit"
     passes = 2  # What the forward pass computes is held for the backward pass.
 
-    check = staticmethod(check_differentiable)
+    def check(self, classifier: TransformerPredictor) -> None:
+        check_differentiable(classifier)
+        check_weights(classifier, nn.LayerNorm)
 
     @torch.enable_grad()
     def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:

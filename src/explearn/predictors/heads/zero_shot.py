@@ -12,19 +12,18 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from explearn.core.errors import DataError, ModelError
-from explearn.core.writing import write_json
+from explearn.core.writing import atomic_folder, write_json
 from explearn.predictors.encoding import Batch, Encoding, encode_texts
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.labelled import Problem, Use
 from explearn.predictors.params import CandidateLabels
 from explearn.predictors.predictor import HeldPredictor, Inside, Predictor
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.transformer import SAVED_CLASSIFIER, TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import PlainText, Text, read_texts
 
@@ -122,8 +121,9 @@ class ZeroShotPredictor(HeldPredictor):
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Save model, tokenizer and candidate labels, for `explearn.load_classifier`."""
-        self.held.save_pretrained(folder)
-        write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
+        with atomic_folder(folder, SAVED_CLASSIFIER) as partial:
+            self.held.write_files(partial)
+            write_json(partial / COMPLETION_FILE, self.params.model_dump(mode="json"))
 
     def with_model(self, model: transformers.PreTrainedModel) -> ZeroShotPredictor:
         """Return a copy with another model of the same architecture."""

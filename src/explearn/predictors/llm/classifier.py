@@ -18,18 +18,26 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy.stats import binomtest
 
+from explearn.core.arrays import Array
 from explearn.core.documents import read_yaml, text_digest
-from explearn.core.errors import DataError, ModelError, ParamsError
-from explearn.core.validation import PositiveInt, check
+from explearn.core.errors import DataError, ModelError, ParamsError, UnansweredError, shown, some_of
+from explearn.core.validation import Fraction, PositiveInt, check
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.function import FunctionEncoding, FunctionPredictor
 from explearn.predictors.llm.asking import ask_all, run, unanswered
 from explearn.predictors.llm.budget import PRICES, Meter, parse_prices
-from explearn.predictors.llm.endpoint import MODEL, Endpoint
-from explearn.predictors.llm.labels import label_named, label_probabilities, normalised_word
+from explearn.predictors.llm.endpoint import MODEL, Endpoint, RefusedError
+from explearn.predictors.llm.labels import (
+    REASONING_ENDS,
+    LabelReading,
+    answer_start,
+    find_label,
+    normalised_word,
+    read_labels,
+)
 from explearn.predictors.llm.store import AnswerStore, open_store
-from explearn.predictors.params import PAIR_SLOT, CompletionParams
-from explearn.text.encoding import PlainText
+from explearn.predictors.params import PAIR_SLOT, CompletionParams, Words
+from explearn.text.encoding import PlainText, name_of
 
 if TYPE_CHECKING:
     # They need an extra.
@@ -39,6 +47,9 @@ logger = logging.getLogger(__name__)
 
 TEXTS_A_CALL = 64
 """Most texts that are asked about before any answer is used."""
+
+MOST_REFUSED = 10
+"""Most texts that a server may refuse, or leave without an answer, before others are asked together."""
 
 CONFIDENCE = 0.95
 """Level of the intervals of probabilities from samples."""
@@ -56,7 +67,12 @@ class LLMParams(CompletionParams):
     samples: Annotated[int, Field(ge=1, le=10_000)] = 20
     """Answers a text, each a request, if the server gives no log-probabilities."""
     max_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
-    """Longest answer."""
+    """Longest answer, reasoning included."""
+    reasoning_ends: tuple[Words, ...] = REASONING_ENDS
+    """Marks behind which the answer stands, if the server does not take the reasoning out of it."""
+    least_share: Fraction = 0.5
+    """Least probability that the labels must have in all (of samples: the share that names one); below it a text has no
+    answer."""
     max_requests: PositiveInt = 1000
     """Most requests, retries included, of all runs with the same file of answers."""
     max_money: Annotated[float, Field(ge=0)] | None = None
@@ -107,7 +123,8 @@ class LLMClassifier(FunctionPredictor):
     The server's address and key are in the environment: EXPLEARN_LLM_BASE_URL, EXPLEARN_LLM_API_KEY. Probabilities
     are those of the label words, where the server gives log-probabilities (`explearn.predictors.llm.labels`).
     Otherwise each text is asked `samples` times at temperature 1: with n answers that name a label, c of them this
-    one, its probability is (c + 1/C) / (n + 1), and `intervals` says how far to trust that.
+    one, its probability is (c + 1/C) / (n + 1), and `intervals` says how far to trust that. A text that the server
+    refuses, or whose answer gives the labels less than `least_share` in all (`shares`), has no probabilities.
 
     Every answer is kept in a file, without texts. A run that was killed goes on from there. The budget covers all runs
     with the same file, and no request is sent that could exceed it.
@@ -123,9 +140,10 @@ class LLMClassifier(FunctionPredictor):
             or answers that cannot be kept.
         EndpointError: in a prediction, the server cannot be used.
         BudgetError: in a prediction, the budget does not cover the next request.
-        RefusedError: in a prediction, the server refuses a text.
+        RefusedError: in a prediction, the server refuses everything.
         NoAnswerError: in a prediction, the server does not answer after all retries.
-        ModelError: in a prediction, no answer names a label.
+        UnansweredError: in a prediction, a text has no answer that names a label; all others were asked, too.
+        ModelError: in a prediction, the first texts have none at all.
 
     Example:
         >>> from explearn import LLMClassifier
@@ -166,15 +184,16 @@ class LLMClassifier(FunctionPredictor):
         self._words = list(self.params.label_words.values())
         self._accepted: dict[str, RequestFormat] = {}
         self._announced = False
+        self._names_labels = False
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the model's name, the prompt and the version."""
-        return self._key("classifier")
+        """SHA-256 over the model's name, the prompt, the version and the least share."""
+        return self._key("classifier", self.params.least_share)
 
     def _key(self, *parts: object) -> str:
         """Return SHA-256 over all settings that an answer depends on, and more."""
-        others = {"max_requests", "max_money", "paraphrases", "simulator"}
+        others = {"max_requests", "max_money", "paraphrases", "simulator", "least_share"}
         settings = self.params.model_dump(exclude=others) | {"model": self.model}
         return text_digest(json.dumps([settings, *parts]))
 
@@ -188,7 +207,7 @@ class LLMClassifier(FunctionPredictor):
         return super().encode(texts)
 
     def intervals(self, texts: Iterable[Text]) -> NDArray[np.float64]:
-        """Return intervals of the classes' probabilities, (n, C, 2), at a level of .95.
+        """Return intervals of the classes' probabilities, (n, C, 2), at a level of .95; NaN without an answer.
 
         Of samples, they are Wilson's, for each class by itself. Where the server gives log-probabilities, both ends
         are the probability.
@@ -196,19 +215,28 @@ class LLMClassifier(FunctionPredictor):
         Args:
             texts: the texts.
         """
-        inputs = [cast(FunctionEncoding, encoding).input for encoding in self.read(texts)]
-        sampled, values = self._answered(inputs)
+        sampled, _, values = self._read_answers(texts)
         rows = []
         for row in values:
-            total = row.sum()
-            if total == 0:
-                rows.append([(0.0, 1.0)] * len(row))
-            elif sampled:
-                found = [binomtest(int(count), int(total)).proportion_ci(CONFIDENCE, "wilson") for count in row]
+            if sampled and not np.isnan(row).any():
+                found = [binomtest(int(count), int(row.sum())).proportion_ci(CONFIDENCE, "wilson") for count in row]
                 rows.append([(ends.low, ends.high) for ends in found])
             else:
                 rows.append([(p, p) for p in row])
         return np.array(rows).reshape(-1, len(self.labels), 2)
+
+    def shares(self, texts: Iterable[Text]) -> NDArray[np.float64]:
+        """Return how much of the probability of each text's answer the labels have in all, (n,).
+
+        Of samples, it is the share that names a label. NaN: the server refused the text, or its answer cannot be read.
+
+        Args:
+            texts: the texts.
+        """
+        return self._read_answers(texts)[1]
+
+    def _read_answers(self, texts: Iterable[Text]) -> tuple[bool, NDArray[np.float64], NDArray[np.float64]]:
+        return self._answered([cast(FunctionEncoding, encoding).input for encoding in self.read(texts)])
 
     def answered(self, texts: Iterable[Encoding] | Iterable[Text]) -> NDArray[np.bool_]:
         """Return for each text whether its answer is kept already, so that it costs nothing, (n,).
@@ -229,24 +257,42 @@ class LLMClassifier(FunctionPredictor):
                 kept.append(all(question.key in store for question in questions))
         return np.array(kept, dtype=bool)
 
-    def _predict(self, texts: Sequence[str | tuple[str, str]]) -> NDArray[np.float64]:
-        """Return the probabilities of n texts, (n, C)."""
-        sampled, values = self._answered(texts)
+    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> Array:
+        logits = super().predict_logits(encodings, description)
+        missing = np.flatnonzero(np.isnan(logits).any(axis=1)).tolist()
+        if missing:
+            names = [name_of(encodings[number].example_id, number + 1) for number in missing]
+            raise UnansweredError(self._without_label(f"{len(missing)} of {len(encodings)} texts ({some_of(names)})"))
+        return logits
+
+    def _answers(self, texts: list[str | tuple[str, str]]) -> Array:
+        answers = self._predict(texts)
+        self._names_labels = self._names_labels or not np.isnan(answers).all()
+        if len(texts) == self.batch_size and not self._names_labels:
+            raise ModelError(self._without_label(f"the first {len(texts)} texts"))  # others would cost money in vain
+        return answers
+
+    def _without_label(self, texts: str) -> str:
+        return (
+            f"{self.name}: no answer to {texts} names a label with a share of {self.params.least_share:g} or more; "
+            f"expected a template that asks for one of {', '.join(self._words)}, a larger max_tokens (reasoning "
+            "counts), or a smaller least_share"
+        )
+
+    def _predict(self, texts: Sequence[str | tuple[str, str]]) -> Array:
+        """Return the probabilities of n texts, (n, C); NaN for a text without an answer."""
+        sampled, _, values = self._answered(texts)
         totals = values.sum(1, keepdims=True)
-        if not totals.any():
-            raise ModelError(
-                f"{self.name}: no answer to {len(texts)} texts names a label; expected a template that asks for one of "
-                f"{', '.join(self._words)}"
-            )
-        prior = totals == 0
         if sampled:
-            prior[:] = True
-        return np.asarray((values + prior / len(self.labels)) / (totals + prior))
+            return np.asarray((values + 1 / len(self.labels)) / (totals + 1))
+        return np.asarray(values / totals)
 
-    def _answered(self, texts: Sequence[str | tuple[str, str]]) -> tuple[bool, NDArray[np.float64]]:
-        """Return whether the model was asked for samples, and for each text, (n, C), the labels' counts in them.
+    def _answered(
+        self, texts: Sequence[str | tuple[str, str]]
+    ) -> tuple[bool, NDArray[np.float64], NDArray[np.float64]]:
+        """Return whether the model was asked for samples, and of each text the share, (n,), and the labels, (n, C).
 
-        Otherwise the values are probabilities; 0 for all labels where no likely token begins one.
+        The latter are their counts in the samples, or else their probabilities; NaN for a text without an answer.
         """
         prompts = [self.prompt(text) for text in texts]
         return run(lambda stopped: self._gather(prompts, stopped))
@@ -272,23 +318,61 @@ class LLMClassifier(FunctionPredictor):
 
         return run(gather)
 
-    async def _gather(self, prompts: Sequence[str], stopped: Event) -> tuple[bool, NDArray[np.float64]]:
+    async def _gather(
+        self, prompts: Sequence[str], stopped: Event
+    ) -> tuple[bool, NDArray[np.float64], NDArray[np.float64]]:
         with open_store(self.answers) as store:
-            if prompts and self._mode not in store:
-                # One answer says whether the server gives log-probabilities.
-                await self._ask_unknown(store, self._questions(prompts[0], False), stopped)
+            await self._find_mode(store, prompts, stopped)
             sampled = self._is_sampled(store)
             questions = [self._questions(prompt, sampled) for prompt in prompts]
             await self._ask_unknown(store, chain.from_iterable(questions), stopped)
-            values = np.zeros((len(prompts), len(self.labels)))
-            for row, asked in zip(values, questions, strict=True):
-                for question in asked:
-                    answer = store[question.key]
-                    if not sampled:
-                        row[:] = answer or 0
-                    elif answer is not None:
-                        row[answer] += 1
-            return sampled, values
+            shares = np.full(len(prompts), np.nan)
+            values = np.full((len(prompts), len(self.labels)), np.nan)
+            for number, asked in enumerate(questions):
+                kept = [answer for question in asked if (answer := self._kept(store, question)) is not None]
+                if sampled:
+                    shares[number] = len(kept) / len(asked)
+                elif kept:
+                    shares[number] = kept[0][0]
+                if not kept or shares[number] < self.params.least_share:
+                    continue
+                values[number] = np.bincount(kept, minlength=len(self.labels)) if sampled else kept[0][1]
+            return sampled, shares, values
+
+    async def _find_mode(self, store: AnswerStore, prompts: Sequence[str], stopped: Event) -> None:
+        """Ask one text at a time until an answer says whether the server gives log-probabilities."""
+        refused = 0
+        for prompt in prompts[:MOST_REFUSED]:
+            if self._mode in store:
+                return
+            try:
+                await self._ask_unknown(store, self._questions(prompt, False), stopped)
+            except RefusedError:
+                refused += 1
+                if refused == min(len(prompts), MOST_REFUSED):
+                    raise
+
+    def _kept(self, store: AnswerStore, question: Question) -> Any:
+        """Return a kept answer: a label's number for a sample, else a `LabelReading`; None if there is none.
+
+        Raises:
+            DataError: it is something else.
+        """
+        answer = store[question.key]
+        if answer is None or (not question.top_logprobs and answer in range(len(self.labels))):
+            return answer
+        try:
+            share, probabilities = answer
+            numbers = np.array([share, *probabilities], dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.zeros(0)
+        right = question.top_logprobs and len(numbers) == 1 + len(self.labels)
+        if not right or not ((numbers >= 0) & (numbers <= 1)).all():
+            raise DataError(
+                f"{self.answers}: got {shown(answer)} for a text; expected an answer about {len(self.labels)} labels, "
+                "so name another file of answers"
+            )
+        return LabelReading(share, probabilities)
 
     def prompt(self, text: str | tuple[str, str]) -> str:
         """Return the prompt around a text; the blank before it goes where all its words are left out.
@@ -320,9 +404,10 @@ class LLMClassifier(FunctionPredictor):
         asked = replace(asked, read=self.read_label, temperature=1.0)
         return [replace(asked, key=self._key(prompt, number)) for number in range(self.params.samples)]
 
-    def _read(self, answer: ChatAnswer) -> list[float] | None:
-        """Return the probabilities of the labels; None if no likely token begins one."""
-        return label_probabilities(answer.positions or (), self._words)
+    def _read(self, answer: ChatAnswer) -> LabelReading | None:
+        """Return what an answer says of the labels; None if it says nothing."""
+        ends = self.params.reasoning_ends
+        return read_labels(answer.content, answer.positions or (), self._words, ends, answer.finish == "length")
 
     def read_label(self, answer: ChatAnswer) -> int | None:
         """Return the number of the label that a sample names; None if it names none.
@@ -330,33 +415,58 @@ class LLMClassifier(FunctionPredictor):
         Args:
             answer: the answer of the server.
         """
-        return label_named(answer.content, self._words)
+        start = answer_start(answer.content, self.params.reasoning_ends)
+        if start is None:
+            return None
+        found = find_label(answer.content[start:], self._words, answer.finish == "length")
+        return found and found[0]
 
     async def _ask_unknown(self, store: AnswerStore, questions: Iterable[Question], stopped: Event) -> None:
         """Ask what the store has no answer to, until `stopped`; answers on their way are kept where one fails."""
-        unknown = unanswered(questions, store)
-        if not unknown:
-            return
-        endpoint = Endpoint.from_environment()
-        prices = parse_prices(os.environ.get(PRICES, "").split())
-        meter = Meter(self.params.max_requests, self.params.max_money, prices)
-        meter.keep(store)
-        self._announce(endpoint, meter)
-        await ask_all(unknown, partial(self._answer, store), endpoint, meter, stopped, accepted=self._accepted)
+        questions = list(questions)
+        # A text that is refused before the server has answered another is asked about once more.
+        for _ in range(2):
+            unknown = unanswered(questions, store)
+            if not unknown or stopped.is_set():
+                return
+            endpoint = Endpoint.from_environment()
+            prices = parse_prices(os.environ.get(PRICES, "").split())
+            meter = Meter(self.params.max_requests, self.params.max_money, prices)
+            meter.keep(store)
+            self._announce(endpoint, meter)
+            refusals: list[RefusedError] = []
+            answer = partial(self._answer, store, refusals)
+            await ask_all(unknown, answer, endpoint, meter, stopped, accepted=self._accepted)
+            if not refusals:
+                return
+            if not self._accepted:
+                raise refusals[0]
+            count = len(refusals), len(unknown)
+            logger.warning("%s: %s of %s requests were refused, the last: %s", self.name, *count, refusals[-1])
 
-    async def _answer(self, store: AnswerStore, question: Question, client: ChatClient) -> None:
-        answer = await client.complete(
-            question.model,
-            question.messages,
-            {},
-            max_tokens=question.max_tokens,
-            temperature=question.temperature,
-            top_logprobs=question.top_logprobs,
-        )
-        if question.top_logprobs and self._mode not in store:
-            positions = answer.positions
-            sampled = positions is None or not all(position.top_logprobs for position in positions)
-            store[self._mode] = sampled
+    async def _answer(
+        self, store: AnswerStore, refusals: list[RefusedError], question: Question, client: ChatClient
+    ) -> None:
+        try:
+            answer = await client.complete(
+                question.model,
+                question.messages,
+                {},
+                max_tokens=question.max_tokens,
+                temperature=question.temperature,
+                top_logprobs=question.top_logprobs,
+            )
+        except RefusedError as error:
+            refusals.append(error)
+            if question.model in client.accepted:
+                # The server answers others, so that this is about the text.
+                store[question.key] = None
+            elif len(refusals) == MOST_REFUSED:
+                raise
+            return
+        positions = answer.positions
+        if question.top_logprobs and self._mode not in store and answer.content.strip() and positions != ():
+            store[self._mode] = sampled = positions is None
             if sampled:
                 logger.warning(
                     "%s: the server gives no log-probabilities; %s answers a text are asked for",

@@ -58,7 +58,7 @@ class Simulation:
 
 def named_words(
     classifier: LLMClassifier, encodings: Sequence[Encoding], targets: Sequence[int], question: str
-) -> list[list[Span]]:
+) -> list[list[Span] | None]:
     """Ask the model which words of each text decided its answer.
 
     The question continues the conversation in which the model classified the text. For another target than its answer,
@@ -72,7 +72,7 @@ def named_words(
 
     Returns:
         For each text the places of its words that the model quotes, [start, end), in the order of the quotes; none if
-        it quotes nothing of the text, or answers in another form.
+        it quotes nothing of the text, or answers in another form. None: the server refuses the question.
     """
     words = list(classifier.params.label_words.values())
     questions = []
@@ -83,7 +83,10 @@ def named_words(
             {"role": "user", "content": f"{question} {FORMAT}"},
         ]
         questions.append(Question(messages, partial(_places, words=encoding.words), MAX_TOKENS))
-    return [[(start, end) for start, end in places] for places in classifier.ask(questions)]
+    by_text: list[list[Span] | None] = []
+    for places in classifier.ask(questions):
+        by_text.append(places and [(start, end) for start, end in places])
+    return by_text
 
 
 def _places(answer: ChatAnswer, words: Sequence[str]) -> list[Span]:
@@ -111,7 +114,7 @@ def simulate(classifier: LLMClassifier, simulations: Sequence[Simulation]) -> li
         simulations: what the simulator sees.
 
     Returns:
-        The labels; None where it names none.
+        The labels; None where it names none, or the server refuses the question.
     """
     words = list(classifier.params.label_words.values())
     listed = ", ".join(word.strip() for word in words)

@@ -12,8 +12,12 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from explearn.core.documents import check_regular
 from explearn.core.errors import DataError
 from explearn.core.writing import locked
+
+MARK = 0x45584C41  # "EXLA"
+"""The application id of a file of answers, which SQLite keeps in bytes 68 to 71."""
 
 TABLES = """
     PRAGMA journal_mode = WAL;
@@ -83,12 +87,25 @@ def open_store(path: str | os.PathLike[str]) -> Iterator[AnswerStore]:
     """Open a file of answers for one process at a time; others wait.
 
     Raises:
-        DataError: the file is not one of answers, or cannot be written.
+        DataError: the file is not one of answers, in which case it is left as it is, or cannot be written.
     """
     with locked(path, what=f"answers {path}"):
+        path = Path(path)
+        check_regular(path)
+        new = not path.exists() or path.stat().st_size == 0
+        if not new:
+            with path.open("rb") as file:
+                mark = file.read(72)[68:]
+            if mark != MARK.to_bytes(4):
+                raise DataError(
+                    f"{path}: is of another program; expected a file of answers, or a name that no file has"
+                )
         try:
-            connection = sqlite3.connect(Path(path), isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
+                if new:
+                    # Before the journal's mode is changed, so that it is in the file itself at once.
+                    connection.execute(f"PRAGMA application_id = {MARK}")
                 yield AnswerStore(connection)
             finally:
                 connection.close()

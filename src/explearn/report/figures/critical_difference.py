@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.arrays import Array
-from explearn.metrics.arrays import ranks
+from explearn.metrics.arrays import ranks, without_rounding
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
 from explearn.report.figures.style import INK
@@ -43,7 +43,8 @@ def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> Array:
     defined = values[~np.isnan(values).any(axis=1)]
     if tests.larger_is_better:
         defined = -defined
-    mean: Array = ranks(defined).mean(axis=0)
+    behind = defined - defined.min(axis=1, keepdims=True)
+    mean: Array = ranks(without_rounding(behind, float(np.abs(values).max(initial=0.0)))).mean(axis=0)
     return mean
 
 

@@ -23,7 +23,7 @@ PANELS = {
 }
 """Metric and title of the first panels; a panel without figures is left out. Planted words follow."""
 
-# In inches. As narrow as can be read: a phone shows it at two thirds of this size.
+# In inches. As narrow as can be read: a phone shows it at four fifths of this size.
 _ROW = 0.2
 _MARGIN = 1.5
 _LABELS = 1.95

@@ -16,10 +16,11 @@ from typing import Literal, get_args
 
 from markupsafe import Markup
 
+from explearn.core.documents import text_digest
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.examples import Example, Rationale
 from explearn.core.words import lay_out
-from explearn.core.writing import check_output, locked, write_text
+from explearn.core.writing import write_text
 from explearn.show.display import LOOK
 from explearn.show.templates import html_templates
 from explearn.text.marks import parse_marked, parse_mask, spans_from_mask
@@ -121,7 +122,7 @@ def write_new_sheet(
         guideline: lines on the page that explain texts and labels.
 
     Raises:
-        ParamsError: another file extension, or `path` exists with other content, which may be a filled-in sheet.
+        ParamsError: another file extension, or `path` would replace another sheet or a filled-in one.
     """
     if path.suffix == ".html":
         page = html_templates("explearn_study.annotate.people").get_template("sheet.html.j2")
@@ -131,13 +132,8 @@ def write_new_sheet(
         text = _table(kind, rows)
     else:
         raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
-    check_output(path)
-    with locked(path):
-        if path.exists() and path.read_bytes() != text.encode():
-            raise ParamsError(
-                f"--out: {path} already exists, and people may have filled it in; give another name, or remove it"
-            )
-        write_text(path, text)
+    # Another sheet of ours stays, too: people may have copies of it.
+    write_text(path, text, f"this sheet ({text_digest(text)[:12]})")
 
 
 def _digits(mask: Mask) -> str:

@@ -1,6 +1,7 @@
 """Every learned explainer learns from lists of texts by one `fit`."""
 
 import functools
+import json
 
 import numpy as np
 import pytest
@@ -117,6 +118,16 @@ class TestEveryMethod:
             (tmp_path / name / file).unlink()
             complaint(lambda: explainer.from_pretrained(tmp_path / name), f"not a trained {name}")
             (tmp_path / name / file).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["marker", "reader", "paml", "at2"])
+@pytest.mark.parametrize("change", [lambda layers: layers[:-1], lambda layers: [*layers, 0], lambda layers: [99] * 9])
+def test_layers_that_its_weights_are_not_for(name, change, tmp_path):
+    trained(name).save_pretrained(tmp_path / "it")
+    config = json.loads((tmp_path / "it" / "config.json").read_text())
+    config["layers"] = change(config["layers"])
+    (tmp_path / "it" / "config.json").write_text(json.dumps(config))
+    complaint(lambda: explearn.load(tmp_path / "it").explain(tiny.classifier(), tiny.TEXTS), "layer")
 
 
 @pytest.mark.parametrize("name", ["at2", "word_facts"])

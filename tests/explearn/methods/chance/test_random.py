@@ -35,3 +35,13 @@ def test_the_draw_is_by_seed_and_text_alone():
     assert scores(1, "lazy dog") == scores(1, "lazy dog") == scores(1, "lazy dog", "roberta")
     assert scores(1, "lazy dog") != scores(2, "lazy dog")
     assert scores(1, "lazy dog") != scores(1, "lazy fox")
+
+
+def test_every_word_has_the_same_score_and_is_chosen():
+    of = tiny.classifier("bert")
+    attributions = explearn.explain(of, ["lazy dog", "a quick fox"], "every_word")
+    assert [text.scores.tolist() for text in attributions] == [[1, 1], [1, 1, 1]]
+    marks = [[True, False], [False, False, True]]
+    figures = explearn.evaluate(of, attributions, marks, ["f1", "f1_every_word"]).figures["every_word"]
+    # 2 of 5 words: precision 2/5, recall 1.
+    assert figures["f1"] == figures["f1_every_word"] == pytest.approx(4 / 7)

@@ -73,6 +73,8 @@ class TestAll:
     def test_a_tokenizer_with_nothing_to_mask_with(self, name, options):
         tokenizer = copy.deepcopy(tiny.tokenizer("bert"))
         tokenizer.mask_token = tokenizer.unk_token = None
+        unnamed = explearn.TransformerPredictor(tiny.model("bert"), tokenizer)
+        assert unnamed.name == "the classifier"
         of = explearn.TransformerPredictor(tiny.model("bert"), tokenizer, name="maskless")
         masks = name == "shap" or explearn.get_explainer(name).options.removal == "mask"
         if masks:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reason_cases
 import yaml
-from chat_server import ChatServer
+from chat_server import ChatServer, Reply
 from reason_cases import PROMPT, InProcess, answer, reviews, verdict
 
 import explearn
@@ -39,6 +39,19 @@ def test_quoted_words_score_and_nothing_is_asked_twice(server, tmp_path):
         assert found.words[found.scores.argmax()] == "splendid" and found.scores.sum() == 1
     assert len(server.requests) == 2
     assert b"splendid" not in (tmp_path / "answers").read_bytes()
+
+
+def test_a_text_whose_reason_is_refused_is_left_out(server, tmp_path):
+    def refusing(request):
+        messages = request.body["messages"]
+        if len(messages) == 3 and "superb" in messages[0]["content"]:
+            return Reply(status=400, error="filtered")
+        return answer(request)
+
+    server.answer = refusing
+    classifier = LLMClassifier(PROMPT, tmp_path / "answers")
+    found = explearn.explain(classifier, [TEXT, "a superb film"], "llm_rationale")
+    assert [attribution.words[1] for attribution in found] == ["splendid"]
 
 
 def test_a_reason_counts_in_the_budget(server, tmp_path):

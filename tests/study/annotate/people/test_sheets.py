@@ -129,7 +129,7 @@ class TestSpotCheck:
         fill(out, f_0={"comment": "?"})
         filled = out.read_bytes()
         message = annotated.complaint("sheet", "--out", out)
-        assert "s.csv already exists, and people may have filled it in; give another name, or remove it" in message
+        assert "s.csv: exists and is not this sheet" in message
         assert out.read_bytes() == filled
 
 

@@ -4,9 +4,9 @@ Retries, pauses and time-outs are the openai library's. Servers differ in what t
 richest format; a refusal (HTTP 400, 413, 415, 422 or 501) leads to the next format, and the first accepted format is
 used for the model for the rest of the run:
 
-1. a refusal that mentions `max_tokens`: the limit is sent as `max_completion_tokens` from then on;
+1. a refusal that mentions `max_completion_tokens`: the limit is sent as that from then on;
 2. one that mentions `temperature`: it is left out, and the server's default is used;
-3. one that mentions `logprobs`: they are not asked for;
+3. one that mentions `logprobs`: fewer of them are asked for, as many as it allows; in the end none;
 4. any other: the answer's structure is requested by `response_format` json_schema, then json_object, then only by the
    prompt.
 """
@@ -14,6 +14,7 @@ used for the model for the rest of the run:
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -31,7 +32,7 @@ from explearn.predictors.llm.endpoint import (
     NoAnswerError,
     RefusedError,
 )
-from explearn.predictors.llm.server.transport import REPLY, SPENT, Logprobs, MeteredTransport, TokenPosition
+from explearn.predictors.llm.server.transport import REPLY, SPENT, MeteredTransport, TokenPosition
 from explearn.predictors.llm.store import Spent
 
 Message = Mapping[str, str]
@@ -44,7 +45,13 @@ SHOWN_CHARS = 200
 MAX_ANSWER_CHARS = 20_000
 """Most characters of an answer that are kept; answers usually have some hundred."""
 
-REFUSALS = (400, 413, 415, 422, 501)
+REFUSALS = (400, 403, 413, 415, 422, 451, 501)
+FINAL = (403, 451)
+"""Refusals that no other format of the request changes."""
+
+FEW_LOGPROBS = 5
+"""Number of likeliest tokens that servers allow which do not say how many they allow."""
+
 TRANSIENT = (408, 409, 425, 429)
 
 HINTS = {401: f"; check {API_KEY}", 403: f"; check {API_KEY}", 404: f"; check {BASE_URL} and the model's name"}
@@ -58,16 +65,25 @@ class RequestFormat:
     structure: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: bool = True
-    logprobs: bool = True
+    most_logprobs: int = 100
 
-    def after(self, refusal: str) -> RequestFormat | None:
-        """Return the format to try after a refusal with this message; None if none is left."""
-        if self.limit == "max_tokens" and "max_tokens" in refusal and "max_completion_tokens" in refusal:
+    def after(self, refusal: str, top_logprobs: int) -> RequestFormat | None:
+        """Return the format to try after a refusal; None if none is left.
+
+        Args:
+            refusal: the server's message.
+            top_logprobs: number of likeliest tokens that was asked for.
+        """
+        if self.limit == "max_tokens" and "max_completion_tokens" in refusal:
             return replace(self, limit="max_completion_tokens")
         if self.temperature and "temperature" in refusal:
             return replace(self, temperature=False)
-        if self.logprobs and "logprobs" in refusal:
-            return replace(self, logprobs=False)
+        if self.most_logprobs and "logprobs" in refusal:
+            asked = min(top_logprobs, self.most_logprobs)
+            allowed = [int(number) for number in re.findall(r"\b\d{1,3}\b", refusal)]
+            if "top_logprobs" in refusal and not any(0 < number < asked for number in allowed):
+                allowed.append(FEW_LOGPROBS)
+            return replace(self, most_logprobs=max((number for number in allowed if number < asked), default=0))
         if self.structure == "json_schema":
             return replace(self, structure="json_object")
         if self.structure == "json_object":
@@ -79,9 +95,9 @@ class RequestFormat:
     ) -> dict[str, Any]:
         """Return the arguments of a request in this format; `ChatClient.complete` describes them."""
         options: dict[str, Any] = {self.limit: max_tokens}
-        if top_logprobs and self.logprobs:
+        if top_logprobs and self.most_logprobs:
             options["logprobs"] = True
-            options["top_logprobs"] = top_logprobs
+            options["top_logprobs"] = min(top_logprobs, self.most_logprobs)
         if self.temperature:
             options["temperature"] = temperature
         if not schema:
@@ -102,7 +118,8 @@ class ChatAnswer:
         content: the output.
         finish: why it stopped.
         spent: the number of requests, and the tokens of the last one.
-        positions: the likeliest tokens at each position of the output; None without logprobs.
+        positions: the likeliest tokens at each position of the output; none if they cannot be read; None if the server
+            gives none.
     """
 
     content: str
@@ -192,9 +209,11 @@ class ChatClient:
                 if error.status_code not in REFUSALS:
                     raise self._failure(model, error, words) from None
                 if sent == self._formats[model]:  # otherwise another request has already been refused
-                    following = None if model in self.accepted else sent.after(words)
+                    following = None
+                    if model not in self.accepted and error.status_code not in FINAL:
+                        following = sent.after(words, top_logprobs)
                     if following is None:
-                        raise RefusedError(f"model {model!r}: HTTP {error.status_code}, {self._shown(words)}") from None
+                        raise RefusedError(self._status(model, error, words)) from None
                     self._formats[model] = following
             except openai.OpenAIError as error:
                 # The cause of a broken connection says more than "Connection error."
@@ -210,10 +229,7 @@ class ChatClient:
                 choice = extensions[REPLY].choices[0]
                 content = self.endpoint.redact(choice.message.content or "")[:MAX_ANSWER_CHARS]
                 spent = replace(extensions[SPENT], requests=answer.retries_taken + 1)
-                positions: Sequence[TokenPosition] | None = None
-                if isinstance(choice.logprobs, Logprobs):
-                    positions = choice.logprobs.content
-                return ChatAnswer(content, choice.finish_reason or "stop", spent, positions)
+                return ChatAnswer(content, choice.finish_reason or "stop", spent, choice.positions)
 
     def _failure(self, model: str, error: openai.APIStatusError, words: str) -> ExplearnError:
         status = error.status_code
@@ -228,7 +244,11 @@ class ChatClient:
         if 300 <= status < 400:
             where = self._shown(error.response.headers.get("location", "nowhere"))
             return EndpointError(f"model {model!r}: HTTP {status}, sent on to {where}{REDIRECTED}")
-        return EndpointError(f"model {model!r}: HTTP {status}, {shown}{HINTS.get(status, '')}")
+        return EndpointError(self._status(model, error, words))
+
+    def _status(self, model: str, error: openai.APIStatusError, words: str) -> str:
+        hint = HINTS.get(error.status_code, "")
+        return f"model {model!r}: HTTP {error.status_code}, {self._shown(words)}{hint}"
 
     def _no_answer(self, model: str, reason: str) -> NoAnswerError:
         return NoAnswerError(f"model {model!r}: no answer, asked {ATTEMPTS} times ({reason})")

@@ -6,7 +6,10 @@ Every request of the openai library passes through it, including retries.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -31,6 +34,11 @@ SPENT = "explearn_spent"
 """Extension of a response: what the request took."""
 
 
+ESCAPED_BYTE = re.compile(r"(?:\\x|<0x)([0-9A-Fa-f]{2})>?")
+ESCAPED = re.compile(rf"(?:bytes:)?(?:{ESCAPED_BYTE.pattern})+")
+"""A token that is part of a character, as servers write it: `bytes:\\xe5\\xa5`, `<0xE5>`."""
+
+
 def _mended(text: Any) -> Any:
     """Replace lone surrogates, which a server may send but no file can hold."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
@@ -41,16 +49,34 @@ class _Message(Shape):
 
 
 class TokenLogprob(Shape):
-    """A token with the natural logarithm of its probability."""
+    """A token with the natural logarithm of its probability; `bytes` are null where the server does not give them."""
 
     token: str
     logprob: Annotated[float, Field(le=0.001)]
+    bytes: list[Annotated[int, Field(ge=0, le=255)]] | None = None
+
+    @property
+    def piece(self) -> builtins.bytes:
+        """Its UTF-8, which may be a part of a character."""
+        if self.bytes is not None:
+            return builtins.bytes(self.bytes)
+        if ESCAPED.fullmatch(self.token):
+            return builtins.bytes.fromhex("".join(ESCAPED_BYTE.findall(self.token)))
+        return self.token.encode("utf-8", "replace")
 
 
 class TokenPosition(TokenLogprob):
     """A token of the output, and the likeliest ones in its place."""
 
-    top_logprobs: list[TokenLogprob]
+    top_logprobs: list[TokenLogprob] | None = None
+
+    def likeliest(self) -> list[tuple[builtins.bytes, float]]:
+        """Return the likeliest tokens and their probabilities, that of the output first."""
+        listed = [(token.piece, math.exp(min(0.0, token.logprob))) for token in [self, *(self.top_logprobs or ())]]
+        pieces = [piece for piece, _ in listed[1:]]
+        if self.piece in pieces:
+            del listed[1 + pieces.index(self.piece)]
+        return listed
 
 
 class Logprobs(Shape):
@@ -63,6 +89,17 @@ class _Choice(Shape):
     message: _Message
     logprobs: Logprobs | Any = None  # invalid ones do not invalidate the answer
     finish_reason: str | None = None
+
+    @property
+    def positions(self) -> Sequence[TokenPosition] | None:
+        """The likeliest tokens at each position; none if they cannot be read; None if the server gives none."""
+        if isinstance(self.logprobs, Logprobs):
+            listed = self.logprobs.content
+            # Without any, the server knows only of the tokens that it took.
+            return None if listed and not any(position.top_logprobs for position in listed) else listed
+        if isinstance(self.logprobs, dict) and self.logprobs.get("content") is not None:
+            return ()
+        return None
 
 
 class _Usage(Shape):
