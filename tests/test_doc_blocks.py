@@ -7,6 +7,7 @@ import contextlib
 import json
 import random
 
+import joblib
 import pandas as pd
 import pytest
 import tiny
@@ -115,6 +116,10 @@ def blocks():
 BLOCKS = blocks()
 
 
+def fitted_pipeline():
+    return make_pipeline(CountVectorizer(), LogisticRegression()).fit(TEXTS, LABELS)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """What the pages suppose: classifiers, tables, and a trained reader and marker."""
@@ -136,6 +141,8 @@ def folder(tmp_path_factory):
     frame.to_parquet(place / "big.parquet")
     for name in ("texts.txt", "lines.txt"):
         (place / name).write_text("\n".join(TEXTS), encoding="utf-8")
+    joblib.dump(fitted_pipeline(), place / "tickets.joblib")
+    (place / "tickets.py").write_text("import joblib\n\npipeline = joblib.load('tickets.joblib')\n", encoding="utf-8")
     with contextlib.chdir(place):
         classifier = explearn.load_classifier("my-classifier")
         for name in ("reader", "marker"):
@@ -147,8 +154,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def names(folder):
     """The names that blocks of Python suppose."""
-    pipeline = make_pipeline(CountVectorizer(), LogisticRegression()).fit(TEXTS, LABELS)
-    given = {"texts": TEXTS, "labels": LABELS, "validation": TEXTS[:4], "pipeline": pipeline}
+    given = {"texts": TEXTS, "labels": LABELS, "validation": TEXTS[:4], "pipeline": fitted_pipeline()}
     return {**given, "explearn": explearn, "classifier": explearn.load_classifier(folder / "my-classifier")}
 
 
