@@ -518,7 +518,7 @@ class TestWithoutAnAnswer:
         texts = [f"{number} film is {end}" for number in range(20) for end in ("good", "bad odd")]
         options = explearn.CompareOptions(max_texts=10)
         classifier = prompted()
-        comparison = explearn.compare(classifier, texts, "random", out=None, options=options)
+        comparison = explearn.compare(classifier, texts, "occlusion", out=None, options=options)
         assert len(comparison.example_ids) == 10
         assert not classifier.answered(texts).all()  # texts that are not drawn cost nothing
 
