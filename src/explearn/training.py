@@ -9,7 +9,7 @@ from typing import Any
 
 from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, some_of
+from explearn.core.errors import DataError, ParamsError, UnknownNameError, listed
 from explearn.core.examples import Example, Split
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
@@ -217,7 +217,7 @@ def _check_labelled(texts: UserTexts) -> None:
     missing = [example.id for example in texts.examples if not example.label]
     if missing:
         counts = f"{len(missing):,} of {several(len(texts.examples), 'text')}"
-        raise DataError(f"labels: {counts} have none ({some_of(missing)}); expected one for each text")
+        raise DataError(f"labels: {counts} have none ({listed(missing)}); expected one for each text")
 
 
 def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:

@@ -29,11 +29,11 @@ from explearn.auditing.reading import (
     halves,
     rates,
 )
-from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, listed, percent, records_table, shortened
+from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, group_figures
 from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.documents import checked_path, file_digest
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, listed
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
 from explearn.report.result import Result
@@ -304,7 +304,7 @@ class Audit(Result):
                 Heading("Not tested"),
                 Paragraph(
                     f"Fewer than {FEWEST_VALUES} texts could be changed for {several(len(untested), 'claim')}, which "
-                    f"says nothing for or against: {listed(counts)}."
+                    f"says nothing for or against: {listed(counts, len(counts))}."
                 ),
             ]
         return [
