@@ -148,7 +148,7 @@ def test_equal_texts_are_trained_on_or_held_out_together(tmp_path, monkeypatch, 
 
 def test_texts_without_a_label_are_no_training_texts(tmp_path):
     labels = ["yes", "no", None, "yes", "no", "yes", "no", float("nan")]
-    sentence = r"2 of 8 texts have none \(texts-3, texts-8\)"
+    sentence = r"2 of 8 texts have none \(texts-3 and texts-8\)"
     with pytest.raises(DataError, match=sentence):
         explearn.finetune("embedded", TEXTS, tmp_path, labels=labels)
     with pytest.raises(DataError, match=sentence):
