@@ -168,7 +168,7 @@ def answers(run: RunFacts) -> list[Conclusion]:
         learned = {method for method in run.overall.figures if run.learned_from_marks(method)}
         if metric == MARKS and learned.intersection(of_all.values["named"]):
             without = answer(run, metric, learned)
-            if without is not None:
+            if without is not None and without.methods != of_all.methods:
                 found.append(without)
     return found
 
