@@ -47,12 +47,9 @@ def main() -> None:
                 page.wait_for_load_state("networkidle")
             clip = None
             if name == "side_by_side":
-                legend = page.locator("div.explearn").nth(0).bounding_box()
                 words = page.locator("div.explearn").nth(1).bounding_box()
-                assert legend is not None
                 assert words is not None
-                bottom = words["y"] + words["height"]
-                clip = around(FloatRect(**{**legend, "height": bottom - legend["y"]}))
+                clip = around(words)
             shot = page.screenshot(clip=clip, full_page=clip is not None)
             picture = Image.open(BytesIO(shot)).convert("RGB").quantize(COLOURS)
             picture.save(FOLDER / f"{name}.png", optimize=True)

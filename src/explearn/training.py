@@ -9,7 +9,7 @@ from typing import Any
 
 from explearn.core.arguments import inputs_left_as_they_came
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ParamsError, UnknownNameError, listed
 from explearn.core.examples import Example, Split
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
@@ -21,6 +21,7 @@ from explearn.methods.registry import get_explainer, get_info, known_infos
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.params import FinetuneParams
+from explearn.show.blocks import several
 from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.equal import split_texts
@@ -215,7 +216,8 @@ def _check_labelled(texts: UserTexts) -> None:
     """Raise DataError if a text has no label, which it needs to be learned from."""
     missing = [example.id for example in texts.examples if not example.label]
     if missing:
-        raise DataError(f"text {missing[0]!r}: got no label, as {len(missing):,} texts; expected one for each text")
+        counts = f"{len(missing):,} of {several(len(texts.examples), 'text')}"
+        raise DataError(f"labels: {counts} have none ({listed(missing)}); expected one for each text")
 
 
 def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:

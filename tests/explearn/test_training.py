@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 import explearn
-from explearn import DataError, ExplearnError, TextColumns, training
+from explearn import DataError, ExplearnError, ParamsError, TextColumns, training
 from explearn.methods.base.task import ListedTask
 from explearn.methods.consensus.explainer import Consensus
 from explearn.text.equal import text_hash
@@ -148,11 +148,16 @@ def test_equal_texts_are_trained_on_or_held_out_together(tmp_path, monkeypatch, 
 
 def test_texts_without_a_label_are_no_training_texts(tmp_path):
     labels = ["yes", "no", None, "yes", "no", "yes", "no", float("nan")]
-    sentence = "text 'texts-3': got no label, as 2 texts; expected one for each text"
+    sentence = r"2 of 8 texts have none \(texts-3 and texts-8\)"
     with pytest.raises(DataError, match=sentence):
         explearn.finetune("embedded", TEXTS, tmp_path, labels=labels)
     with pytest.raises(DataError, match=sentence):
         explearn.train("ivra", tiny.classifier(), TEXTS, labels=labels)
+
+
+def test_a_list_of_texts_and_labels_in_pairs_is_sent_to_the_argument_labels(tmp_path):
+    with pytest.raises(ParamsError, match="list, which has no columns; its labels and groups are arguments"):
+        explearn.finetune("embedded", [(text, "yes") for text in TEXTS], tmp_path)
 
 
 def test_the_reader_holds_out_no_text_equal_to_one_that_it_learns_from():

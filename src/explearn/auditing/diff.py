@@ -15,12 +15,12 @@ import numpy as np
 from explearn.auditing.claims import Claim, find_claims
 from explearn.auditing.findings import FEWEST_VALUES, Finding
 from explearn.auditing.reading import AuditOptions, AuditText, audited_texts, explain_texts, halves
-from explearn.auditing.tables import EFFECT, MOST_NAMED, listed, percent, records_table
+from explearn.auditing.tables import EFFECT, MOST_NAMED, percent, records_table
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, Tested, centred_at_zero, known
 from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.arrays import Array
 from explearn.core.documents import checked_path
-from explearn.core.errors import ParamsError
+from explearn.core.errors import ParamsError, listed
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.metrics.arrays import without_rounding
 from explearn.metrics.sanity import rank_correlations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,11 +29,11 @@ from explearn.auditing.reading import (
     halves,
     rates,
 )
-from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, listed, percent, records_table, shortened
+from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, percent, records_table, shortened
 from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, accuracy_test, group_figures
 from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.documents import checked_path, file_digest
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, listed
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
 from explearn.report.result import Result
@@ -310,7 +309,7 @@ class Audit(Result):
                 Heading("Not tested"),
                 Paragraph(
                     f"Fewer than {FEWEST_VALUES} texts could be changed for {several(len(untested), 'claim')}, which "
-                    f"says nothing for or against: {listed(counts)}."
+                    f"says nothing for or against: {listed(counts, len(counts))}."
                 ),
             ]
         return [
@@ -344,9 +343,10 @@ def _answers(audit: Audit) -> str:
         others = f", and {several(len(common) - len(named), 'more answer')}"
     right = "; how often it is right is not known, since no labels were given"
     if audit.accuracy is not None:
-        right = f"; {percent(audit.accuracy)} of its answers are right"
+        which = ""
         if audit.labelled < audit.texts:
-            right += f", of the {audit.labelled:,} whose text has a label"
+            which = f" to the {several(audit.labelled, 'text')} with a label"
+        right = f"; {percent(audit.accuracy)} of its answers{which} are right"
     return f"The classifier answers {listed(named)} of {several(audit.texts, 'text')}{others}{right}."
 
 
@@ -393,15 +393,20 @@ def _errors(audit: Audit) -> str:
     return f"{'; '.join([first, *parts[1:]])}."
 
 
+TOO_RARE = "no confirmed finding occurs often enough in a group to compare its effect"
+
+
 def _groups(audit: Audit) -> str:
     if not audit.groups:
         return "Whether groups are treated differently was not asked (a column of groups is needed)."
     groups = [group for group in audit.groups if group.group != NO_GROUP]
     large = [group for group in groups if not group.small]
     small = len(groups) - len(large)
-    differing = Counter(difference.group for difference in audit.differences if difference.differs)
-    compared = several(len(audit.differences), "comparison")
-    found = f"{compared} of a group with the other texts, {differing.total() or 'none'} with a difference in words"
+    found = TOO_RARE
+    if audit.differences:
+        differing = sum(difference.differs for difference in audit.differences)
+        compared = several(len(audit.differences), "comparison")
+        found = f"{compared} of a finding in a group and in the other texts, {differing or 'none'} with a difference"
     right = _right_by_group(large, audit.groups_p_value)
     note = ""
     if small:
@@ -436,7 +441,7 @@ def effects_picture(findings: Sequence[Finding], labels: Sequence[str]) -> Pictu
         return None
     return Picture(
         "effects.svg",
-        f"Strongest findings: {EFFECT}, with its 95 % interval",
+        f"Strongest findings, with 95 % intervals: {EFFECT}",
         f"A row a finding: {EFFECT}",
         (4.7, 0.9 + 0.22 * (len(rows) + len({row.target for row in rows}))),
         partial(_draw, rows),
@@ -520,7 +525,7 @@ def _group_table(audit: Audit) -> Table:
 
 def _difference_block(audit: Audit) -> Block:
     if not audit.differences:
-        return Paragraph("No confirmed finding occurs often enough in a group to compare its effect.", style="note")
+        return Paragraph(f"{TOO_RARE.capitalize()}.", style="note")
     shown = {
         "Group": "group",
         "Element": "element",

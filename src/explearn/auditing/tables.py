@@ -16,13 +16,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Join names, such as "a, b and c"."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 EFFECT = (
     "mean change of the probability of this answer; for phrases, words together, orders and places, what they add to "
     "their words"

@@ -103,7 +103,7 @@ def _options(pairs: list[str] | None, run: Callable[..., Any]) -> dict[str, Any]
 
 @command
 def export(
-    out: Annotated[Path, typer.Option(help="The bundle to write: a new folder.")],
+    out: Annotated[Path, typer.Option(help="Folder to write the bundle to.")],
     explainer: Annotated[
         Path | None,
         typer.Option(help="Folder of a trained explainer (data/explainers/TASK/NAME)."),

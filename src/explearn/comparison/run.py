@@ -141,7 +141,7 @@ def compare(
     texts: Any,
     methods: str | Explainer | Sequence[str | Explainer] = "light",
     *,
-    labels: Sequence[str | int] | None = None,
+    labels: Sequence[str | int | None] | None = None,
     columns: TextColumns | None = None,
     budget: str | float | None = None,
     out: str | Path | None = "report.html",
@@ -157,12 +157,13 @@ def compare(
         methods: rosters (quick, light, complete), which are made for the kind of classifier, and names of methods that
             need no training, separated by commas or as a list, which may also hold folders of trained explainers,
             bundles and explainers; or one explainer. Texts that a trained explainer has learned from are left out.
-        labels: the true labels of a list of texts, by name or number; for a file, `columns.label` names their column.
+        labels: the true labels of a list of texts, by name or number; None, NaN or blank where it is not known. For a
+            file, `columns.label` names their column.
         columns: what the columns of a file or table hold.
         budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.
         out: the page to write. Next to it go, with the same name, a manifest ending in .json, for `explearn verify`,
-            and a folder ending in .evaluation, for `Evaluation.load`. Files of another kind are not replaced. None: no
-            page.
+            and a folder ending in .evaluation, for `Evaluation.load`. Only earlier ones that nobody changed are
+            replaced. None: no page.
         work: folder that keeps the plan and the scores of finished methods, so that a later call with the same
             arguments does not compute them again. None: nothing is kept.
         options: further settings.

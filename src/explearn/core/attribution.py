@@ -86,6 +86,7 @@ class Attribution(AttributionFields):
             path: the page to write, whole or not at all. None: return HTML.
 
         Raises:
+            ParamsError: the page would replace something else.
             DataError: the page cannot be written.
         """
         from explearn.show import display

@@ -13,7 +13,7 @@ SHOWN_CHARS = 80
 """Most characters of a value that an error repeats."""
 
 MOST_NAMED = 5
-"""Most texts that a sentence names."""
+"""Most texts, or methods, that a sentence names."""
 
 MOST_CHARS = 800
 """Most characters of an error message; the middle of a longer one is left out."""
@@ -150,12 +150,14 @@ def shown(value: object) -> str:
     return text
 
 
-def some_of(names: Collection[str]) -> str:
-    """Return some names for a sentence: the first MOST_NAMED."""
-    named = list(names)[:MOST_NAMED]
-    if len(names) > len(named):
-        named.append("...")
-    return ", ".join(named)
+def listed(names: Collection[str], most: int = MOST_NAMED) -> str:
+    """Join names for a sentence, such as "a, b and c"; of more than `most` names, such as "a, b and 7 more"."""
+    named = list(names)
+    if len(named) > most:
+        named[most - 1 :] = [f"{len(named) - most + 1:,} more"]
+    if len(named) < 2:
+        return "".join(named)
+    return f"{', '.join(named[:-1])} and {named[-1]}"
 
 
 def first_line(error: BaseException) -> str:

@@ -191,7 +191,7 @@ def _check_ours(target: Path, what: str | None) -> None:
     written_in(target.parent)
     if rules.force or not os.path.lexists(target):
         return
-    advice = "move it, choose another place, or replace it by --force"
+    advice = "move or remove it, choose another place, or give the command --force"
     if target.is_symlink():
         raise ParamsError(f"{target}: is a link; {advice}")
     if target.is_dir():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from explearn.core.attribution import Attribution
+from explearn.core.errors import listed
 from explearn.core.words import Segment
 from explearn.decision.document import Answer, DecisionRecord
 from explearn.show.blocks import (
@@ -104,7 +105,7 @@ def _about_change(record: DecisionRecord, target: str) -> str:
     removed = [f"“{edit.word}”" for edit in change.edits if edit.replacement is None]
     done = [f"putting “{edit.replacement}” for “{edit.word}”" for edit in change.edits if edit.replacement is not None]
     if removed:
-        done.insert(0, f"taking out {' and '.join(removed)}")
+        done.insert(0, f"taking out {listed(removed, len(removed))}")
     what = " and ".join(done)
     smaller = ""
     if len(change.edits) > 2:

@@ -163,7 +163,10 @@ class Evaluation(Shape):
     @property
     def counts(self) -> str:
         """The numbers of methods and texts, in words."""
-        return f"{several(len(self.figures), 'method')} on {several(len(self.example_ids), 'text')}"
+        methods = several(len(self.figures), "method")
+        if self.left_out:
+            methods += f" ({len(self.left_out)} left out)"
+        return f"{methods} on {several(len(self.example_ids), 'text')}"
 
     def fields(self) -> dict[str, Any]:
         """Return the fields by name."""

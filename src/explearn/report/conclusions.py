@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from explearn.core.errors import listed
 from explearn.evaluation.result import Evaluation
 from explearn.methods.base.teachers import ANSWERS
 from explearn.metrics.base import Metric
@@ -41,9 +42,6 @@ ANNOTATORS = {"human": "people", "llm": "a language model"}
 MARGIN = 2
 """Factor around the level of significance within which a p-value decides nothing: another processor's last digits may
 move it to the other side."""
-
-MOST_NAMED = 5
-"""Most methods that a table's cell names."""
 
 NOTICED = 0.5
 """Rank correlation between a method's scores before and after randomising all weights, from which the report says that
@@ -170,7 +168,7 @@ def answers(run: RunFacts) -> list[Conclusion]:
         learned = {method for method in run.overall.figures if run.learned_from_marks(method)}
         if metric == MARKS and learned.intersection(of_all.values["named"]):
             without = answer(run, metric, learned)
-            if without is not None:
+            if without is not None and without.methods != of_all.methods:
                 found.append(without)
     return found
 
@@ -248,16 +246,6 @@ def answer(run: RunFacts, name: str, leave_out: Collection[str] = ()) -> Conclus
         "without_marks": bool(leave_out),
     }
     return Conclusion(kind, methods, found)
-
-
-def listed(methods: Sequence[str], most: int = MOST_NAMED) -> str:
-    """Return some methods' names, of which `most` are named."""
-    shown = list(methods[:most])
-    if len(methods) > most:
-        shown = [*methods[: most - 1], f"{len(methods) - most + 1} more"]
-    if len(shown) < 2:
-        return "".join(shown)
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def passes(overall: Evaluation, method: str) -> float:

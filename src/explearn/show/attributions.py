@@ -65,6 +65,7 @@ class Attributions(list[Attribution]):
             path: the page to write, whole or not at all. None: return HTML.
 
         Raises:
+            ParamsError: the page would replace something else.
             DataError: the page cannot be written.
         """
         return display.embed_or_write("".join(map(display.rows, self.texts)), path)

@@ -13,7 +13,7 @@ import numpy as np
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import PathLike, text_digest
-from explearn.core.errors import some_of
+from explearn.core.errors import listed
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.finding import find_explainer
 from explearn.predictors.answers import Answers
@@ -142,6 +142,6 @@ def _answered(model: Predictor, texts: UserTexts, most: int | None, seed: int) -
     )
     if counts:
         note += f": {counts}"
-    note += f" ({some_of(unanswered)})"
+    note += f" ({listed(unanswered)})"
     logger.warning("%s", note)
     return texts.without(unanswered, note)

@@ -192,7 +192,7 @@ def given_texts(
         rows = [RawRow("texts", "texts", number, row, class_names) for number, row in enumerate(listed, start=1)]
         return _texts_of_rows(rows, "texts", columns or TextColumns(), group)
     if columns is not None or group is not None:
-        raise ParamsError("columns: go with a file or a table; got a list of texts")
+        raise ParamsError("texts: got a list, which has no columns; its labels and groups are arguments of their own")
     return listed_texts(listed, labels)
 
 

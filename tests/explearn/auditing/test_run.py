@@ -80,6 +80,8 @@ def test_errors_and_groups():
         ("small", 6, True),
     ]
     assert "Without ‘alpha’, 40 of 40 wrong answers “yes” would be right" in " ".join(audit.sentences())
+    assert not audit.differences
+    assert "Of 2 groups: no confirmed finding occurs often enough in a group" in " ".join(audit.sentences())
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), " "])
@@ -95,6 +97,7 @@ def test_texts_without_a_group_are_counted_and_not_compared(missing, tmp_path):
     ]
     assert {difference.group for difference in audit.differences} <= {"1990", "2000"}
     assert "Of 2 groups" in " ".join(audit.sentences())
+    assert "least for" not in " ".join(audit.sentences()), "both are right alike"
     assert "40 texts without a group" in " ".join(audit.sentences())
     audit.save(tmp_path / "audit.html")
 
@@ -115,7 +118,7 @@ def test_an_answer_to_a_text_without_a_label_is_neither_right_nor_wrong():
     labels = ["yes", "no", None, ""] * 40
     audit = explearn.audit(classifier(PLANTS["word"][1]), texts, labels)
     assert (audit.accuracy, audit.labelled, audit.errors) == (1.0, 80, [])
-    assert "100 % of its answers are right, of the 80 whose text has a label" in audit.sentences()[0]
+    assert "100 % of its answers to the 80 texts with a label are right" in audit.sentences()[0]
     comparison = explearn.compare(classifier(PLANTS["word"][1]), texts[:8], "occlusion", labels=labels[:8], out=None)
     assert (comparison.performance["test"]["accuracy"], comparison.performance["test"]["texts"]) == (1.0, 4)
     assert "4 texts without a label" in " ".join(comparison.remarks)

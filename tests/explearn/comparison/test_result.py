@@ -40,6 +40,8 @@ def test_the_best_method_by_a_figure(result):
 
 def test_it_is_shown_in_a_line_and_as_a_table(result):
     assert repr(result) == "Comparison(3 methods on 4 texts)"
+    fewer = result.model_copy(update={"left_out": {"occlusion": "it has no mask"}})
+    assert repr(fewer) == "Comparison(3 methods (1 left out) on 4 texts)"
     page = result._repr_html_()
     for shown in ("<b>0.310</b> <small>0.29 to 0.33</small>", "<td>0.300* <small>", "<td>0.050 <small>"):
         assert shown in page

@@ -3,7 +3,7 @@
 import pytest
 
 from explearn import DataError, UnknownNameError
-from explearn.core.errors import blaming, first_line, located, shown
+from explearn.core.errors import blaming, first_line, listed, located, shown
 
 
 def test_without_a_near_name_all_are_told():
@@ -22,6 +22,14 @@ def test_a_sentence_of_a_million_characters_keeps_its_ends():
 )
 def test_a_value_is_shown_short_or_by_its_kind(value, said):
     assert shown(value).endswith(said) and len(shown(value)) < 90
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [("", ""), ("a", "a"), ("abc", "a, b and c"), ("abcde", "a, b, c, d and e"), ("abcdefg", "a, b, c, d and 3 more")],
+)
+def test_names_are_joined_and_of_many_some_are_told(names, said):
+    assert listed(names) == said
 
 
 def test_a_place_goes_before_the_errors_of_a_user_alone():

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 
 import cli_cases
 import pytest
@@ -22,12 +23,19 @@ def model(tmp_path_factory):
     return tiny.save(tmp_path_factory.mktemp("classifier"), "bert", seed=2)
 
 
-@pytest.fixture
-def folder(tmp_path, model):
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory, model):
     """A folder with a record, and its page."""
-    code, said = run("record", TEXT, "--classifier", model, "--out", tmp_path / "record.html")
+    made = tmp_path_factory.mktemp("recorded")
+    code, said = run("record", TEXT, "--classifier", model, "--out", made / "record.html")
     assert code == 0, said
-    return tmp_path
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path, recorded):
+    """A copy of it to change."""
+    return shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
 
 
 def run(*arguments):

@@ -7,7 +7,7 @@ import tiny
 from saying import complaint
 
 import explearn
-from explearn import ModelError, ParamsError, UnknownNameError
+from explearn import ModelError, ParamsError
 from explearn.methods.base.task import ListedTask
 from explearn.methods.finding import find_explainer, find_explainers, load, method_in
 from explearn.methods.marker.explainer import Marker
@@ -36,10 +36,6 @@ class TestNames:
     def test_options_that_are_none(self, options, tmp_path):
         complaint(lambda: find_explainer("lime", options), "options: got ")
         complaint(lambda: explearn.export(tmp_path / "b", method="lime", options=options), "options: got ")
-
-    def test_that_are_unknown_are_told_with_similar_ones(self):
-        with pytest.raises(UnknownNameError, match="unknown method 'rolout'; did you mean rollout"):
-            find_explainer("rolout")
 
     @pytest.mark.parametrize(("name", "trained"), [("reader", "reader"), ("faml", "paml")])
     def test_that_need_training_say_whose_folder_is_missing(self, name, trained):

@@ -15,13 +15,11 @@ from saying import complaint
 import explearn
 from explearn import ComputeOptions, TransformerPredictor, load_classifier
 
-peft = pytest.importorskip("peft")
-
 KINDS = {
-    "lora": lambda **o: peft.LoraConfig(r=2, **o),
-    "biases": lambda **o: peft.LoraConfig(r=2, bias="all", **o),
-    "dora": lambda **o: peft.LoraConfig(r=2, use_dora=True, **o),
-    "ia3": lambda **o: peft.IA3Config(feedforward_modules=[], **o),
+    "lora": {"r": 2},
+    "biases": {"r": 2, "bias": "all"},
+    "dora": {"r": 2, "use_dora": True},
+    "ia3": {"peft_type": "IA3", "feedforward_modules": []},
 }
 TARGETS = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj"]}
 HEADS = {"bert": ["classifier"], "llama": ["score"]}
@@ -33,15 +31,25 @@ def encoder(request, tmp_path):
     return request.param, tiny.save_encoder(tmp_path / "base", request.param, classes=3)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def peft():
+    return pytest.importorskip("peft")
+
+
+def with_adapters(model, **options):
+    import peft
+
+    return peft.get_peft_model(model, peft.get_peft_config({"peft_type": "LORA"} | options)).eval()
+
+
 def adapted(kind, adapter, base, **options):
     """A classifier of three classes with adapters whose weights are random."""
     options = {"modules_to_save": HEADS[kind], "task_type": "SEQ_CLS"} | options
-    config = KINDS[adapter](target_modules=TARGETS[kind], **options)
     base_model = copy.deepcopy(tiny.model(kind, 3))
     base_model.name_or_path = str(base)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # a name of transformers' that peft still uses
-        model = peft.get_peft_model(base_model, config).eval()
+        model = with_adapters(base_model, target_modules=TARGETS[kind], **KINDS[adapter], **options)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -80,9 +88,9 @@ def test_a_head_of_more_classes_than_the_base_model_has(classes, tmp_path):
     np.testing.assert_allclose(loaded.predict_proba(tiny.TEXTS), expected.predict_proba(tiny.TEXTS), atol=1e-5)
 
 
-def test_another_adapter_is_another_classifier():
+def test_another_adapter_is_another_classifier(peft):
     model = adapted("bert", "lora", "base", modules_to_save=None, task_type=None)
-    model.add_adapter("other", KINDS["lora"](target_modules=TARGETS["bert"], init_lora_weights=False))
+    model.add_adapter("other", peft.LoraConfig(r=2, target_modules=TARGETS["bert"], init_lora_weights=False))
     of = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
     fingerprints = [of.fingerprint]
     model.set_adapter("other")
@@ -120,7 +128,7 @@ def test_adapters_of_a_model_with_added_tokens(tmp_path):
     tokenizer.add_tokens(["<name>"])
     base = load_classifier(tmp_path / "base", device="cpu").model
     base.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    model = peft.get_peft_model(base, KINDS["lora"](target_modules=TARGETS["bert"], task_type="SEQ_CLS")).eval()
+    model = with_adapters(base, r=2, target_modules=TARGETS["bert"], task_type="SEQ_CLS")
     model.save_pretrained(tmp_path / "adapters")
     tokenizer.save_pretrained(tmp_path / "adapters")
     expected = model(**tokenizer("a <name> film", return_tensors="pt")).logits.softmax(-1).detach()
@@ -137,8 +145,8 @@ def test_adapters_that_do_not_fit_their_model(layers, tmp_path):
 
 @pytest.mark.parametrize("rank", (1, 4))
 def test_adapters_in_memory_of_a_model_with_one_output(rank):
-    config = peft.LoraConfig(r=rank, target_modules=["query"], modules_to_save=["classifier"], task_type="SEQ_CLS")
-    model = peft.get_peft_model(tiny.model("bert", 1), config).eval()
+    options = {"target_modules": ["query"], "modules_to_save": ["classifier"], "task_type": "SEQ_CLS"}
+    model = with_adapters(tiny.model("bert", 1), r=rank, **options)
     with torch.no_grad():
         model.base_model.model.classifier.modules_to_save["default"].weight.mul_(-2)
     of = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
@@ -174,6 +182,6 @@ class TestIsRefused:
         complaint(lambda: load_classifier(folder, device="cpu"), "adapter_model.safetensors")
 
     def test_learned_prompts(self, tmp_path):
-        config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
-        model = peft.get_peft_model(copy.deepcopy(tiny.model("bert")), config)
+        options = {"peft_type": "PROMPT_TUNING", "task_type": "SEQ_CLS", "num_virtual_tokens": 2}
+        model = with_adapters(copy.deepcopy(tiny.model("bert")), **options)
         complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "learned prompts; expected adapters")

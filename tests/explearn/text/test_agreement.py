@@ -9,18 +9,13 @@ def mask(text):
 
 
 class TestAlpha:
-    def test_two_annotators_by_hand(self):
+    def test_by_hand(self):
         # Four words, one disagreement. Eight ratings, 3 marked and 5 not: observed 2/8, expected 2*3*5/(8*7) = 30/56,
-        # alpha = 1 - (1/4) / (30/56) = 16/30.
-        assert krippendorff_alpha([[mask("1100"), mask("1000")]]) == pytest.approx(16 / 30)
-
-    def test_three_annotators_by_hand(self):
+        # alpha = 1 - (1/4) / (30/56) = 16/30. A text of one annotator says nothing.
+        assert krippendorff_alpha([[mask("1100"), mask("1000")], [mask("1111")]]) == pytest.approx(16 / 30)
         # Two words, 110 and 000 by three annotators. Six ratings, 2 marked and 4 not. Ordered pairs that differ:
         # 2*1*2 / (3-1) = 2 of 6; expected 2*2*4/(6*5) = 16/30; alpha = 1 - (2/6) / (16/30) = 6/16.
         assert krippendorff_alpha([[mask("10"), mask("10"), mask("00")]]) == pytest.approx(6 / 16)
-
-    def test_texts_of_one_annotator_say_nothing(self):
-        assert krippendorff_alpha([[mask("1100"), mask("1000")], [mask("1111")]]) == pytest.approx(16 / 30)
 
     @pytest.mark.parametrize("texts", [[], [[mask("10")]], [[mask("00"), mask("00")]], [[mask("11"), mask("11")]]])
     def test_undefined_without_units_or_without_variety(self, texts):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, located, some_of
+from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, listed, located
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -394,7 +394,7 @@ class Explainer(ABC):
                 self.name,
                 f"{len(unanswered):,}",
                 f"{number:,}",
-                some_of(unanswered),
+                listed(unanswered),
             )
         if unread and not _unread_known.get():
             logger.warning(

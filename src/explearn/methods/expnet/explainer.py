@@ -1,4 +1,4 @@
-"""ExpNet as published: a small network that learns from rationales which attention patterns mark evidence.
+"""ExpNet: a small network that learns from rationales which attention patterns mark evidence.
 
 Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from Transformer Attention Patterns".
 """
@@ -71,7 +71,7 @@ class TokenExamples(NamedTuple):
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
-    """ExpNet as published: a small network that learned from other tasks' marks to read the last layer's attention.
+    """A small network that has learned from other tasks' marks to read the last layer's attention.
 
     Linear(width, 16) - ReLU - Linear(16, 1) - sigmoid over each sub-token's attention features.
 

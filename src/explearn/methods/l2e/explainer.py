@@ -1,4 +1,4 @@
-"""L2E as published: a small network that learns to explain from the explanations of another method.
+"""L2E: a small network that learns to explain from the explanations of another method.
 
 Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Generating Stable Explanations Fast".
 """

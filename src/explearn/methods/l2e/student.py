@@ -269,7 +269,7 @@ def train(
         student: the network.
         lessons: texts to learn from.
         validation: other texts, on which the agreement with the teacher is measured.
-        options: options of L2E as published.
+        options: options of L2E.
         device: device to train on.
         description: text of a progress bar. None: no bar.
 

@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 
 from explearn.core.arrays import Array
 from explearn.core.documents import read_yaml, text_digest
-from explearn.core.errors import DataError, ModelError, ParamsError, UnansweredError, shown, some_of
+from explearn.core.errors import DataError, ModelError, ParamsError, UnansweredError, listed, shown
 from explearn.core.validation import Fraction, PositiveInt, check
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.function import FunctionEncoding, FunctionPredictor
@@ -262,7 +262,7 @@ class LLMClassifier(FunctionPredictor):
         missing = np.flatnonzero(np.isnan(logits).any(axis=1)).tolist()
         if missing:
             names = [name_of(encodings[number].example_id, number + 1) for number in missing]
-            raise UnansweredError(self._without_label(f"{len(missing)} of {len(encodings)} texts ({some_of(names)})"))
+            raise UnansweredError(self._without_label(f"{len(missing)} of {len(encodings)} texts ({listed(names)})"))
         return logits
 
     def _answers(self, texts: list[str | tuple[str, str]]) -> Array:

@@ -1,4 +1,4 @@
-"""ExpNet as published."""
+"""ExpNet."""
 
 import math
 
