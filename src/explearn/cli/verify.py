@@ -149,7 +149,7 @@ def print_check(path: Path, unchanged: str, checked: Checked) -> int:
     if checked.differences:
         sentences.append(several(len(checked.differences), "difference"))
     if checked.missing:
-        sentences.append(f"{several(len(checked.missing), 'thing')} could not be found")
+        sentences.append(f"{several(len(checked.missing), 'thing')} could not be found (try --root, --classifier)")
     print(printable(f"{path}: {', '.join(sentences) or unchanged}", one_line=True))
     if checked.differences:
         return 1
