@@ -4,9 +4,10 @@
     python scripts/run_study.py --show                                # prints what is published over all seeds
 
 A seed decides the split, the texts and all training. Each is a run of the profile `study` in a folder of its own,
-.study/SEED, a clone of the last commit. A run that was stopped goes on where it was; another machine can make one
-(`--seeds 15`): copy its folder. Once each seed has a metrics.json, reports/study gets the first seed's report, figures
-and metrics, and seeds.json: means over the tasks for each seed. `make study` sets threads and instructions.
+.study/SEED, a clone of the commit at which it began. A run that was stopped goes on where it was; to run a newer
+commit, remove the folder. Another machine can make one (`--seeds 15`): copy its folder. Once each seed has its report,
+reports/study gets the first seed's report, figures and metrics, and seeds.json: means over the tasks for each seed.
+`make study` sets threads and instructions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -40,9 +42,9 @@ def run_seed(seed: int, more: Sequence[str]) -> None:
     folder = RUNS / str(seed)
     if not folder.exists():
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    for script in (["compose_params.py", "profile=study", f"seed={seed}"], ["repro.py", *more]):
-        subprocess.run([sys.executable, f"scripts/{script[0]}", *script[1:]], cwd=folder, env=environment, check=True)
+    run = partial(subprocess.run, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder / "src")}, check=True)
+    run([sys.executable, "scripts/compose_params.py", "profile=study", f"seed={seed}"])
+    run([sys.executable, "scripts/repro.py", *more])
 
 
 def means(run: Mapping[str, Any]) -> Figures:

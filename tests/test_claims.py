@@ -119,6 +119,15 @@ def test_readme_follows_from_the_committed_run(repository):
     assert list(claims(readme)) and not faults(readme, read_json(repository / "reports" / "study" / "metrics.json"))
 
 
+def test_bold_figures_of_the_table_are_the_best(repository):
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+    rows = [row[0].split("|")[3:6] for row in ROW.finditer(readme)]
+    assert len(rows) == 8
+    for column, best in zip(zip(*rows, strict=True), (max, max, min), strict=True):
+        values = {cell: float(cell.strip(" *")) for cell in column}
+        assert [value for cell, value in values.items() if "**" in cell] == [best(values.values())]
+
+
 def test_figures_of_what_people_marked_are_those_of_the_papers_page(repository):
     readme = " ".join((repository / "README.md").read_text(encoding="utf-8").split())
     sentence = re.search(r"HateXplain's words were marked by people.*?;", readme)

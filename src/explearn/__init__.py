@@ -39,8 +39,8 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used: importing torch takes seconds, `import explearn` must not."""
     if name in _MODULES:
         return getattr(importlib.import_module(_MODULES[name]), name)
-    if name == "metrics":
-        return importlib.import_module("explearn.metrics")
+    if name in ("metrics", "testing"):
+        return importlib.import_module(f"explearn.{name}")
     if name == "__version__":
         from importlib import metadata
 

@@ -402,11 +402,11 @@ def _groups(audit: Audit) -> str:
     groups = [group for group in audit.groups if group.group != NO_GROUP]
     large = [group for group in groups if not group.small]
     small = len(groups) - len(large)
-    found = TOO_RARE
+    compared = TOO_RARE
     if audit.differences:
-        differing = sum(difference.differs for difference in audit.differences)
-        compared = several(len(audit.differences), "comparison")
-        found = f"{compared} of a finding in a group and in the other texts, {differing or 'none'} with a difference"
+        differing = sum(difference.differs for difference in audit.differences) or "none"
+        count = several(len(audit.differences), "comparison")
+        compared = f"{count} of a finding in a group and in the other texts, {differing} with a difference"
     right = _right_by_group(large, audit.groups_p_value)
     note = ""
     if small:
@@ -414,7 +414,7 @@ def _groups(audit: Audit) -> str:
     without = audit.groups[len(groups) :]
     if without:
         note += f"; {several(without[0].texts, 'text')} without a group not compared"
-    return f"Of {several(len(groups), 'group')}: {right}{found}{note}."
+    return f"Of {several(len(groups), 'group')}: {right}{compared}{note}."
 
 
 def _right_by_group(groups: Sequence[GroupFigures], p_value: float | None) -> str:

@@ -277,7 +277,7 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
     accuracy = "accuracy not known"
     if performance:
         accuracy = f"accuracy {performance['accuracy']:.3f}"
-    subtitle = f"Classifier {origin.model.name} ({', '.join(result.labels)}; {accuracy}): {result.counts}"
+    subtitle = f"{origin.model.name} ({', '.join(result.labels)}; {accuracy}): {result.counts}"
     if result.task != "texts":  # the name of a list
         subtitle += f" ({result.task})"
     if result.unit != "word":

@@ -181,7 +181,7 @@ def _told(found: Mapping[Path, Checked], unchanged: str = "", remarks: Sequence[
         if checked.differences:
             counts.append(several(len(checked.differences), "difference"))
         if checked.missing:
-            counts.append(f"{several(len(checked.missing), 'thing')} could not be found")
+            counts.append(f"{several(len(checked.missing), 'thing')} could not be found (try --root, --classifier)")
         same = unchanged or f"{', '.join(checked.same)} are unchanged."
         told.lines.extend([*checked.differences, *checked.missing, f"{path}: {', '.join(counts) or same}"])
         told.differences.extend(checked.differences)

@@ -73,7 +73,7 @@ def check_weights(classifier: TransformerPredictor, *kinds: type[nn.Module]) -> 
     for kind, path in _once(classifier, _changed_parts):
         if issubclass(kind, kinds):
             raise UnsupportedError(
-                f"{classifier.name or 'this classifier'}: its {path} gives something else than its weights say, as "
+                f"{classifier.name}: its {path} gives something else than its weights say, as "
                 "after a hook, and this method reads weights; expected a model without the hook, or attcat, "
                 "input_x_gradient, integrated_gradients or occlusion"
             )
@@ -151,7 +151,7 @@ def _head_facts(classifier: TransformerPredictor) -> _Facts:
 
 def _unusual(classifier: TransformerPredictor, does: str) -> str:
     return (
-        f"{classifier.name or 'this classifier'} has a head of its own, which {does} that of other "
+        f"{classifier.name} has a head of its own, which {does} that of other "
         f"{classifier.model.config.model_type!r} models; attn_lrp, attcat, input_x_gradient, integrated_gradients and "
         "occlusion explain it"
     )

@@ -219,7 +219,7 @@ def check_use(classifier: Labelled, use: Use) -> None:
         UnsupportedError: it cannot.
     """
     if use in classifier.refuses:
-        raise UnsupportedError(f"{classifier.name or 'the classifier'}: {classifier.refuses[use]}")
+        raise UnsupportedError(f"{classifier.name}: {classifier.refuses[use]}")
 
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -320,8 +320,7 @@ def check_problem(classifier: Labelled, problems: Collection[Problem], who: str 
     expected = "one class of several"
     if Problem.MULTI_LABEL in problems:
         expected = "classes"
-    who = who or classifier.name or "this classifier"
-    raise UnsupportedError(f"{who}: {GIVES[classifier.problem]}; expected {expected}")
+    raise UnsupportedError(f"{who or classifier.name}: {GIVES[classifier.problem]}; expected {expected}")
 
 
 def check_labels(name: str, classes: Sequence[str], labels: Collection[str], remedy: str) -> None:

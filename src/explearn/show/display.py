@@ -54,9 +54,8 @@ Our own threshold: integrated gradients in 50 steps have 0.001, DeepLIFT as capt
 
 
 SCALE = (
-    "The larger a word's share of the text's scores, taken without their signs, the deeper its colour; below "
-    f"{FLOOR:.0%} it has none. Where a method's scores are parts of a probability or a logit, which it says beside its "
-    "name, they are shares of 1 at least, so that words that change little stay pale."
+    "The deeper the colour, the larger the word's share of all scores, signs apart; none below "
+    f"{FLOOR:.0%}. Scores of a probability or a logit are shares of at least 1, so words that change little stay pale."
 )
 """The scale of the colours, in words."""
 
@@ -418,7 +417,7 @@ _STEPS = "".join(f' <span class="for" style="--s:{share**0.5:.2g}">{share:.0%}</
 
 _LEGEND = (
     '<span class="for" style="--s:.9">Evidence for the class</span>, '
-    f'<span class="against" style="--s:.9">against it</span>; {_STEPS}. {SCALE} Point at a word, touch it or tab to it '
+    f'<span class="against" style="--s:.9">against it</span>; {_STEPS}. {SCALE} Point at a word or tab to it '
     f'for its score. <span class="unread">Struck through</span>: {UNREAD}.'
 )
 

@@ -215,7 +215,7 @@ class Explainer(ABC):
         if classifier.fingerprint != self.made_for.fingerprint:
             raise ModelError(
                 f"{self.folder}: made for the classifier with fingerprint {self.made_for.fingerprint[:12]} "
-                f"({self.made_for.name or 'without a name'}), but {classifier.name or 'this one'} has "
+                f"({self.made_for.name or 'without a name'}), but {classifier.name} has "
                 f"{classifier.fingerprint[:12]}; expected the same weights and labels"
             )
 

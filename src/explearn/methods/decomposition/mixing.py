@@ -39,7 +39,7 @@ def check_parts(classifier: TransformerPredictor) -> None:
     # Products with 8-bit weights round their inputs.
     if rounds_inputs(classifier.model) or classifier.model.dtype in (torch.bfloat16, torch.float16):
         raise UnsupportedError(
-            f"{classifier.name or 'this classifier'} has weights in 8 or 16 bits, and parts of a rounded state do not "
+            f"{classifier.name} has weights in 8 or 16 bits, and parts of a rounded state do not "
             "add up; load it with precision fp32 or nf4"
         )
 
