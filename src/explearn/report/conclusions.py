@@ -119,7 +119,7 @@ SENTENCES = {
 
 CERTAINTY = {
     "clear": "clearly the best",
-    "alone": "nothing to compare it with",
+    "alone": "no other method was tried",
     "level": "about as good: {others}",
     "open": "perhaps as good: {undecided}",
     "chance": "not told from random scores; best figure: {best}",
@@ -213,7 +213,7 @@ def answer(run: RunFacts, name: str, leave_out: Collection[str] = ()) -> Conclus
     kind = "clear"
     if not chance.isdisjoint([best, *level, *undecided]) or overall.like_chance(name):
         kind = "chance"
-    elif len(values) == 1:
+    elif chance.issuperset(others):
         kind = "alone"
     elif level:
         kind = "level"

@@ -51,6 +51,10 @@ class TestAnswer:
         assert (first.kind, first.methods, first.values["named"]) == ("clear", ("marker",), ["marker"])
         assert (first.values["figure"], first.values["chance"]) == ("0.500", "0.100")
 
+    @pytest.mark.parametrize("f1", [{"lime": 0.5}, {"lime": 0.5, "random": 0.1}])
+    def test_where_nothing_but_random_scores_is_beside_it_it_is_not_called_the_best(self, f1):
+        assert answer(run(judged(f1)), MARKS).kind == "alone"
+
     def test_of_those_level_with_it_the_cheapest_is_named_too(self):
         of = judged({"lime": 0.501, "shap": 0.5005, "cam": 0.5, "random": 0.1})
         for method, forward in (("lime", 128.0), ("shap", 64.0), ("cam", 1.0)):
