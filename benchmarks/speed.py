@@ -61,7 +61,7 @@ from explearn.predictors.predictor import Predictor, transformer_of
 
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "reviews.jsonl"
 
-PASS_LIMITS = {128: {"marker": 1.10, "reader": 1.15}, 512: {"marker": 1.15, "reader": 1.15}}
+PASS_LIMITS = {128: {"marker": 1.25, "reader": 1.15}, 512: {"marker": 1.45, "reader": 1.15}}
 """Sub-tokens a text -> method -> largest ratio."""
 
 CONSENSUS_LIMIT = 3.3
@@ -139,8 +139,8 @@ def one_pass(classifier: Predictor, options: argparse.Namespace) -> bool:
 def marked_task(classifier: Predictor) -> ListedTask:
     """Return texts with the labels that the classifier gives them, one word of the first two marked."""
     texts = ["a warm funny sequel", "no refund at all"] * 15
-    labelled = list(zip(texts, classifier.predict(texts), strict=True))
-    return ListedTask(classifier, labelled, gold={f"train-{n}": (False, True, False, False) for n in (1, 2)})
+    gold = {f"train-{n}": (False, True, False, False) for n in (1, 2)}
+    return ListedTask(classifier, texts, labels=classifier.predict(texts), gold=gold)
 
 
 def texts_of_length(classifier: Predictor, tokens: int, count: int) -> list[str]:

@@ -54,7 +54,9 @@ class Attention:
         mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each query sees all of `keys`.
         probabilities: (b, h, n, n) if the model computes them explicitly, else None.
         keys: bool, (b, n), False at padding; None if unknown: `mask` then includes the padding.
+        padded: whether some of `keys` is padding.
         reads: how much of each token's vector the head reads, (b, n); see `read_weights`.
+        position: the token that it reads, (b,); None if it reads all alike.
     """
 
     query: Tensor | None = None
@@ -63,7 +65,9 @@ class Attention:
     mask: Tensor | None = None
     probabilities: Tensor | None = None
     keys: Tensor | None = None
+    padded: bool = True
     reads: Tensor | None = None
+    position: Tensor | None = None
 
     def seen(self, texts: slice = ALL, heads: slice = ALL) -> Tensor | None:
         """Return which keys each query sees, bool, broadcastable to (texts, heads, n, n); None: all."""
@@ -72,7 +76,7 @@ class Attention:
             mask = mask[texts]
         if mask is not None and mask.shape[1] > 1:
             mask = mask[:, heads]
-        if self.keys is None:
+        if self.keys is None or not self.padded:
             return mask
         keys = self.keys[texts, None, None]
         if mask is None:
@@ -129,12 +133,19 @@ class Attention:
             sums: list[list[Tensor]] = [[] for _ in axes]
             for heads in of_heads:
                 matrix = self.matrix(texts, heads)
-                # Not a matrix product: autocast would round it.
-                reads = self.reads[texts, None, :].to(matrix)
                 for found, axis in zip(sums, axes, strict=True):
-                    found.append((matrix * reads.unsqueeze(5 - axis)).sum(axis))
+                    found.append(self._read(matrix, texts, axis))
             parts.append(torch.cat([torch.cat(found, 1).transpose(1, 2) for found in sums], -1))
         return torch.cat(parts)
+
+    def _read(self, matrix: Tensor, texts: slice, axis: int) -> Tensor:
+        """Return the sum over an axis of a matrix, each token weighted by how much of it the head reads."""
+        if self.position is not None:
+            return matrix.take_along_dim(self.position[texts, None, None, None], axis).squeeze(axis)
+        assert self.reads is not None
+        # Not a matrix product: autocast would round it.
+        reads = self.reads[texts, None, :].to(matrix)
+        return (matrix * reads.unsqueeze(5 - axis)).sum(axis)
 
     def _blocks(self) -> tuple[list[slice], list[slice]]:
         """Return slices of the batch, and of the heads of a long text; small on a CPU."""
@@ -240,7 +251,7 @@ def attention_layers(
     wanted = range(count) if layers is None else layers
     calls = 0
     projected: list[Tensor] = []
-    pass_fields: dict[str, Tensor] = {}
+    pass_fields: dict[str, Any] = {}
 
     def on_start(_module: nn.Module, _args: object, kwargs: dict[str, Tensor]) -> None:
         nonlocal calls
@@ -248,7 +259,14 @@ def attention_layers(
         projected.clear()
         marks = {name: kwargs[name] for name in getattr(model, "marks", ()) if name in kwargs}
         batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"), marks)
-        pass_fields.update(keys=batch.attention_mask.bool(), reads=read_weights(model, batch))
+        keys = batch.attention_mask.bool()
+        weights = read_weights(model, batch)
+        pass_fields.update(
+            keys=keys,
+            padded=not keys.all(),
+            reads=weights,
+            position=None if reads(model) == "mean" else weights.argmax(-1),
+        )
 
     def on_projection(_module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
         # Layers that also project distances with these weights (DeBERTa) do so after the content.
