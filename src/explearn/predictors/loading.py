@@ -69,6 +69,9 @@ def resolve_encoder(name: str) -> str:
 _CLIENTS = ("huggingface_hub", "httpx", "httpx2")
 """Packages whose errors are about the hub or the network; these errors have no common base class."""
 
+_NOT_REACHED = {"TransportError", "ConnectionError", "LocalEntryNotFoundError"}
+"""Classes of such errors that say that the hub gave no answer."""
+
 
 @contextmanager
 def hub_errors(what: str, secret: str = "") -> Iterator[None]:
@@ -78,6 +81,11 @@ def hub_errors(what: str, secret: str = "") -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS and not isinstance(error, OSError):
             raise
+        if _NOT_REACHED.intersection(cls.__name__ for cls in type(error).__mro__):
+            raise ModelError(
+                f"{what}: the hub gives no answer (no network, or HF_HUB_OFFLINE is set); expected a local folder, or "
+                "a name in the hub's cache, which HF_HUB_OFFLINE=1 reads without a network"
+            ) from None
         reason = first_line(error)
         if secret:
             reason = reason.replace(secret, "***")
@@ -116,12 +124,14 @@ def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
 
 
 def quiet_transformers() -> None:
-    """Hide transformers' notices, and its progress bars if the output is not a terminal."""
+    """Hide transformers' notices and progress bars, except those of downloads on a terminal."""
     import transformers
+    from huggingface_hub.utils.tqdm import enable_progress_bars
 
     transformers.logging.set_verbosity_error()
-    if not sys.stderr.isatty():
-        transformers.logging.disable_progress_bar()
+    transformers.logging.disable_progress_bar()
+    if sys.stderr.isatty():
+        enable_progress_bars()
 
 
 @contextmanager

@@ -12,8 +12,6 @@ import torch
 import transformers
 
 import explearn
-from explearn.decision.page import sentences
-from explearn.show.blocks import plain
 
 TEXT = "unbelievably slow delivery and no refund , whatsoever"
 
@@ -93,14 +91,14 @@ def test_only_words_that_count_for_the_answer_are_named():
     record = explearn.record(of, "a good film", "occlusion")
     assert [element.word for element in record.elements] == ["good"]
     assert record.without_elements is not None and record.without_elements.label == "b"
-    said = " ".join(sentences(record))
+    said = " ".join(record.sentences())
     assert "Without “good” the probability of a is 0.300, and the answer is b." in said
     unsure = record.answer.model_copy(update={"probabilities": {"a": 0.2, "b": 0.8}})
-    said = " ".join(sentences(record.model_copy(update={"answer": unsure})))
+    said = " ".join(record.model_copy(update={"answer": unsure}).sentences())
     assert "is 0.300, which is higher: here the test does not bear out the method, and the answer is b." in said
     record = explearn.record(of, "a film", "occlusion")
     assert record.elements == [] and record.without_elements is None
-    assert "gives no word a score above 0" in " ".join(sentences(record))
+    assert "gives no word a score above 0" in str(record)
 
 
 def test_a_record_holds_when_it_is_computed_again(folder, model):
@@ -299,7 +297,7 @@ def test_a_record_of_one_word_says_that_nothing_could_be_tried():
 
     classifier = explearn.FunctionPredictor(predict, ["no", "yes"])
     record = explearn.record(classifier, "hello", "occlusion")
-    said = " ".join(map(plain, sentences(record)))
+    said = str(record)
     assert "No change could be tried" in said and "Without “hello” no word would be left" in said
     assert "0 changed texts" not in said and "effects above" not in said
     assert record.method.output == "probability"

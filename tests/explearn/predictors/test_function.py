@@ -179,7 +179,7 @@ class TestBadInput:
             classifier.predict([TEXT])
 
     def test_of_the_function_s_failure_one_sentence(self):
-        with pytest.raises(ModelError, match=r"^service: failed on 1 texts \(ZeroDivisionError: division by zero\)$"):
+        with pytest.raises(ModelError, match=r"^service: failed on 1 text \(ZeroDivisionError: division by zero\)$"):
             of(lambda texts: 1 / 0, name="service").predict([TEXT])
 
     def test_texts_of_too_many_words(self):

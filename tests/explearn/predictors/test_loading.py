@@ -29,7 +29,7 @@ def test_an_encoder_by_its_hub_name_and_one_that_the_hub_does_not_have(tiny_fold
         model, tokenizer = load_encoder(NAME, LABELS, 32, revision)
         assert (model.config.id2label, tokenizer.model_max_length) == ({0: "normal", 1: "toxic"}, 32)
     missing = "google-bert/bert-base-uncaste"
-    complaint(lambda: load_encoder(missing, LABELS, 32), f"{missing}: no such folder, and not to be had from the hub (")
+    complaint(lambda: load_encoder(missing, LABELS, 32), f"{missing}: no such folder, and not to be had from the hub")
     said = complaint(lambda: load_encoder("someone/huge", LABELS, 32))
     assert said.startswith("someone/huge: config.json, num_hidden_layers: got 10000000; its weights")
 
