@@ -308,10 +308,11 @@ def fetched(path: PathLike, revision: str | None = None) -> Path:
     name = checked_path(path, "path")
     if is_folder(name) or "/" not in name:
         return Path(name)
-    from explearn.predictors.loading import hub_errors, may_be_on_hub  # brings torch
+    from explearn.predictors.loading import check_place, hub_errors, may_be_on_hub  # brings torch
 
     if not may_be_on_hub(name):
         return Path(name)
+    check_place(name)
     from huggingface_hub import hf_hub_download, snapshot_download
 
     with hub_errors(f"{name}: cannot be fetched as a bundle"):

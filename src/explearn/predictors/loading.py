@@ -69,7 +69,7 @@ def resolve_encoder(name: str) -> str:
 _CLIENTS = ("huggingface_hub", "httpx", "httpx2")
 """Packages whose errors are about the hub or the network; these errors have no common base class."""
 
-_NOT_REACHED = {"TransportError", "ConnectionError", "LocalEntryNotFoundError"}
+_UNREACHED = {"TransportError", "ConnectionError", "LocalEntryNotFoundError"}
 """Classes of such errors that say that the hub gave no answer."""
 
 
@@ -81,21 +81,24 @@ def hub_errors(what: str, secret: str = "") -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS and not isinstance(error, OSError):
             raise
-        if _NOT_REACHED.intersection(cls.__name__ for cls in type(error).__mro__):
-            raise ModelError(
-                f"{what}: the hub gives no answer (no network, or HF_HUB_OFFLINE is set); expected a local folder, or "
-                "a name in the hub's cache, which HF_HUB_OFFLINE=1 reads without a network"
-            ) from None
         reason = first_line(error)
         if secret:
             reason = reason.replace(secret, "***")
+        if _unreached(error):
+            reason = "it gives no answer: no network, or HF_HUB_OFFLINE; local folders and the hub's cache need none"
         raise ModelError(f"{what} ({reason})") from None
+
+
+def _unreached(error: Exception) -> bool:
+    """Return whether an error says that the hub gave no answer."""
+    return not _UNREACHED.isdisjoint(cls.__name__ for cls in type(error).__mro__)
 
 
 def check_place(name: str) -> None:
     """Check that a name is a folder, in the hub's cache or on the hub.
 
-    The hub is asked once: for a file, its client would try six times in half a minute, whatever the settings.
+    The hub is asked once: for each file, its client would try six times in half a minute. Where it gives no answer, its
+    cache is read from then on, as with HF_HUB_OFFLINE=1.
 
     Raises:
         ModelError: it is none of these, or the folder contains a pipe or a device, which may block forever.
@@ -113,9 +116,14 @@ def check_place(name: str) -> None:
     from huggingface_hub import constants, model_info
     from huggingface_hub.file_download import repo_folder_name
 
+    cache = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
     with hub_errors(f"{name}: no such folder, and not to be had from the hub"):
-        if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
+        try:
             model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+        except Exception as error:
+            if not cache.exists():
+                raise
+            constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE or _unreached(error)
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
