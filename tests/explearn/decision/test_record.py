@@ -207,6 +207,48 @@ def test_a_record_without_the_text_names_no_word(tmp_path, model):
     saying.command_complaint("verify", str(out), "--classifier", str(model), words=("--text", "SHA-256"))
 
 
+def test_another_class_is_explained_and_made_the_answer(tmp_path, model):
+    out = tmp_path / "record.html"
+    answer = explearn.record(model, TEXT, "occlusion", device="cpu")
+    (other,) = {"no", "yes"} - {answer.target}
+    record = explearn.record(model, TEXT, "occlusion", target=other, device="cpu", out=out)
+    assert record.answer == answer.answer and record.target == other
+    assert record.scores == pytest.approx([-score for score in answer.scores], abs=1e-5)
+    assert record.change.answer is not None and record.change.answer.label == other
+    assert f"makes {other} the answer" in str(record)
+    assert verify(tmp_path, model)[0] == 0
+    saying.complaint(lambda: explearn.record(model, TEXT, target="maybe"), "unknown class 'maybe'")
+
+
+def test_a_class_is_explained_against_another(tmp_path):
+    folder = tiny.save(tmp_path / "three", "bert", seed=2, labels=["a", "b", "c"])
+    classifier = explearn.load_classifier(folder, device="cpu")
+    record = explearn.record(
+        folder, TEXT, "gradient", versus="b", target="a", device="cpu", out=tmp_path / "record.html"
+    )
+    expected = explearn.explain(explearn.versus(classifier, "b"), TEXT, "gradient", targets="a")
+    assert record.scores == pytest.approx(expected.scores.tolist(), abs=1e-6)
+    assert "a versus b" in (tmp_path / "record.html").read_text(encoding="utf-8")
+    assert verify(tmp_path, folder)[0] == 0
+
+
+def test_each_text_of_a_file_gets_a_record(tmp_path, model):
+    (tmp_path / "t.txt").write_text(f"{TEXT}\na fox\n")
+    out = ("--classifier", model, "--texts", tmp_path / "t.txt", "--out", tmp_path / "record.html")
+    code, said = run("record", *out)
+    assert code == 0 and said.count("\n") == 2, said
+    assert run("verify", tmp_path / "record-2.html", "--classifier", model)[0] == 0
+    saying.command_complaint("record", TEXT, *map(str, out), words=("--texts: got other texts",))
+    saying.command_complaint("record", "--classifier", str(model), words=("text: got none",))
+
+
+def test_in_python_it_prints_what_it_found_and_how_to_go_on(model):
+    record = explearn.record(model, TEXT, "occlusion", device="cpu")
+    lines = str(record).splitlines()
+    assert lines == repr(record).splitlines() and lines[:-1] == record.sentences() and len(lines) < 12
+    assert "explearn.verify" in lines[-1]
+
+
 def test_the_best_method_of_a_comparison_is_taken(tmp_path, model):
     comparison = explearn.compare(model, tiny.TEXTS, "random,occlusion,gae", out=tmp_path / "report.html")
     ranked = {name: comparison.figures[name]["aopc_comprehensiveness"] for name in ("occlusion", "gae")}
