@@ -221,14 +221,14 @@ def test_another_class_is_explained_and_made_the_answer(tmp_path, model):
 
 
 def test_a_class_is_explained_against_another(tmp_path):
-    folder = tiny.save(tmp_path / "three", "bert", seed=2, labels=["a", "b", "c"])
+    folder = tiny.save(tmp_path / "three", classes=3)
+    out = tmp_path / "record.html"
     classifier = explearn.load_classifier(folder, device="cpu")
-    record = explearn.record(
-        folder, TEXT, "gradient", versus="b", target="a", device="cpu", out=tmp_path / "record.html"
-    )
-    expected = explearn.explain(explearn.versus(classifier, "b"), TEXT, "gradient", targets="a")
+    first, second, _ = classifier.labels
+    record = explearn.record(folder, TEXT, "gradient", target=first, versus=second, device="cpu", out=out)
+    expected = explearn.explain(explearn.versus(classifier, second), TEXT, "gradient", targets=first)
     assert record.scores == pytest.approx(expected.scores.tolist(), abs=1e-6)
-    assert "a versus b" in (tmp_path / "record.html").read_text(encoding="utf-8")
+    assert f"{first} versus {second}" in out.read_text(encoding="utf-8")
     assert verify(tmp_path, folder)[0] == 0
 
 
