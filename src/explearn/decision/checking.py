@@ -23,7 +23,7 @@ TOLERANCE = 1e-3
 processors and numbers of threads change the last digits of float32, and a method may enlarge them."""
 
 
-CHECKED = ("classifier", "answer", "scores", "elements", "without_elements", "change", "certificate")
+CHECKED = ("classifier", "answer", "value", "scores", "elements", "without_elements", "change", "certificate")
 """Parts of a record that are compared with what is computed now, after text and method."""
 
 

@@ -171,6 +171,7 @@ class DecisionRecord(Printed, Shape):
         answer: its answer.
         target: the class that is explained: that of the answer, unless another was named.
         versus: the class against which it is explained. None: all others.
+        value: the difference of their logits, of which scores are parts. None: there is no such class.
         method: the method of explanation.
         scores: a score for each word, for the target; None for a word that was not read.
         elements: the words with the highest scores above 0, highest first.
@@ -197,6 +198,7 @@ class DecisionRecord(Printed, Shape):
     answer: Answer
     target: Name
     versus: Name | None
+    value: Number | None
     method: RecordedMethod
     scores: list[Number | None]
     elements: list[RecordedWord]

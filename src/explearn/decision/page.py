@@ -84,8 +84,10 @@ def attribution_of(record: DecisionRecord) -> Attribution:
     """Return the scores of a record with text as an attribution, which displays itself."""
     segments = [Segment.of(text) for text in record.text.segments or []]
     target = record.target
+    probability: float | None = record.answer.probabilities[target]
     if record.versus is not None:
         target += f" versus {record.versus}"
+        probability = None
     return Attribution.from_dict(
         {
             "words": list(chain.from_iterable(segment.words for segment in segments)),
@@ -93,7 +95,8 @@ def attribution_of(record: DecisionRecord) -> Attribution:
             "pair_start": start_of_pair(segments),
             "scores": record.scores,
             "target": target,
-            "probability": record.answer.probabilities[record.target],
+            "probability": probability,
+            "value": record.value,
             "method": record.method.name,
             "output": record.method.output,
         }

@@ -254,6 +254,7 @@ def observe(
         answer=_as_answer(decision, decision.original),
         target=target,
         versus=versus,
+        value=attribution.value,
         method=RecordedMethod(
             name=explainer.name, options=options, chosen=chosen, output=explainer.output, sha256=method_sha256
         ),

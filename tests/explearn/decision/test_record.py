@@ -228,6 +228,7 @@ def test_a_class_is_explained_against_another(tmp_path):
     record = explearn.record(folder, TEXT, "gradient", target=first, versus=second, device="cpu", out=out)
     expected = explearn.explain(explearn.versus(classifier, second), TEXT, "gradient", targets=first)
     assert record.scores == pytest.approx(expected.scores.tolist(), abs=1e-6)
+    assert record.value == pytest.approx(expected.value, abs=1e-5)
     assert f"{first} versus {second}" in out.read_text(encoding="utf-8")
     assert verify(tmp_path, folder)[0] == 0
 

@@ -147,6 +147,6 @@ def test_a_metric_that_is_not_registered_is_in_the_table_too():
     longest = explearn.Metric("longest", "Longest word", "letters", "lower", longest_word)
     evaluation = explearn.evaluate(tiny.classifier(), attributions("random", 1), metrics=[longest])
     assert evaluation.best("longest") == "random"
-    assert str(evaluation).splitlines()[1].startswith("Longest word")
+    assert str(evaluation).splitlines()[2].startswith("Longest word")
     with pytest.raises(ParamsError, match="metric 'longest': got direction 'up'; expected higher, lower or None"):
         explearn.Metric("longest", "Longest word", "letters", "up", longest_word)
