@@ -62,6 +62,24 @@ def test_what_the_text_names_of_explearn_is_there(command):
     assert {word for word in words if word.startswith("--")} <= known
 
 
+def test_each_option_that_a_command_lacks_has_its_reason():
+    text = (ROOT / "docs/explearn/options.md").read_text(encoding="utf-8")
+    table = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    names, _, *rows = [[cell.strip() for cell in row] for row in table]
+    reasons = set(re.findall(r"^\* (\w): ", text, re.M))
+    alone = {
+        name: set(re.findall("`(--[a-z-]+)`", rest)) for name, rest in re.findall(r"^\* (\w{2,}): ([^*]+)", text, re.M)
+    }
+    for command, *cells in list(zip(names, *rows, strict=True))[1:]:
+        has = {name for name in chain(*(one.opts for one in EXPLEARN.commands[command].params)) if name[:2] == "--"}
+        shown = alone.get(command, set())
+        for (options, *_), cell in zip(rows, cells, strict=True):
+            named = set(re.findall("--[a-z-]+", options))
+            assert cell in ("✓", *reasons) and named & has == (named if cell == "✓" else set()), (command, options)
+            shown |= named & has
+        assert shown == has, command
+
+
 @pytest.mark.parametrize("command", of("python") + of("python", MENTIONS), ids=str)
 def test_a_script_takes_it(command, monkeypatch):
     script, *arguments = command.words[1:]

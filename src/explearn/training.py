@@ -162,7 +162,7 @@ def finetune(
     _check_labelled(user_texts)
     train, validation = _split(user_texts.examples, seed)
     if not validation or len(user_texts.labels) < 2:
-        count = f"{len(user_texts.examples):,} texts with {len(user_texts.labels)} labels"
+        count = f"{several(len(user_texts.examples), 'text')} with {several(len(user_texts.labels), 'label')}"
         raise DataError(f"{user_texts.name}: got {count}; expected 5 different texts, with 2 labels at least")
     params = check_section(FinetuneParams, options)
     compute = compute or ComputeOptions()

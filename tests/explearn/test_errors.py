@@ -45,6 +45,15 @@ def test_a_bug_keeps_its_traceback_and_has_an_exit_code_of_its_own(capsys, error
     assert last.startswith("error: this is a bug in explearn; please report it") and "/issues" in last
 
 
+@pytest.mark.parametrize(("work", "kept"), [(None, False), (Path("my-work"), True)])
+def test_ctrl_c_says_what_is_kept(capsys, work, kept):
+    with pytest.raises(SystemExit) as ended, user_errors(work):
+        raise KeyboardInterrupt
+    said = capsys.readouterr().err
+    assert ended.value.code == 130 and "earlier outputs are unchanged" in said
+    assert ("my-work keeps the finished parts" in said) == kept
+
+
 def test_a_traceback_of_a_user_s_error_is_shown_when_asked_for(capsys, monkeypatch):
     monkeypatch.setenv("EXPLEARN_DEBUG", "1")
     with pytest.raises(SystemExit) as ended, user_errors():

@@ -128,7 +128,7 @@ def test_a_classifier_is_fine_tuned_from_a_table(tmp_path):
 
 @pytest.mark.parametrize(
     ("labels", "given"),
-    [(["yes"] * 8, "8 texts with 1 labels"), (["yes", "no", "no"], "3 texts with 2 labels")],
+    [(["yes"] * 8, "8 texts with 1 label"), (["yes", "no", "no"], "3 texts with 2 labels")],
 )
 def test_what_no_classifier_can_learn_from(labels, given, tmp_path):
     with pytest.raises(DataError, match=f"texts: got {given}; expected 5 different texts, with 2 labels at least"):

@@ -85,8 +85,8 @@ def diff(
         ...     return explearn.FunctionPredictor(predict_proba, ["polite", "rude"], name=name)
         >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
         >>> changes = explearn.diff(classifier("moron", "new"), classifier("friend", "old"), texts)
-        >>> changes
-        Diff(80 changed answers on 80 texts)
+        >>> changes.share
+        1.0
         >>> [change.status for change in changes.findings if change.element == "‘moron’"][:1]
         ['came']
     """
@@ -350,9 +350,6 @@ class Diff(Result):
     texts: int
     method: str
     hint: str
-
-    def __str__(self) -> str:
-        return f"{several(len(self.answers), 'changed answer')} on {several(self.texts, 'text')}"
 
     @property
     def share(self) -> float:

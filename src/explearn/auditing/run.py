@@ -257,10 +257,6 @@ class Audit(Result):
     hint: str
     examples: Sequence[ExampleText]
 
-    def __str__(self) -> str:
-        confirmed = len(self.findings.confirmed)
-        return f"{several(confirmed, 'confirmed finding')} of {len(self.findings)} on {several(self.texts, 'text')}"
-
     def bold_sentences(self) -> list[str]:
         """Return five sentences: the answers, what was confirmed, what counts most, errors, and groups."""
         return [_answers(self), _confirmed(self), _strongest(self), _errors(self), _groups(self)]

@@ -8,35 +8,28 @@ from typing import Annotated, Any
 import typer
 
 from explearn.cli import options
-from explearn.cli.common import DEFAULT_SEED, Compute, Group, Seed, command, tell
+from explearn.cli.common import Compute, Group, command, tell
 from explearn.cli.options import ClassifierToExplain, LabelledColumns, Table
 
-Method = Annotated[
-    str | None,
-    typer.Option(help="Method of the explanations (`explearn methods`).", show_default="the classifier's default"),
-]
 Patterns = Annotated[
     list[str] | None,
     typer.Option("--pattern", help="Regular expression whose matches are looked at, too; may be repeated."),
 ]
-WorkFolder = Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")]
 
 
 @command
 def audit(
     texts: Table,
     group: Annotated[str | None, typer.Option(help="Column with the group of each text, such as its source.")] = None,
-    method: Method = None,
-    explainer: options.TrainedExplainer = None,
     scores: Annotated[
         Path | None,
         typer.Option(help="Folder of a finished `explearn job` on these texts, whose scores are read."),
     ] = None,
     pattern: Patterns = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("audit.html"),
-    work: WorkFolder = None,
-    seed: Seed = DEFAULT_SEED,
+    out: options.Page = Path("audit.html"),
+    work: options.WorkFolder = None,
     *,
+    methods: options.MethodsToUse,
     classifier: ClassifierToExplain,
     columns: LabelledColumns,
     compute: Compute,
@@ -45,16 +38,20 @@ def audit(
 
     explearn audit --classifier my-model --texts my-texts.csv --label-column label --out audit.html
     """
+    explainer = None
     # Of a job's scores, --method only names those that are read.
-    chosen = options.named_explainer(None if scores else method, explainer)
+    method: Any = options.only("--method", [*methods.names, *map(str, methods.folders)])
+    if scores is None:
+        method = explainer = methods.one()
     # Loads torch, which --help need not wait for.
     from explearn.auditing.reading import AuditOptions
     from explearn.auditing.run import audit as run
 
     settings = AuditOptions(
-        patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
+        patterns=pattern or (), columns=columns, work=work, seed=methods.seed, compute=compute, show_progress=True
     )
-    result = run(classifier([chosen]), texts, None, group, chosen or method, scores=scores, out=out, options=settings)
+    source = classifier([explainer])
+    result = run(source, texts, None, group, method, scores=scores, out=out, options=settings)
     result.print()
     tell(result.page)
 
@@ -64,13 +61,16 @@ def old_classifier(
     against_class_name: Annotated[
         list[str] | None, typer.Option(help="Rename a class of the old classifier, CLASS=NAME; may be repeated.")
     ] = None,
+    against_completion: Annotated[
+        Path | None, typer.Option(help="The prompt of the old classifier, if it is generative; as for --completion.")
+    ] = None,
     against_llm: Annotated[
         Path | None, typer.Option(help="A YAML file, if the old classifier is a prompt; as for --llm.")
     ] = None,
 ) -> Any:
     """Return the old classifier; see `options.classifier_source`."""
     names = options.parse_names("--against-class-name", against_class_name)
-    return options.classifier_source(against, names, against_llm, option="--against")
+    return options.classifier_source(against, names, against_llm, against_completion, option="--against")
 
 
 @command
@@ -79,13 +79,11 @@ def diff(
     fail_above: Annotated[
         float | None, typer.Option(help="Exit with 1 if a larger share of the answers changed.", min=0, max=1)
     ] = None,
-    method: Method = None,
-    explainer: options.TrainedExplainer = None,
     pattern: Patterns = None,
-    out: Annotated[Path | None, typer.Option(help="The page to write.", show_default="none")] = None,
-    work: WorkFolder = None,
-    seed: Seed = DEFAULT_SEED,
+    out: options.Page = Path("diff.html"),
+    work: options.WorkFolder = None,
     *,
+    methods: options.MethodsToUse,
     classifier: ClassifierToExplain,
     old: Annotated[Any, Group("Old classifier", old_classifier)],
     columns: LabelledColumns,
@@ -97,18 +95,17 @@ def diff(
 
     explearn diff --classifier new-model --against old-model --texts my-texts.csv --fail-above 0.05
     """
-    chosen = options.named_explainer(method, explainer)
+    method = methods.one()
     # Loads torch, which --help need not wait for.
     from explearn.auditing.diff import diff as run
     from explearn.auditing.reading import AuditOptions
 
     settings = AuditOptions(
-        patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
+        patterns=pattern or (), columns=columns, work=work, seed=methods.seed, compute=compute, show_progress=True
     )
-    result = run(classifier([chosen]), old, texts, chosen, out=out, options=settings)
+    result = run(classifier([method]), old, texts, method, out=out, options=settings)
     result.print()
-    if result.page is not None:
-        tell(result.page)
+    tell(result.page)
     if fail_above is not None and result.share > fail_above:
         tell(f"{result.share:.3f} of the answers changed, more than {fail_above:g}")
         raise typer.Exit(1)

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -33,7 +34,7 @@ DEFAULT_SEED = 13
 
 Seed = Annotated[
     int,
-    typer.Option(help="Random seed.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED),
+    typer.Option(help="Random seed.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED, rich_help_panel="Computing"),
 ]
 
 
@@ -136,7 +137,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(**values: Any) -> None:
         force = values.pop("force", False)
-        with user_errors(), replacing(values.items(), force=force):
+        with user_errors(values.get("work")), replacing(values.items(), force=force):
             for name, group in groups.items():
                 values[name] = group.make(**{option.name: values.pop(option.name) for option in group.options()})
             function(**values)
@@ -149,11 +150,14 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def user_errors() -> Iterator[None]:
+def user_errors(work: Path | None = None) -> Iterator[None]:
     """Exit with one sentence on standard error if the user can fix the error, else with a traceback and BUG_CODE.
 
     Users can fix every `ExplearnError` (exit code 2, or the error's own) and errors of the machine (`sentence_of`:
     disk, permission, memory). EXPLEARN_DEBUG=1 shows their tracebacks as well.
+
+    Args:
+        work: folder that keeps finished parts, which is named after Ctrl+C. None: nothing is kept.
     """
     if sys.stdout is None:  # closed by whoever started the command
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
@@ -168,7 +172,10 @@ def user_errors() -> Iterator[None]:
     except (typer.Exit, BrokenPipeError):
         raise  # BrokenPipeError: the reader of the output has gone; typer exits quietly
     except KeyboardInterrupt:
-        print("interrupted; earlier outputs are unchanged", file=sys.stderr)
+        kept = ""
+        if work is not None:
+            kept = f"; {work} keeps the finished parts, and the same command goes on from there"
+        print(printable(f"interrupted; earlier outputs are unchanged{kept}"), file=sys.stderr)
         raise SystemExit(130) from None
     except Exception as error:
         code = 2

@@ -8,27 +8,14 @@ from typing import Annotated
 import typer
 
 from explearn.cli import options
-from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
+from explearn.cli.common import Compute, command, tell
 from explearn.cli.options import ClassifierToExplain, ColumnsOfTable, Table
+from explearn.core.validation import MOST
 
 
 @command
 def compare(
     texts: Table,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A roster (quick, light, complete) or a method (`explearn methods`); may be repeated.",
-            show_default="light",
-        ),
-    ] = None,
-    explainer: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Folder of a trained explainer, or a bundle, to evaluate with the methods; may be repeated. Texts "
-            "that it was trained on are left out.",
-        ),
-    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(help="Time limit, such as 90s, 10m or 1.5h, kept by using fewer texts, then fewer methods."),
@@ -37,11 +24,14 @@ def compare(
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to evaluate with the methods; may be repeated."),
     ] = None,
+    max_texts: Annotated[
+        int | None, typer.Option(help="Most texts; those with marked words first, others by lot.", min=1, max=MOST)
+    ] = None,
     unit: options.Units = "word",
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    work: Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")] = None,
-    seed: Seed = DEFAULT_SEED,
+    out: options.Page = Path("compare.html"),
+    work: options.WorkFolder = None,
     *,
+    methods: options.MethodsToUse,
     classifier: ClassifierToExplain,
     columns: ColumnsOfTable,
     compute: Compute,
@@ -50,29 +40,20 @@ def compare(
 
     explearn compare --classifier my-model --texts my-texts.csv --method quick --out report.html
     """
-    trained = options.named_explainers(None, explainer, None)
+    listed = methods.listed()
+    source = classifier([method for method in listed if not isinstance(method, str)])
     # Loads torch, which --help need not wait for.
     from explearn.comparison.run import CompareOptions
     from explearn.comparison.run import compare as run
 
     settings = CompareOptions(
+        max_texts=max_texts,
         scores=scores or (),
         unit=unit,
-        seed=seed,
+        seed=methods.seed,
         compute=compute,
         tell=tell,
     )
-    comparison = run(
-        classifier(trained),
-        texts,
-        [*(method or ["light"]), *trained],
-        columns=columns,
-        budget=budget,
-        out=out,
-        work=work,
-        options=settings,
-    )
-    for name, reason in comparison.left_out.items():
-        tell(f"left out: {name} ({reason})")
-    tell(comparison.verdict)
+    comparison = run(source, texts, listed, columns=columns, budget=budget, out=out, work=work, options=settings)
+    comparison.print()
     tell(comparison.page)

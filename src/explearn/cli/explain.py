@@ -28,7 +28,6 @@ from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
 from explearn.show.attributions import Attributions
 from explearn.show.display import embed_or_write, methods_html, rows
-from explearn.text.encoding import TEXT
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
@@ -40,13 +39,6 @@ WHAT = "an output of explearn explain"
 Texts = Sequence[Sequence["Attribution"]]
 """An entry for each text and class: its attributions, one for each method."""
 
-Versus = Annotated[
-    str | None,
-    typer.Option(
-        help="Explain why the target rather than this class: the difference of their logits.",
-        rich_help_panel="What is explained",
-    ),
-]
 Token = Annotated[
     str | None,
     typer.Option(
@@ -67,21 +59,6 @@ Interactions = Annotated[
         rich_help_panel="What is explained",
     ),
 ]
-Pair = Annotated[
-    str | None,
-    typer.Option(
-        help="Second segment for classifiers of pairs, or the passage for questions; used with every text.",
-        rich_help_panel="What is explained",
-    ),
-]
-Table = Annotated[
-    Path | None,
-    typer.Option(
-        "--texts",
-        help="Explain the texts of this .csv, .jsonl or .parquet table, or .txt file with one text per line.",
-        rich_help_panel="Texts of a file",
-    ),
-]
 Files = Annotated[
     list[Path] | None,
     typer.Option(
@@ -98,20 +75,18 @@ def explain(
         list[str] | None,
         typer.Argument(help="Texts to explain (default: standard input, one text per line)."),
     ] = None,
-    method: options.Methods = None,
-    explainer: options.Explainers = None,
-    option: options.Options = None,
     target: options.Targets = None,
-    versus: Versus = None,
+    versus: options.Versus = None,
     token: Token = None,
     windows: options.Windows = None,
     unit: options.Units = "word",
     interactions: Interactions = None,
-    pair: Pair = None,
+    pair: options.Pair = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per text and method.")] = False,
     out: Files = None,
-    table: Table = None,
+    table: options.TableOrTexts = None,
     *,
+    methods: options.MethodsToUse,
     columns: options.TextsAlone,
     classifier: options.ClassifierToExplain,
     compute: Compute,
@@ -123,27 +98,20 @@ def explain(
     files = out or []
     _check_files(files)
     _check_no_file_names(texts or ())
-    explainers = options.named_explainers(method, explainer, option)
+    explainers = methods.explainers()
     source = classifier(explainers)
-    inputs: list[Any]
-    if table is not None:
-        if texts or pair is not None:
-            raise ParamsError("--texts: got other texts, too; expected a file, or texts on the command line")
-        inputs = _rows(table, columns.text or TEXT, columns.pair)
-    else:
-        inputs = texts or _lines()
-    if pair is not None:
-        inputs = [(text, pair) for text in inputs]
+    typed = texts or ()
+    if table is None:
+        typed = typed or _lines()
+    inputs = options.given_texts(typed, table, columns, pair)
     from explearn.predictors.pretrained import as_predictor  # brings torch
 
     whole = as_predictor(source, compute)
-    for used in explainers:
-        used.check_made_for(whole)
-        used.made_for = None  # a view has a fingerprint of its own
+    explainers = [used.for_view(whole) for used in explainers]
     loaded = _view(whole, token, versus)
     unnamed = not explainers
     if unnamed:
-        explainers = [find_explainer(None, classifier=loaded)]
+        explainers = [find_explainer(None, classifier=loaded, seed=methods.seed)]
     targets = None
     if target:
         targets = [target] * len(inputs)
@@ -271,26 +239,6 @@ def _lines() -> list[str]:
     texts = [line for line in lines if line.strip()]
     if not texts:
         raise DataError("standard input: no text; expected at least one")
-    return texts
-
-
-def _rows(path: Path, text_column: str, pair_column: str | None) -> list[Any]:
-    """Return the texts, or pairs, of a table or a text file.
-
-    Raises:
-        DataError: there is none, or one cannot be explained; file, row and field are named.
-    """
-    from explearn.text.rows import read_file  # brings Arrow
-
-    names = [text_column]
-    if pair_column is not None:
-        names.append(pair_column)
-    texts: list[Any] = []
-    for row in read_file(path, names):
-        segments = tuple(row.text(name) for name in names)
-        texts.append(segments if len(segments) > 1 else segments[0])
-    if not texts:
-        raise DataError(f"{path}: no text; expected at least one")
     return texts
 
 

@@ -1,20 +1,23 @@
-"""The command-line options that several commands share: classifiers, methods and their options, tables of texts."""
+"""The command-line options that several commands share; docs/explearn/options.md says which command has which."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from explearn.cli.common import Group
+from explearn.cli.common import DEFAULT_SEED, Group, Seed
 from explearn.core.documents import parse_yaml
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.methods.defaults import ROSTERS
 from explearn.methods.finding import fetched, find_explainer, method_in
 from explearn.methods.registry import explainer_class, get_info
 from explearn.subject.texts import TextColumns
+from explearn.text.encoding import TEXT
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -108,108 +111,125 @@ LoadedClassifier = Annotated[Callable[..., Any], Group("Classifier", classifier_
 
 # ---- methods and their options ---------------------------------------------------------------------------------------
 
-Methods = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Name of a method; `explearn methods` lists them. Repeat it to compare several.",
-        show_default="the method of --explainer, else the default for the classifier",
-        rich_help_panel="Methods",
-    ),
-]
-Explainers = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="Folder of a trained explainer (data/explainers/TASK/NAME), or a bundle of any method (`explearn "
-        "export`), beside the methods named; may be repeated.",
-        rich_help_panel="Methods",
-    ),
-]
-TrainedExplainer = Annotated[
-    Path | None,
-    typer.Option("--explainer", help="Folder of a trained explainer, or a bundle.", rich_help_panel="Methods"),
-]
 Options = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
         "-o",
-        help="Set an option of the method, NAME=VALUE; may be repeated. With several methods, NAME applies to all that "
-        "have it, METHOD.NAME to one.",
+        help="Set an option, NAME=VALUE; may be repeated. With several methods, NAME applies to all that have it, "
+        "METHOD.NAME to one.",
         rich_help_panel="Methods",
     ),
 ]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Class to explain; may be repeated (default: the predicted class; for a multi-label classifier each label "
-        "that applies; for a regression each value).",
-        rich_help_panel="What is explained",
-    ),
-]
-Units = Annotated[
-    Literal["token", "word", "phrase", "sentence"],
-    typer.Option(
-        help="Unit that is scored. Methods that perturb texts leave out whole units.",
-        rich_help_panel="What is explained",
-    ),
-]
-Windows = Annotated[
-    int | None,
-    typer.Option(
-        help="Read texts that are too long for the classifier through windows that begin this many sub-tokens apart "
-        "(default: they are cut).",
-        rich_help_panel="What is explained",
-    ),
-]
 
 
-def named_explainers(
-    methods: Sequence[str] | None, folders: Sequence[Path] | None, pairs: Sequence[str] | None
-) -> list[Explainer]:
-    """Return the explainers that --method, --explainer and --option name; none if nothing is named.
+@dataclass(frozen=True, slots=True)
+class NamedMethods:
+    """The methods that --method, --explainer and --option name.
 
     A learned method takes the folder of its own training, or of the method that it starts from; other folders follow.
     One explainer gets all options. Of several, NAME goes to all that have it and METHOD.NAME to one.
 
-    Args:
-        methods: names.
+    Attributes:
+        names: of methods, and for `compare` of rosters.
         folders: folders of trained explainers, and bundles.
-        pairs: NAME=VALUE, see `parse_options`.
+        options: NAME or METHOD.NAME -> value.
+        seed: seed of all draws.
+    """
+
+    names: Sequence[str] = ()
+    folders: Sequence[Path] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = DEFAULT_SEED
+
+    def explainers(self) -> list[Explainer]:
+        """Return the explainers; none if nothing is named.
+
+        Raises:
+            UnknownNameError: there is no such method, or none with such an option.
+            ParamsError: a method is repeated or needs a folder, or an option cannot be set.
+            ModelError: a folder or bundle cannot be used.
+        """
+        return [self._find(*source) for source in self._sources(self.names)]
+
+    def one(self) -> Explainer | None:
+        """Return the explainer, None if nothing is named; raise ParamsError for several, else as `explainers`."""
+        explainers = self.explainers()
+        only("--method", [explainer.name for explainer in explainers])
+        return next(iter(explainers), None)
+
+    def listed(self) -> list[str | Explainer]:
+        """Return what `explearn.compare` takes: explainers only where a folder or an option is given.
+
+        Raises as `explainers`.
+        """
+        listed: list[str | Explainer] = [name for name in self.names or ["light"] if name in ROSTERS]
+        for name, folder, chosen in self._sources([name for name in self.names if name not in ROSTERS]):
+            if folder is None and not chosen:
+                listed.append(name)
+            else:
+                listed.append(self._find(name, folder, {**ROSTERS["light"].get(name, {}), **chosen}))
+        return listed
+
+    def _find(self, name: str, folder: Path | None, chosen: Mapping[str, Any]) -> Explainer:
+        return find_explainer(folder or name, chosen, method=name, seed=self.seed)
+
+    def _sources(self, methods: Sequence[str]) -> list[tuple[str, Path | None, dict[str, Any]]]:
+        """Return each method with its folder and its options."""
+        sources: dict[str, Path | None] = dict.fromkeys(methods)
+        names = list(methods)
+        for folder in map(fetched, self.folders):
+            held = method_in(folder)
+            fitting = [name for name, source in sources.items() if source is None and _root(name) == _root(held)]
+            # The method of the folder itself, or else one that can explain with what it holds.
+            name = min(fitting, key=lambda name: name != held, default=held)
+            if name not in fitting:
+                names.append(name)
+            sources[name] = folder
+        if len(sources) < len(names):
+            raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
+        if self.options and not sources:
+            named = ", ".join(self.options)
+            raise ParamsError(f"--option: got {named}; expected the method, too (--method or --explainer)")
+        chosen = _options_of_each(sources, self.options)
+        return [(name, folder, chosen[name]) for name, folder in sources.items()]
+
+
+def method_options(
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name of a method; `explearn methods` lists them. Repeat it for several; audit, diff and record take "
+            "one. compare takes rosters, too (quick, light, complete).",
+            show_default="light for compare; else the method of --explainer, or the default for the classifier",
+        ),
+    ] = None,
+    explainer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Folder of a trained explainer (data/explainers/TASK/NAME), or a bundle of any method (`explearn "
+            "export`), beside the methods named; may be repeated likewise.",
+        ),
+    ] = None,
+    option: Options = None,
+    seed: Seed = DEFAULT_SEED,
+) -> NamedMethods:
+    """Return the methods named on the command line."""
+    return NamedMethods(method or (), explainer or (), parse_options(option), seed)
+
+
+MethodsToUse = Annotated[NamedMethods, Group("Methods", method_options)]
+
+
+def only(option: str, values: Sequence[str] | None) -> str | None:
+    """Return the value of an option that may be repeated elsewhere, None without one.
 
     Raises:
-        UnknownNameError: there is no such method, or none with such an option.
-        ParamsError: a method is repeated or needs a folder, or an option cannot be set.
-        ModelError: a folder or bundle cannot be used.
+        ParamsError: there are several.
     """
-    options = parse_options(pairs)
-    sources: dict[str, Path | None] = dict.fromkeys(methods or ())
-    names = list(methods or ())
-    for folder in map(fetched, folders or ()):
-        held = method_in(folder)
-        fitting = [name for name, source in sources.items() if source is None and _root(name) == _root(held)]
-        # The method of the folder itself, or else one that can explain with what it holds.
-        name = min(fitting, key=lambda name: name != held, default=held)
-        if name not in fitting:
-            names.append(name)
-        sources[name] = folder
-    if len(sources) < len(names):
-        raise ParamsError(f"methods: got {', '.join(names)}; expected each once")
-    if options and not sources:
-        raise ParamsError(f"--option: got {', '.join(options)}; expected the method, too (--method or --explainer)")
-    chosen = _options_of_each(sources, options)
-    return [find_explainer(folder or name, chosen[name], method=name) for name, folder in sources.items()]
-
-
-def named_explainer(method: str | None, folder: Path | None, pairs: Sequence[str] | None = None) -> Explainer | None:
-    """Return the one explainer that the options name, as `named_explainers` does; None if nothing is named.
-
-    Raises:
-        ParamsError: --method and --explainer name two.
-    """
-    explainers = named_explainers([method] if method else None, [folder] if folder else None, pairs)
-    if len(explainers) > 1:
-        raise ParamsError(f"got {' and '.join(one.name for one in explainers)}; expected one method")
-    return next(iter(explainers), None)
+    if len(values or ()) > 1:
+        raise ParamsError(f"{option}: got {' and '.join(values or ())}; expected one")
+    return next(iter(values or ()), None)
 
 
 def _root(method: str) -> str:
@@ -283,9 +303,76 @@ def parse_names(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
     return names
 
 
-# ---- tables ----------------------------------------------------------------------------------------------------------
+# ---- what is explained -----------------------------------------------------------------------------------------------
 
-Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with one text per line.")]
+_EXPLAINED = "What is explained"
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Class to explain; may be repeated, but not for a record (default: the predicted class; for a multi-label "
+        "classifier each label that applies; for a regression each value).",
+        rich_help_panel=_EXPLAINED,
+    ),
+]
+Versus = Annotated[
+    str | None,
+    typer.Option(
+        help="Explain why the target rather than this class: the difference of their logits.",
+        rich_help_panel=_EXPLAINED,
+    ),
+]
+Units = Annotated[
+    Literal["token", "word", "phrase", "sentence"],
+    typer.Option(
+        help="Unit that is scored. Methods that perturb texts leave out whole units.", rich_help_panel=_EXPLAINED
+    ),
+]
+Windows = Annotated[
+    int | None,
+    typer.Option(
+        help="Read texts that are too long for the classifier through windows that begin this many sub-tokens apart "
+        "(default: they are cut).",
+        rich_help_panel=_EXPLAINED,
+    ),
+]
+Pair = Annotated[
+    str | None,
+    typer.Option(
+        help="Second segment for classifiers of pairs, or the passage for questions; used with every text.",
+        rich_help_panel=_EXPLAINED,
+    ),
+]
+
+# ---- texts -----------------------------------------------------------------------------------------------------------
+
+_TABLE = typer.Option("--texts", help="A .csv, .jsonl or .parquet table, or a .txt file with one text per line.")
+Table = Annotated[Path, _TABLE]
+TableOrTexts = Annotated[Path | None, _TABLE]
+
+
+def given_texts(texts: Sequence[str], table: Path | None, columns: TextColumns, pair: str | None) -> list[Any]:
+    """Return the texts, or pairs, that are given on the command line or in a file.
+
+    Raises:
+        ParamsError: both are given.
+        DataError: the file has none, or one that cannot be explained; file, row and field are named.
+    """
+    if table is None:
+        return [text if pair is None else (text, pair) for text in texts]
+    if texts or pair is not None:
+        raise ParamsError("--texts: got other texts, too; expected a file, or texts on the command line")
+    from explearn.text.rows import read_file  # brings Arrow
+
+    names = [columns.text or TEXT]
+    if columns.pair is not None:
+        names.append(columns.pair)
+    found: list[Any] = []
+    for row in read_file(table, names):
+        segments = tuple(row.text(name) for name in names)
+        found.append(segments if len(segments) > 1 else segments[0])
+    if not found:
+        raise DataError(f"{table}: no text; expected at least one")
+    return found
 
 
 def text_columns(
@@ -322,3 +409,10 @@ _OF_MARKS = ("rationales", "marks_by", "token_column")
 TextsAlone = Annotated[TextColumns, Group(_TITLE, text_columns, without=("label_column", "label_name", *_OF_MARKS))]
 ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
 LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=_OF_MARKS)]
+
+# ---- outputs ---------------------------------------------------------------------------------------------------------
+
+Page = Annotated[Path, typer.Option("--out", help="The page to write, and beside it files with its name.")]
+WorkFolder = Annotated[
+    Path | None, typer.Option("--work", help="Working folder to keep, so that a stopped run can resume.")
+]

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from explearn.cli import options
-from explearn.cli.common import Compute, command
+from explearn.cli.common import Compute, command, tell
 from explearn.core.documents import read_yaml
-from explearn.core.escape import printable
-from explearn.show.blocks import plain
+from explearn.core.errors import ParamsError
 
 MASKED = "masked"
 
@@ -25,24 +24,16 @@ def _print_schema(wanted: bool) -> None:
         raise typer.Exit
 
 
-Method = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of a method; `explearn methods` lists them.",
-        show_default="the best of --comparison, else what explain takes",
-        rich_help_panel="Methods",
-    ),
-]
-
-
 @command
 def record(
-    text: Annotated[str, typer.Argument(help="The text.")],
-    method: Method = None,
-    explainer: options.TrainedExplainer = None,
-    option: options.Options = None,
+    text: Annotated[str | None, typer.Argument(help="The text (default: each of --texts).", show_default=False)] = None,
+    target: options.Targets = None,
+    versus: options.Versus = None,
     comparison: Annotated[
-        Path | None, typer.Option(help="JSON that `explearn compare` wrote next to its page.")
+        Path | None,
+        typer.Option(
+            help="JSON that `explearn compare` wrote next to its page; if no method is named, its best one is taken."
+        ),
     ] = None,
     exchange: Annotated[
         str | None,
@@ -53,42 +44,60 @@ def record(
             show_default="words are only taken out",
         ),
     ] = None,
-    pair: Annotated[str | None, typer.Option(help="Second segment, for classifiers of pairs.")] = None,
+    pair: options.Pair = None,
     hash_only: Annotated[bool, typer.Option("--hash-only", help="Leave out the text; keep its SHA-256.")] = False,
     key: Annotated[Path | None, typer.Option(help="PEM file with a private Ed25519 key to sign with.")] = None,
-    out: Annotated[Path, typer.Option(help="The page to write; the record goes next to it, as JSON.")] = Path(
-        "record.html"
-    ),
+    out: options.Page = Path("record.html"),
+    table: options.TableOrTexts = None,
     schema: Annotated[
         bool, typer.Option("--schema", callback=_print_schema, is_eager=True, help="Print the JSON Schema of records.")
     ] = False,
     *,
+    methods: options.MethodsToUse,
+    columns: options.TextsAlone,
     classifier: options.ClassifierToExplain,
     compute: Compute,
 ) -> None:
     """Record one decision: the answer, the words behind it, and the smallest change found that turns it.
 
+    Of the texts of a file, each gets a record: record-1.html, record-2.html, ...
+
     explearn record "A lazy, dull sequel." --classifier my-model --comparison report.json --out record.html
     """
-    chosen = options.named_explainer(method, explainer, option)
+    chosen = methods.one()
+    explained = options.only("--target", target)
     source = classifier([chosen])
-    from explearn.decision.page import sentences
+    typed = [] if text is None else [text]
+    texts = options.given_texts(typed, table, columns, pair)
+    if not texts:
+        raise ParamsError("text: got none; expected one, or a file of them (--texts)")
+    # These bring torch, which --help need not wait for.
     from explearn.decision.record import record as make
+    from explearn.predictors.pretrained import as_predictor
 
     words: Any = exchange
     if exchange is not None and exchange != MASKED:
         words = read_yaml(exchange)
-    made = make(
-        source,
-        text if pair is None else (text, pair),
-        chosen,
-        comparison=comparison,
-        exchange=words,
-        hash_only=hash_only,
-        key=key,
-        out=out,
-        device=compute,
-    )
-    for sentence in sentences(made):
-        print(printable(plain(sentence)))
-    print(printable(str(out)))
+    model = as_predictor(source, compute)
+    for number, segments in enumerate(texts, start=1):
+        page = out
+        if table is not None:
+            page = out.with_stem(f"{out.stem}-{number}")
+        made = make(
+            model,
+            segments,
+            chosen,
+            target=explained,
+            versus=versus,
+            comparison=comparison,
+            exchange=words,
+            hash_only=hash_only,
+            key=key,
+            out=page,
+            seed=methods.seed,
+        )
+        if table is None:
+            made.print()
+            tell(page)
+        else:
+            tell(f"{page}: {made.sentences()[0]}")

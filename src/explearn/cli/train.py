@@ -65,18 +65,15 @@ def finetune(
         str, typer.Option(help="Pretrained encoder: a hub name, a folder, or `embedded` (extra `demo`).")
     ],
     out: Annotated[Path, typer.Option(help="Folder to save the classifier to.")],
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", "-o", help="NAME=VALUE: epochs, learning_rate, batch_size, max_length, ...; may be repeated."
-        ),
-    ] = None,
+    option: Options = None,
     seed: Seed = DEFAULT_SEED,
     *,
     columns: LabelledColumns,
     compute: Compute,
 ) -> None:
     """Fine-tune a classifier on your labelled texts; a fifth of them is used to choose the best epoch.
+
+    Options are epochs, learning_rate, batch_size, max_length, ...
 
     explearn finetune --texts my-texts.csv --label-column label --encoder distilbert-base-uncased --out my-classifier
     """
@@ -112,10 +109,7 @@ def export(
         str | None,
         typer.Option(help="Name of the method (default: the method of --explainer)."),
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="Set an option of an untrained method, NAME=VALUE; may be repeated."),
-    ] = None,
+    option: Options = None,
     classifier: Annotated[
         str | None,
         typer.Option(

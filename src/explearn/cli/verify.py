@@ -20,7 +20,10 @@ def verify(
         Path,
         typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its JSON (a manifest or record), or a bundle's folder."),
     ],
-    explainer: options.TrainedExplainer = None,
+    explainer: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the trained explainer, or bundle, of a record.", rich_help_panel=_RECORDS),
+    ] = None,
     text: Annotated[
         str | None,
         typer.Option(help="The text of a record with only its hash.", rich_help_panel=_RECORDS),

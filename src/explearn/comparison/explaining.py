@@ -5,7 +5,7 @@ When a method has finished, its main figures are shown at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -148,10 +148,9 @@ class MethodsRun:
         runs: method -> its run on the texts.
         refused: method -> why it could not explain one of the texts, such as a long one.
         used: method -> its explainer.
-        passed: names of the methods that were passed as explainers.
     """
 
-    def __init__(self, texts: ComparedTexts, plan: Plan, tell: Tell, passed: Collection[str] = ()) -> None:
+    def __init__(self, texts: ComparedTexts, plan: Plan, tell: Tell) -> None:
         self.texts = texts
         self.plan = plan
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
@@ -159,7 +158,6 @@ class MethodsRun:
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
         self.used: dict[str, Explainer] = {}
-        self.passed = passed
         self._tell = tell
         tell(
             f"{several(len(plan.methods), 'method')} on {plan.texts} of "

@@ -54,17 +54,24 @@ class Comparison(Evaluation):
     Example:
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
-        >>> comparison = explearn.compare(classifier(), TEXTS, "occlusion", out=None)
+        >>> comparison = explearn.compare(classifier(), TEXTS, "occlusion")
         >>> comparison.figures["occlusion"]["texts"]
         5
-        >>> comparison
-        Comparison(1 method on 5 texts)
     """
 
     page: Path | None = Field(default=None, exclude=True)
 
-    def __str__(self) -> str:
-        return f"{self.counts}: {self.page}" if self.page else self.counts
+    def bold_sentences(self) -> list[str]:
+        """Return what was left out and why, and the verdict."""
+        left_out = [f"left out: {name} ({reason})" for name, reason in self.left_out.items()]
+        return [f"{self.counts}.", *left_out, self.verdict]
+
+    def next_steps(self) -> str:
+        """Return how to go on in Python."""
+        page = "explearn.compare(..., out='report.html') writes a page."
+        if self.page is not None:
+            page = f"The page is {self.page}."
+        return f"{super().next_steps()} {page}"
 
     @property
     def verdict(self) -> str:
@@ -113,8 +120,8 @@ class CompareOptions:
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
         >>> options = explearn.CompareOptions(max_texts=3, seed=1)
-        >>> explearn.compare(classifier(), TEXTS, "occlusion", out=None, options=options)
-        Comparison(1 method on 3 texts)
+        >>> explearn.compare(classifier(), TEXTS, "occlusion", options=options).counts
+        '1 method on 3 texts'
     """
 
     max_texts: int | None = None
@@ -144,7 +151,7 @@ def compare(
     labels: Sequence[str | int | None] | None = None,
     columns: TextColumns | None = None,
     budget: str | float | None = None,
-    out: str | Path | None = "report.html",
+    out: str | Path | None = None,
     work: str | Path | None = None,
     options: CompareOptions | None = None,
 ) -> Comparison:
@@ -181,9 +188,7 @@ def compare(
     Example:
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
-        >>> comparison = explearn.compare(classifier(), TEXTS, "random,occlusion", out=None)
-        >>> comparison
-        Comparison(2 methods on 5 texts)
+        >>> comparison = explearn.compare(classifier(), TEXTS, "random,occlusion")
         >>> list(comparison.figures)
         ['random', 'occlusion']
     """
@@ -233,7 +238,7 @@ def compare(
         plan = kept_plan(subject, most, limit, end, options.unit, options.tell)
         _check_judged(subject, [*plan.methods, *records], plan.left_out)
         compared = ComparedTexts(subject, plan.texts, options.unit)
-        run = MethodsRun(compared, plan, options.tell, [explainer.name for explainer in given])
+        run = MethodsRun(compared, plan, options.tell)
         # Before the work, so that a record that fits no text is reported at once.
         matched = compared.match(records)
         run.explain(subject)

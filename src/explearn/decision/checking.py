@@ -23,7 +23,7 @@ TOLERANCE = 1e-3
 processors and numbers of threads change the last digits of float32, and a method may enlarge them."""
 
 
-CHECKED = ("classifier", "answer", "scores", "elements", "without_elements", "change", "certificate")
+CHECKED = ("classifier", "answer", "value", "scores", "elements", "without_elements", "change", "certificate")
 """Parts of a record that are compared with what is computed now, after text and method."""
 
 
@@ -105,7 +105,8 @@ def observed_differences(record: DecisionRecord, model: Predictor, explainer: Ex
     hash_only = record.text.segments is None
     # Words are ranked by the recorded scores: those of two may be so near that their order changes elsewhere.
     subject = make_subject("explearn verify", model, listed_texts([text], None), [explainer])
-    seen = observe(subject, record.method.chosen, exchange, hash_only, record.scores)
+    chosen = record.method.chosen
+    seen = observe(subject, chosen, exchange, hash_only, record.target, record.versus, record.scores)
     now = seen.model_dump(mode="json")
     then = record.model_dump(mode="json")
     for part in ("text", "method"):

@@ -25,16 +25,20 @@ class Decision:
         classifier: the classifier.
         segments: the text.
         original: its probabilities, (C,).
-        target: index of the most probable class.
+        target: index of the class that is explained.
         passes: number of changed texts that the classifier has read.
     """
 
-    def __init__(self, classifier: Predictor, segments: Sequence[Segment]) -> None:
+    def __init__(self, classifier: Predictor, segments: Sequence[Segment], target: str | None = None) -> None:
         """Classify the text.
 
         Args:
             classifier: the classifier.
             segments: the text.
+            target: the class that is explained. None: the most probable one.
+
+        Raises:
+            UnknownNameError: there is no such class.
         """
         self.classifier = classifier
         self.segments = segments
@@ -42,6 +46,8 @@ class Decision:
         self._answers = Answers(classifier)
         self.original = self._probabilities([{}], gaps=False)[0]
         self.target = int(self.original.argmax())
+        if target is not None:
+            self.target = classifier.label_index(target)
 
     def _probabilities(self, changes: Sequence[Edits], gaps: bool) -> NDArray[np.float64]:
         texts: list[Any] = [rewrite(self.segments, edits) for edits in changes]
@@ -59,30 +65,39 @@ class Decision:
     def margin(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far changed texts are from another answer, (n,): below 0 the answer has turned.
 
-        It is the logarithm of the odds of the class against the next most probable one; for a multi-label classifier,
-        of the label against its absence, with the other sign where the label does not apply to the text.
+        It is the logarithm of the odds of the target against the next most probable class; for a multi-label
+        classifier, against its absence. The sign is the other one where the target does not hold for the text.
 
         Args:
             probabilities: (n, C).
         """
         target = probabilities[:, self.target]
         if self.classifier.problem is Problem.MULTI_LABEL:
-            odds = _logarithm(target) - _logarithm(1 - target)
-            if self.original[self.target] < HOLDS_FROM:
-                odds = -odds
-            return odds
-        others = np.delete(probabilities, self.target, axis=1)
+            others = 1 - target
+        else:
+            others = np.delete(probabilities, self.target, axis=1).max(axis=1)
+        odds = _logarithm(target) - _logarithm(others)
+        if not self._holds(self.original[None])[0]:
+            odds = -odds
         # Without an answer it has not turned.
-        return np.nan_to_num(_logarithm(target) - _logarithm(others.max(axis=1)), nan=np.inf)
+        return np.nan_to_num(odds, nan=np.inf)
 
     def turned(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return whether changed texts get another answer, bool, (n,), from their probabilities, (n, C)."""
+        """Return whether the target holds for changed texts, bool, (n,), but not for the text, or the other way round.
+
+        Args:
+            probabilities: (n, C).
+        """
+        changed: NDArray[np.bool_] = self._holds(probabilities) != self._holds(self.original[None])
+        return changed & ~np.isnan(probabilities).any(axis=1)
+
+    def _holds(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return whether the target is the most probable class, or a label that applies, bool, (n,)."""
         if self.classifier.problem is Problem.MULTI_LABEL:
-            applied = self.original[self.target] >= HOLDS_FROM
-            changed: NDArray[np.bool_] = (probabilities[:, self.target] >= HOLDS_FROM) != applied
-            return changed
-        different: NDArray[np.bool_] = probabilities.argmax(axis=1) != self.target
-        return different & ~np.isnan(probabilities).any(axis=1)
+            applies: NDArray[np.bool_] = probabilities[:, self.target] >= HOLDS_FROM
+            return applies
+        most: NDArray[np.bool_] = probabilities.argmax(axis=1) == self.target
+        return most
 
 
 def _logarithm(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

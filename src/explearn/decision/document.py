@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,8 +10,10 @@ from pydantic import Field
 
 from explearn.core.attribution_fields import Certificate
 from explearn.core.documents import PathLike, read_json
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, listed
 from explearn.core.validation import Count, Fraction, Name, Number, Shape, UnicodeText, check
+from explearn.show.blocks import bold, several
+from explearn.show.printed import Printed
 
 VERSION: Literal[1] = 1
 """Version of the record's format."""
@@ -158,7 +161,7 @@ class Signature(Shape):
     value: str
 
 
-class DecisionRecord(Shape):
+class DecisionRecord(Printed, Shape):
     """The record of one decision; `model_json_schema()` is its JSON Schema.
 
     Attributes:
@@ -166,8 +169,11 @@ class DecisionRecord(Shape):
         text: the text.
         classifier: the classifier.
         answer: its answer.
+        target: the class that is explained: that of the answer, unless another was named.
+        versus: the class against which it is explained. None: all others.
+        value: the difference of their logits, of which scores are parts. None: there is no such class.
         method: the method of explanation.
-        scores: a score for each word, for the class of the answer; None for a word that was not read.
+        scores: a score for each word, for the target; None for a word that was not read.
         elements: the words with the highest scores above 0, highest first.
         without_elements: the answer to the text without all of them; None if there are none, no other word is left, or
             there is no answer.
@@ -190,6 +196,9 @@ class DecisionRecord(Shape):
     text: RecordedText
     classifier: RecordedClassifier
     answer: Answer
+    target: Name
+    versus: Name | None
+    value: Number | None
     method: RecordedMethod
     scores: list[Number | None]
     elements: list[RecordedWord]
@@ -202,8 +211,34 @@ class DecisionRecord(Shape):
     page_sha256: Sha256 | None = None
     signature: Signature | None = None
 
-    def __repr__(self) -> str:
-        return f"DecisionRecord({self.answer.label!r} by {self.classifier.name!r}, explained by {self.method.name!r})"
+    def bold_sentences(self) -> list[str]:
+        """Say what the record found: the answer, the words behind it, what turns it, and how sure that is."""
+        classifier = self.classifier.name or "The classifier"
+        said = [
+            f"{classifier} answers {bold(self.answer.label)}, with probability {_p(self.answer, self.answer.label)}."
+        ]
+        if self.target != self.answer.label or self.versus is not None:
+            against = ""
+            if self.versus is not None:
+                against = f", against {bold(self.versus)}, with {_p(self.answer, self.versus)}"
+            said.append(f"Explained is {bold(self.target)}, with probability {_p(self.answer, self.target)}{against}.")
+        said += _about_elements(self)
+        said.append(_about_change(self))
+        if self.certificate is not None:
+            said.append(f"How sure the method is of its scores: {self.certificate}.")
+        else:
+            measured = ""
+            if any(element.without for element in self.elements):
+                measured = "; the effects above are measured"
+            said.append(f"{self.method.name} does not say how sure it is of its scores{measured}.")
+        return said
+
+    def next_steps(self) -> str:
+        """Return how to go on in Python."""
+        return (
+            ".scores, .elements, .change have the figures; explearn.record(..., out='record.html') writes a page, "
+            "explearn.verify checks it."
+        )
 
 
 def is_record(document: object) -> bool:
@@ -237,3 +272,80 @@ def read_record(path: PathLike) -> tuple[DecisionRecord, dict[str, Any]]:
         )
     record: DecisionRecord = check(DecisionRecord, document, before=f"{path}, ")
     return record, document
+
+
+# ---- a record in sentences -------------------------------------------------------------------------------------------
+
+
+def _p(answer: Answer, label: str) -> str:
+    return f"{answer.probabilities[label]:.3f}"
+
+
+def _about_elements(record: DecisionRecord) -> Iterator[str]:
+    if not record.elements:
+        yield f"{record.method.name} gives no word a score above 0."
+        return
+    words = [f"“{element.word}”" for element in record.elements]
+    counts = "these words count"
+    if len(words) == 1:
+        counts = "this word counts"
+    yield f"By {record.method.name}, {counts} most for it: {', '.join(map(bold, words))}."
+    for word, element in zip(words, record.elements, strict=True):
+        if element.without is None:
+            yield f"Without {word} no word would be left, so its effect is not known."
+        else:
+            yield f"Without {word} the probability of {record.target} is {_answered(record, element.without)}."
+    if record.without_elements is not None and len(words) > 1:
+        yield f"Without all of these words it is {_answered(record, record.without_elements)}."
+
+
+def _answered(record: DecisionRecord, answer: Answer) -> str:
+    """Return the target's probability, that it rises, and the other answer if it has turned."""
+    text = _p(answer, record.target)
+    if record.versus is not None:
+        text += f", of {record.versus} {_p(answer, record.versus)}"
+    if _lead(record, answer) > _lead(record, record.answer):
+        text += ", which is higher: here the test does not bear out the method"
+    if answer.label != record.answer.label and record.classifier.problem != "multi_label":
+        text += f", and the answer is {answer.label}"
+    return text
+
+
+def _lead(record: DecisionRecord, answer: Answer) -> float:
+    """Return the target's probability, less that of the class against which it is explained, as they are shown."""
+    lead = answer.probabilities[record.target]
+    if record.versus is not None:
+        lead -= answer.probabilities[record.versus]
+    return round(lead, 3)
+
+
+def _about_change(record: DecisionRecord) -> str:
+    change = record.change
+    target = record.target
+    if change.answer is None and change.passes == 0:
+        return f"{bold('No change could be tried')}: no word can be left out, since one must stay."
+    multi_label = record.classifier.problem == "multi_label"
+    turns = "turns the answer"
+    if target != record.answer.label and not multi_label:
+        turns = f"makes {target} the answer"
+    if change.answer is None:
+        return (
+            f"{bold(f'No change was found that {turns}')}: none of the "
+            f"{several(change.passes, 'changed text')} that were tried does (at most {change.budget} are). "
+            "There may be one."
+        )
+    removed = [f"“{edit.word}”" for edit in change.edits if edit.replacement is None]
+    done = [f"putting “{edit.replacement}” for “{edit.word}”" for edit in change.edits if edit.replacement is not None]
+    if removed:
+        done.insert(0, f"taking out {listed(removed, len(removed))}")
+    what = " and ".join(done)
+    smaller = ""
+    if len(change.edits) > 2:
+        smaller = " A smaller one may exist."
+    becomes = f"the answer {change.answer.label}"
+    if multi_label:
+        becomes = f"another answer for {target}"
+    return (
+        f"The smallest change found that {turns} is {bold(what)}: the classifier then gives {becomes}, "
+        f"with probability {_p(change.answer, target)} for {target}.{smaller}"
+    )

@@ -41,6 +41,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.finding import find_explainer
 from explearn.methods.registry import get_info
 from explearn.predictors.labelled import check_use
+from explearn.predictors.views import versus as versus_view
 from explearn.report.conclusions import about, best_of
 from explearn.subject.manifest import COMPARISON, check_page, facts_of, versions
 from explearn.subject.subject import Subject, make_subject
@@ -61,11 +62,14 @@ def record(
     text: Text,
     method: PathLike | Explainer | None = None,
     *,
+    target: str | None = None,
+    versus: str | None = None,
     comparison: str | Path | None = None,
     exchange: Exchange | None = None,
     hash_only: bool = False,
     key: str | Path | None = None,
     out: str | Path | None = None,
+    seed: int = 13,
     device: str | ComputeOptions | None = None,
 ) -> DecisionRecord:
     """Record one decision of a classifier: its answer, the words behind it, and what would turn it.
@@ -78,12 +82,17 @@ def record(
         text: a text, or a pair of texts.
         method: method or explainer. None: the method that the comparison found best, else what `explearn.explain`
             takes.
+        target: the class that is explained; the change that is searched for makes it the answer, if it is not. None:
+            the class of the answer.
+        versus: the class against which the target is explained: scores are parts of the difference of their logits.
+            None: all others.
         comparison: JSON that `explearn.compare` wrote next to its page, for this classifier.
         exchange: words to exchange for a word in the search for the smallest change: `masked`, by the masked-word head
             in the classifier's checkpoint, or word -> words. None: words are only taken out.
         hash_only: leave out the text and its words; keep its SHA-256.
         key: PEM file with a private Ed25519 key, by which the record is signed.
         out: the page to write, next to which goes the record with the same name, ending in .json. None: no file.
+        seed: seed of a method that draws at random, if it is named.
         device: device for a classifier that is loaded here, or `ComputeOptions`.
 
     Returns:
@@ -92,6 +101,7 @@ def record(
     Raises:
         DataError: the text or the comparison cannot be used.
         ParamsError: another argument cannot be used.
+        UnknownNameError: there is no such method or class.
         UnsupportedError: the classifier has no classes, reads the text as a question or classifies a token; or its
             checkpoint has no masked-word head.
         MissingExtraError: `explearn[sign]` is not installed, and there is a key.
@@ -117,26 +127,26 @@ def record(
             method = _best(evaluation, comparison)
     compute = ComputeOptions(device=device) if isinstance(device, str) else device
     texts = listed_texts([text], None)
-    subject = make_subject("explearn.record, in Python", classifier, texts, [method], compute=compute)
+    subject = make_subject("explearn.record, in Python", classifier, texts, [method], seed=seed, compute=compute)
     # The record of another decision, or one made in another way, stays.
-    request = (subject.origin.request, chosen, exchange, hash_only, str(comparison), str(key))
+    request = (subject.origin.request, target, versus, chosen, exchange, hash_only, str(comparison), str(key))
     what = f"the record of this decision ({text_digest(repr(request))[:12]})"
-    target = None
+    page_file = None
     if out is not None:
-        target = Path(checked_path(out, "out"))
-        check_page(target, what)
-    made = observe(subject, chosen, exchange, hash_only)
+        page_file = Path(checked_path(out, "out"))
+        check_page(page_file, what)
+    made = observe(subject, chosen, exchange, hash_only, target, versus)
     if evaluation is not None and comparison is not None:
         made.population = _population(subject, evaluation, Path(comparison))
     made.made = _made(subject, hash_only)
     page = page_of(made, signed=signer is not None)
-    if target is not None:
+    if page_file is not None:
         made.page_sha256 = text_digest(page)
     if signer is not None:
         made.signature = sign(made.model_dump(mode="json"), signer)
-    if target is not None:
-        write_text(target, page, what)
-        write_json(target.with_suffix(".json"), made.model_dump(mode="json"), what)
+    if page_file is not None:
+        write_text(page_file, page, what)
+        write_json(page_file.with_suffix(".json"), made.model_dump(mode="json"), what)
     return made
 
 
@@ -175,6 +185,8 @@ def observe(
     chosen: Chosen,
     exchange: Exchange | None,
     hash_only: bool,
+    target: str | None,
+    versus: str | None,
     ranked: Sequence[float | None] | None = None,
 ) -> DecisionRecord:
     """Return a record of what is computed.
@@ -184,9 +196,12 @@ def observe(
         chosen: why this method.
         exchange: as for `record`.
         hash_only: as for `record`.
+        target: as for `record`.
+        versus: as for `record`.
         ranked: scores by which words are ranked, (words,). None, or of another length: those of the method now.
 
     Raises:
+        UnknownNameError: there is no such class.
         UnsupportedError: the classifier or the method cannot be used for the text.
     """
     model = subject.classifier
@@ -194,8 +209,13 @@ def observe(
     (explainer,) = subject.explainers.values()
     (example,) = subject.texts.examples
     segments = example.segments
-    decision = Decision(model, segments)
-    (attribution,) = explainer.explain(model, [example], [model.labels[decision.target]])
+    decision = Decision(model, segments, target)
+    target = model.labels[decision.target]
+    view = model
+    if versus is not None:
+        view = versus_view(model, versus)
+        explainer = explainer.for_view(model)
+    (attribution,) = explainer.explain(view, [example], [target])
     words = attribution.words
     if hash_only:
         words = tuple(f"word {number}" for number in range(1, len(words) + 1))
@@ -232,6 +252,9 @@ def observe(
             problem=str(model.problem),
         ),
         answer=_as_answer(decision, decision.original),
+        target=target,
+        versus=versus,
+        value=attribution.value,
         method=RecordedMethod(
             name=explainer.name, options=options, chosen=chosen, output=explainer.output, sha256=method_sha256
         ),

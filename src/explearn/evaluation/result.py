@@ -28,6 +28,7 @@ from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
 from explearn.metrics.sanity import SanityResult
 from explearn.metrics.significance import PairedTests
 from explearn.show.blocks import Cell, Column, Mark, Table, several
+from explearn.show.printed import Printed
 from explearn.show.tables import latex_of
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ DOCUMENT = "evaluation.json"
 """The file, in an evaluation's folder, with all that is not a table."""
 
 
-class Evaluation(Shape):
-    """Methods judged on the same texts. It displays itself as a table, and prints one line a metric.
+class Evaluation(Printed, Shape):
+    """Methods judged on the same texts. It displays itself as a table, and prints one line a main metric.
 
     Attributes:
         figures: method -> metric -> figure, with the bounds of its interval as METRIC_low and METRIC_high; None where
@@ -106,8 +107,8 @@ class Evaluation(Shape):
         >>> import explearn
         >>> from explearn.testing.tiny import classifier, TEXTS
         >>> attributions = list(explearn.get_explainer("random").explain(classifier(), TEXTS))
-        >>> explearn.evaluate(classifier(), attributions, metrics=["sufficiency"])
-        Evaluation(1 method on 5 texts)
+        >>> explearn.evaluate(classifier(), attributions, metrics=["sufficiency"]).counts
+        '1 method on 5 texts'
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, strict=False, extra="forbid", allow_inf_nan=True)
@@ -145,20 +146,22 @@ class Evaluation(Shape):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.counts})"
-
-    def __str__(self) -> str:
-        shown = self.table()
+    def bold_sentences(self) -> list[str]:
+        """Return the numbers of methods and texts, and a line for each main metric."""
+        shown = self._main_table()
         printed = [[column.title for column in shown.columns]]
         for row in shown.rows:
             printed.append([cell if isinstance(cell, str) else cell.text for cell in row])
         widths = [max(map(len, column)) for column in printed]
-        lines = []
+        lines = [f"{self.counts}."]
         for title, *cells in zip(*printed, strict=True):
             aligned = map(str.rjust, cells, widths[1:])
             lines.append("  ".join([title.ljust(widths[0]), *aligned]))
-        return "\n".join(lines)
+        return lines
+
+    def next_steps(self) -> str:
+        """Return how to go on in Python."""
+        return ".to_frame() has all figures, .comparisons the paired tests; .save('evaluation') keeps them."
 
     @property
     def counts(self) -> str:
@@ -407,9 +410,12 @@ class Evaluation(Shape):
         """
         return latex_of(self.table(metrics))
 
-    def _repr_html_(self) -> str:
+    def _main_table(self) -> Table:
         main = [metric for metric in MAIN if self.values(metric)]
-        return _table_html(self.table(main or None), repr(self))
+        return self.table(main or None)
+
+    def _repr_html_(self) -> str:
+        return _table_html(self._main_table(), self.counts)
 
     # ---- files -------------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def find_explainer(
             explainer; or None, for the first default method that can explain the classifier.
         options: options of the method. Training and bundles fix theirs, but for those that `later` of its facts names.
         classifier: the classifier, which a default is chosen for.
-        seed: seed of a named method that draws at random, if the options have none.
+        seed: seed of a named or default method that draws at random, if the options have none.
         method: method that explains with what a folder holds. None: the one that was trained.
 
     Raises:
@@ -75,7 +75,7 @@ def find_explainer(
     if options:
         raise ParamsError(f"options: got {', '.join(options)}; expected the name of their method, too")
     if source is None and classifier is not None:
-        return _default(classifier)
+        return _default(classifier, seed)
     from explearn.methods.base.explainer import Explainer
 
     if not isinstance(source, Explainer):
@@ -166,7 +166,7 @@ def seeded(method: str, options: Mapping[str, Any], seed: int | None) -> dict[st
     return {"seed": seed, **options}
 
 
-def _default(classifier: Predictor) -> Explainer:
+def _default(classifier: Predictor, seed: int | None) -> Explainer:
     """Return the first default that can explain a classifier.
 
     Raises:
@@ -175,7 +175,7 @@ def _default(classifier: Predictor) -> Explainer:
     from explearn.methods.defaults import defaults  # the stages of a run, which take none, do not depend on them
 
     for default in defaults("paid" if classifier.costs_money else "explain"):
-        explainer = get_explainer(default.method, **default.options)
+        explainer = get_explainer(default.method, **seeded(default.method, default.options, seed))
         try:
             explainer.check_explains(classifier)
         except UnsupportedError as error:
@@ -308,10 +308,11 @@ def fetched(path: PathLike, revision: str | None = None) -> Path:
     name = checked_path(path, "path")
     if is_folder(name) or "/" not in name:
         return Path(name)
-    from explearn.predictors.loading import hub_errors, may_be_on_hub  # brings torch
+    from explearn.predictors.loading import check_place, hub_errors, may_be_on_hub  # brings torch
 
     if not may_be_on_hub(name):
         return Path(name)
+    check_place(name)
     from huggingface_hub import hf_hub_download, snapshot_download
 
     with hub_errors(f"{name}: cannot be fetched as a bundle"):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions, check_weights
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
@@ -370,9 +370,12 @@ def finetune(
             eval_dataset=validation_rows,
             compute_loss_func=loss,
             compute_metrics=metrics,
-            callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=params.patience)],
+            callbacks=[
+                transformers.EarlyStoppingCallback(early_stopping_patience=params.patience),
+                _progress_callback(selection),
+            ],
         )
-        # Logs go to the progress bar and the history, not to standard output as dictionaries.
+        # It prints logs as dictionaries.
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
         if params.lora is not None:
@@ -386,6 +389,33 @@ def finetune(
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
     return _history(trainer.state.log_history)
+
+
+def _progress_callback(selection: str) -> transformers.TrainerCallback:
+    """Return a callback that shows one bar over all steps, with the figures of the last epoch.
+
+    Args:
+        selection: name of the figure by which the best epoch is chosen.
+    """
+    import transformers
+
+    class Progress(transformers.TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            self.bar = tqdm(total=state.max_steps, desc="fine-tune", unit="step", disable=None)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            self.bar.update()
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **more: Any) -> None:
+            *_, loss = (entry["loss"] for entry in state.log_history if "loss" in entry)
+            self.bar.set_postfix(
+                {"loss": f"{loss:.3f}", f"validation {selection}": f"{metrics[f'eval_{selection}']:.3f}"}
+            )
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            self.bar.close()
+
+    return Progress()
 
 
 def _history(log: Sequence[Mapping[str, Any]]) -> list[FinetuneEpoch]:
@@ -485,7 +515,7 @@ def _arguments(
         bf16=dtype is torch.bfloat16,
         fp16=dtype is torch.float16,
         use_cpu=device.type == "cpu",
-        disable_tqdm=not sys.stderr.isatty(),
+        disable_tqdm=True,  # see `_progress_callback`
         report_to=[],
         remove_unused_columns=False,
         label_names=["labels"],

@@ -33,6 +33,7 @@ from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.fingerprints import PROBE, NoValue, is_estimator, state_digest
 from explearn.predictors.labelled import Problem, Use
 from explearn.predictors.predictor import Predictor
+from explearn.show.blocks import several
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import PlainText, align_words, segments_in
 
@@ -340,7 +341,7 @@ class FunctionPredictor(Predictor):
         hint = ""
         if any(not text or (isinstance(text, tuple) and "" in text) for text in texts):
             hint = "; one of them is empty, with all words left out: name a text for it, empty='...'"
-        with blaming(None, f"{self.name}: failed on {len(texts)} texts", ModelError, hint):
+        with blaming(None, f"{self.name}: failed on {several(len(texts), 'text')}", ModelError, hint):
             answer = self._function(list(texts))
         classes = getattr(getattr(self._function, "__self__", None), "classes_", ())  # of scikit-learn
         columns = [str(name) for name in getattr(answer, "columns", classes)]
@@ -358,8 +359,8 @@ class FunctionPredictor(Predictor):
             rows = np.zeros(0)
         if rows.shape != shape:
             raise ModelError(
-                f"{self.name}: gave {gave} for {len(texts)} texts; expected an array of numbers of shape {shape}, a "
-                "row a text and a column a label"
+                f"{self.name}: gave {gave} for {several(len(texts), 'text')}; expected an array of numbers of shape "
+                f"{shape}, a row a text and a column a label"
             )
         right = np.isfinite(rows)
         expected = "finite numbers"

@@ -69,6 +69,9 @@ def resolve_encoder(name: str) -> str:
 _CLIENTS = ("huggingface_hub", "httpx", "httpx2")
 """Packages whose errors are about the hub or the network; these errors have no common base class."""
 
+_UNREACHED = {"TransportError", "ConnectionError", "LocalEntryNotFoundError"}
+"""Classes of such errors that say that the hub gave no answer."""
+
 
 @contextmanager
 def hub_errors(what: str, secret: str = "") -> Iterator[None]:
@@ -81,13 +84,21 @@ def hub_errors(what: str, secret: str = "") -> Iterator[None]:
         reason = first_line(error)
         if secret:
             reason = reason.replace(secret, "***")
+        if _unreached(error):
+            reason = "it gives no answer: no network, or HF_HUB_OFFLINE; local folders and the hub's cache need none"
         raise ModelError(f"{what} ({reason})") from None
+
+
+def _unreached(error: Exception) -> bool:
+    """Return whether an error says that the hub gave no answer."""
+    return not _UNREACHED.isdisjoint(cls.__name__ for cls in type(error).__mro__)
 
 
 def check_place(name: str) -> None:
     """Check that a name is a folder, in the hub's cache or on the hub.
 
-    The hub is asked once: for a file, its client would try six times in half a minute, whatever the settings.
+    The hub is asked once: for each file, its client would try six times in half a minute. Where it gives no answer, its
+    cache is read from then on, as with HF_HUB_OFFLINE=1.
 
     Raises:
         ModelError: it is none of these, or the folder contains a pipe or a device, which may block forever.
@@ -105,9 +116,14 @@ def check_place(name: str) -> None:
     from huggingface_hub import constants, model_info
     from huggingface_hub.file_download import repo_folder_name
 
+    cache = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
     with hub_errors(f"{name}: no such folder, and not to be had from the hub"):
-        if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
+        try:
             model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+        except Exception as error:
+            if not cache.exists():
+                raise
+            constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE or _unreached(error)
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
@@ -116,12 +132,14 @@ def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
 
 
 def quiet_transformers() -> None:
-    """Hide transformers' notices, and its progress bars if the output is not a terminal."""
+    """Hide transformers' notices and progress bars, except those of downloads on a terminal."""
     import transformers
+    from huggingface_hub.utils.tqdm import enable_progress_bars
 
     transformers.logging.set_verbosity_error()
-    if not sys.stderr.isatty():
-        transformers.logging.disable_progress_bar()
+    transformers.logging.disable_progress_bar()
+    if sys.stderr.isatty():
+        enable_progress_bars()
 
 
 @contextmanager

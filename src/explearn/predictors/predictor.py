@@ -19,6 +19,7 @@ from explearn.core.examples import Example, label_problem
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, collate
 from explearn.predictors.labelled import Labelled, Use, check_logits, check_use
+from explearn.show.blocks import several
 from explearn.text.encoding import Encoding, PlainText, Text, read_texts
 
 
@@ -194,8 +195,8 @@ class Predictor(Labelled, ABC):
             rows = self.logits(self.batch([encodings[i] for i in indices]))
             if rows.shape != (len(indices), len(self.labels)):
                 raise ModelError(
-                    f"{self.name}: gave logits of shape {tuple(rows.shape)} for {len(indices)} texts; expected one "
-                    f"for each of its {len(self.labels)} classes"
+                    f"{self.name}: gave logits of shape {tuple(rows.shape)} for {several(len(indices), 'text')}; "
+                    f"expected one for each of its {len(self.labels)} classes"
                 )
             return rows.unbind()
 

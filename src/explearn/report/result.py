@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic_core import to_jsonable_python
 
 from explearn.core.documents import checked_path
-from explearn.core.escape import printable
 from explearn.core.extras import need
 from explearn.core.writing import write_json, write_text
 from explearn.report.page import draw
-from explearn.show.blocks import Block, Table, columns, plain
+from explearn.show.blocks import Block, Table, columns
 from explearn.show.html_page import render_html
+from explearn.show.printed import Printed
 from explearn.subject.manifest import Origin, check_page
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Result(ABC):
-    """Base of results, dataclasses that print and save themselves.
+class Result(Printed, ABC):
+    """Base of results that save themselves, dataclasses.
 
     Attributes:
         name: name of the command.
@@ -46,13 +46,6 @@ class Result(ABC):
     origin: Origin
     page: Path | None = None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
-
-    @abstractmethod
-    def bold_sentences(self) -> list[str]:
-        """Return the result in sentences, with marks for bold words."""
-
     @abstractmethod
     def blocks(self) -> list[Block]:
         """Return its page, but for how it was made."""
@@ -61,14 +54,9 @@ class Result(ABC):
         """Return what is saved: name -> value."""
         return {name: getattr(self, name) for name in self.saved}
 
-    def sentences(self) -> list[str]:
-        """Return the result in plain sentences."""
-        return [plain(sentence) for sentence in self.bold_sentences()]
-
-    def print(self) -> None:
-        """Print the sentences."""
-        for sentence in self.sentences():
-            print(printable(sentence))
+    def next_steps(self) -> str:
+        """Return how to go on in Python."""
+        return f".{self.table} are all, .to_frame() a table of them; .save('{self.name}.html') writes the page."
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows of its table as a frame.

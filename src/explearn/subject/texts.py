@@ -13,6 +13,7 @@ from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.examples import Example, Rationale, RationaleKind
 from explearn.core.words import word_number, words_of
 from explearn.predictors.labelled import check_labels, check_segments, classes_by_number
+from explearn.show.blocks import several
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
 from explearn.text.mapping import cell_text
@@ -289,7 +290,7 @@ def listed_texts(listed: Sequence[Text], labels: Sequence[str | int | None] | No
     if not listed:
         raise DataError("texts: got none; expected at least one")
     if len(names) != len(listed):
-        raise ParamsError(f"labels: got {len(names)} for {len(listed)} texts; expected one for each")
+        raise ParamsError(f"labels: got {len(names)} for {several(len(listed), 'text')}; expected one for each")
     examples = []
     for number, (text, label) in enumerate(zip(listed, names, strict=True), start=1):
         words, pair, gaps = words_of(as_segments(text, number)[0])

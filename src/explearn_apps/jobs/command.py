@@ -8,17 +8,7 @@ from typing import Annotated
 import typer
 
 from explearn.cli.common import Compute, command, tell
-from explearn.cli.options import (
-    Explainers,
-    LoadedClassifier,
-    Methods,
-    Options,
-    Targets,
-    TextsAlone,
-    Units,
-    Windows,
-    named_explainers,
-)
+from explearn.cli.options import LoadedClassifier, MethodsToUse, Table, Targets, TextsAlone, Units, Windows
 from explearn.core.errors import ParamsError
 from explearn.core.validation import MOST, whole_number
 from explearn.show.blocks import several
@@ -30,11 +20,8 @@ SHARD_TEXTS = 10_000
 
 @command
 def job(
-    texts: Annotated[Path, typer.Option(help="A .parquet, .csv, .jsonl or .txt file of any length.")],
+    texts: Table,
     out: Annotated[Path, typer.Option(help="Folder for the parts; a stopped job resumes there.")],
-    method: Methods = None,
-    explainer: Explainers = None,
-    option: Options = None,
     target: Targets = None,
     windows: Windows = None,
     unit: Units = "word",
@@ -50,6 +37,7 @@ def job(
         ),
     ] = None,
     *,
+    methods: MethodsToUse,
     columns: TextsAlone,
     classifier: LoadedClassifier,
     compute: Compute,
@@ -63,7 +51,7 @@ def job(
     from explearn_apps.jobs.run import LocalExecutor, run
 
     check_readable(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
-    explainers = named_explainers(method, explainer, option)
+    explainers = methods.explainers()
     whole = Job(
         input=Input(texts, columns.text or TEXT, columns.pair, id_column),
         folder=out,

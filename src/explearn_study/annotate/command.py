@@ -242,7 +242,7 @@ def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Pat
     # People get the same guideline as a language model.
     meanings = [f"{label}: {meaning}" for label, meaning in marks.llm.meanings.items()]
     write_new_sheet(out, kind, title, rows, marks.labels, list(filter(None, [marks.llm.about, *meanings])))
-    plain_console().print(f"{printed(str(out))}: {len(rows):,} texts")
+    plain_console().print(f"{printed(str(out))}: {several(len(rows), 'text')}")
 
 
 @app.command("import")
@@ -363,8 +363,8 @@ def rank(
     rankings = rank(questions, marks, meter)
     write_rows(out, rankings.rows, RANKING)
     plain_console().print(
-        f"{printed(str(out))}: {len(rankings.rows):,} texts; {rankings.invented:,} of {rankings.named:,} words "
-        "named are not in the text"
+        f"{printed(str(out))}: {several(len(rankings.rows), 'text')}; {rankings.invented:,} of {rankings.named:,} "
+        "words named are not in the text"
     )
     if rankings.unread:
         print(f"{rankings.unread:,} answers cannot be read; their texts' scores are 0; see llm.max_tokens")

@@ -28,5 +28,6 @@ def test_a_result_is_a_frame_with_a_row_a_finding(tmp_path):
 def test_sentences_have_no_marks_of_bold_words(capsys):
     audit = explearn.audit(classifier(PLANTS["word"][1]), TEXTS)
     assert not any("**" in sentence for sentence in audit.sentences())
+    assert str(audit).splitlines()[:-1] == audit.sentences() and ".save('audit.html')" in str(audit)
     audit.print()
     assert capsys.readouterr().out.splitlines() == audit.sentences()

@@ -142,7 +142,7 @@ def test_what_is_no_bundle(tmp_path, model, monkeypatch):
     monkeypatch.chdir(tmp_path)
     complaint(lambda: explearn.load(tmp_path / "none"), "none: no such folder; expected that of a trained")
     complaint(lambda: explearn.load(model), "holds no trained explainer")
-    complaint(lambda: explearn.load("some/bundle"), "some/bundle: cannot be fetched as a bundle")
+    complaint(lambda: explearn.load("some/bundle"), "some/bundle: no such folder, and not to be had from the hub")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_it_is_loaded_by_its_hub_name(bundle, tmp_path, monkeypatch):
     expected = explearn.explain(bundle, TEXTS, device="cpu")
     same(explainer.explain(classifier, TEXTS), expected)
     same(explearn.explain(classifier, TEXTS, "me/mine"), expected)
-    complaint(lambda: explearn.load("me/other"), "me/other: cannot be fetched as a bundle (")
+    complaint(lambda: explearn.load("me/other"), "me/other: no such folder, and not to be had from the hub (")
 
 
 def test_what_is_fetched_is_what_the_manifest_names(bundle, tmp_path, monkeypatch):
@@ -99,6 +99,7 @@ def test_what_is_fetched_is_what_the_manifest_names(bundle, tmp_path, monkeypatc
         return str(snapshot)
 
     snapshot = Path(shutil.copytree(bundle, tmp_path / REVISION))
+    monkeypatch.setattr(huggingface_hub, "model_info", lambda *_, **__: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", one)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", all_of_them)
     assert explearn.load("me/mine", revision="v1").folder == snapshot

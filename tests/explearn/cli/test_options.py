@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from explearn import ParamsError, UnknownNameError, get_info
+from explearn import ParamsError, UnknownNameError, get_explainer, get_info
 from explearn.cli import options
-from explearn.cli.options import named_explainers, parse_names
+from explearn.cli.options import NamedMethods, parse_names, parse_options
 
 
 def folders(root, *names):
@@ -23,7 +23,7 @@ def folders(root, *names):
 def found(monkeypatch):
     """What is looked for, in place of what is found: (source, options, method)."""
 
-    def find(source, options, method):
+    def find(source, options, method, seed):
         return source, options, method
 
     monkeypatch.setattr(options, "find_explainer", find)
@@ -45,7 +45,7 @@ def found(monkeypatch):
     ],
 )
 def test_a_folder_goes_to_the_method_whose_training_it_holds(found, tmp_path, methods, trained, expected):
-    sources = named_explainers(methods, folders(tmp_path, *trained), None)
+    sources = NamedMethods(methods, folders(tmp_path, *trained)).explainers()
     names = [source.name if method != source else None for source, _, method in sources]
     assert names == expected
     assert [method for _, _, method in sources][: len(methods)] == methods
@@ -60,14 +60,15 @@ def test_a_folder_goes_to_the_method_whose_training_it_holds(found, tmp_path, me
 )
 def test_a_folder_too_few_or_a_method_too_many(tmp_path, methods, trained, said):
     with pytest.raises(ParamsError, match=said):
-        named_explainers(methods, folders(tmp_path, *trained), None)
+        NamedMethods(methods, folders(tmp_path, *trained)).explainers()
 
 
 class TestOptions:
     """-o NAME=VALUE and -o METHOD.NAME=VALUE."""
 
     def of(self, tmp_path, methods, trained, *pairs):
-        return {method: chosen for _, chosen, method in named_explainers(methods, folders(tmp_path, *trained), pairs)}
+        named = NamedMethods(methods, folders(tmp_path, *trained), parse_options(pairs))
+        return {method: chosen for _, chosen, method in named.explainers()}
 
     def test_of_one_method_all_are_its_own(self, found, tmp_path):
         assert self.of(tmp_path, ["lime"], [], "samples=3", "odd=1") == {"lime": {"samples": 3, "odd": 1}}
@@ -92,11 +93,27 @@ class TestOptions:
     )
     def test_of_nothing_are_told(self, tmp_path, pairs, said):
         with pytest.raises(UnknownNameError, match=said):
-            named_explainers(["lime", "gae"], None, pairs)
+            NamedMethods(["lime", "gae"], options=parse_options(pairs)).explainers()
 
     def test_need_a_method(self):
         with pytest.raises(ParamsError, match="--option: got samples; expected the method, too"):
-            named_explainers(None, None, ["samples=3"])
+            NamedMethods(options={"samples": 3}).explainers()
+
+
+def test_a_comparison_gets_names_and_explainers_only_where_something_is_chosen(tmp_path):
+    named = NamedMethods(["quick", "gae", "lime"], options={"lime.kernel_width": 30}, seed=5)
+    roster, gae, lime = named.listed()
+    assert (roster, gae) == ("quick", "gae")
+    # As in the roster light, but for what was chosen.
+    assert lime.options == get_explainer("lime", samples=128, kernel_width=30, seed=5).options
+    assert NamedMethods().listed() == ["light"]
+
+
+def test_where_one_method_is_used_a_second_is_refused():
+    assert NamedMethods(["lime"], seed=5).one().options.seed == 5
+    assert NamedMethods().one() is None
+    with pytest.raises(ParamsError, match="--method: got gae and rollout; expected one"):
+        NamedMethods(["gae", "rollout"]).one()
 
 
 def test_names_are_pairs_each_once():

@@ -38,10 +38,11 @@ def test_the_best_method_by_a_figure(result):
         result.critical_difference("auroc")
 
 
-def test_it_is_shown_in_a_line_and_as_a_table(result):
-    assert repr(result) == "Comparison(3 methods on 4 texts)"
+def test_it_is_shown_in_sentences_and_as_a_table(result):
+    assert result.sentences() == ["3 methods on 4 texts.", result.verdict]
     fewer = result.model_copy(update={"left_out": {"occlusion": "it has no mask"}})
-    assert repr(fewer) == "Comparison(3 methods (1 left out) on 4 texts)"
+    assert fewer.sentences()[:2] == ["3 methods (1 left out) on 4 texts.", "left out: occlusion (it has no mask)"]
+    assert "report.html" in str(result).splitlines()[-1]
     page = result._repr_html_()
     for shown in ("<b>0.310</b> <small>0.29 to 0.33</small>", "<td>0.300* <small>", "<td>0.050 <small>"):
         assert shown in page

@@ -292,9 +292,9 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model, tmp_path):
 
 def test_without_a_page_nothing_is_written(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    comparison = explearn.compare(model, list(TEXTS), METHODS, out=None)
+    comparison = explearn.compare(model, list(TEXTS), METHODS)
     assert comparison.page is None and list(tmp_path.iterdir()) == []
-    assert repr(comparison) == f"Comparison(3 methods on {len(TEXTS)} texts)"
+    assert comparison.counts == f"3 methods on {len(TEXTS)} texts"
     assert comparison.figures.keys() == comparison.infos.keys()
     assert comparison.verdict
 

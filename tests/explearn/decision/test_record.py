@@ -12,8 +12,6 @@ import torch
 import transformers
 
 import explearn
-from explearn.decision.page import sentences
-from explearn.show.blocks import plain
 
 TEXT = "unbelievably slow delivery and no refund , whatsoever"
 
@@ -93,14 +91,14 @@ def test_only_words_that_count_for_the_answer_are_named():
     record = explearn.record(of, "a good film", "occlusion")
     assert [element.word for element in record.elements] == ["good"]
     assert record.without_elements is not None and record.without_elements.label == "b"
-    said = " ".join(sentences(record))
+    said = " ".join(record.sentences())
     assert "Without “good” the probability of a is 0.300, and the answer is b." in said
     unsure = record.answer.model_copy(update={"probabilities": {"a": 0.2, "b": 0.8}})
-    said = " ".join(sentences(record.model_copy(update={"answer": unsure})))
+    said = " ".join(record.model_copy(update={"answer": unsure}).sentences())
     assert "is 0.300, which is higher: here the test does not bear out the method, and the answer is b." in said
     record = explearn.record(of, "a film", "occlusion")
     assert record.elements == [] and record.without_elements is None
-    assert "gives no word a score above 0" in " ".join(sentences(record))
+    assert "gives no word a score above 0" in str(record)
 
 
 def test_a_record_holds_when_it_is_computed_again(folder, model):
@@ -209,6 +207,49 @@ def test_a_record_without_the_text_names_no_word(tmp_path, model):
     saying.command_complaint("verify", str(out), "--classifier", str(model), words=("--text", "SHA-256"))
 
 
+def test_another_class_is_explained_and_made_the_answer(tmp_path, model):
+    out = tmp_path / "record.html"
+    answer = explearn.record(model, TEXT, "occlusion", device="cpu")
+    (other,) = {"no", "yes"} - {answer.target}
+    record = explearn.record(model, TEXT, "occlusion", target=other, device="cpu", out=out)
+    assert record.answer == answer.answer and record.target == other
+    assert record.scores == pytest.approx([-score for score in answer.scores], abs=1e-5)
+    assert record.change.answer is not None and record.change.answer.label == other
+    assert f"makes {other} the answer" in str(record)
+    assert verify(tmp_path, model)[0] == 0
+    saying.complaint(lambda: explearn.record(model, TEXT, target="maybe"), "unknown class 'maybe'")
+
+
+def test_a_class_is_explained_against_another(tmp_path):
+    folder = tiny.save(tmp_path / "three", classes=3)
+    out = tmp_path / "record.html"
+    classifier = explearn.load_classifier(folder, device="cpu")
+    first, second, _ = classifier.labels
+    record = explearn.record(folder, TEXT, "gradient", target=first, versus=second, device="cpu", out=out)
+    expected = explearn.explain(explearn.versus(classifier, second), TEXT, "gradient", targets=first)
+    assert record.scores == pytest.approx(expected.scores.tolist(), abs=1e-6)
+    assert record.value == pytest.approx(expected.value, abs=1e-5)
+    assert f"{first} versus {second}" in out.read_text(encoding="utf-8")
+    assert verify(tmp_path, folder)[0] == 0
+
+
+def test_each_text_of_a_file_gets_a_record(tmp_path, model):
+    (tmp_path / "t.txt").write_text(f"{TEXT}\na fox\n")
+    out = ("--classifier", model, "--texts", tmp_path / "t.txt", "--out", tmp_path / "record.html")
+    code, said = run("record", *out)
+    assert code == 0 and said.count("\n") == 2, said
+    assert run("verify", tmp_path / "record-2.html", "--classifier", model)[0] == 0
+    saying.command_complaint("record", TEXT, *map(str, out), words=("--texts: got other texts",))
+    saying.command_complaint("record", "--classifier", str(model), words=("text: got none",))
+
+
+def test_in_python_it_prints_what_it_found_and_how_to_go_on(model):
+    record = explearn.record(model, TEXT, "occlusion", device="cpu")
+    lines = str(record).splitlines()
+    assert lines == repr(record).splitlines() and lines[:-1] == record.sentences() and len(lines) < 12
+    assert "explearn.verify" in lines[-1]
+
+
 def test_the_best_method_of_a_comparison_is_taken(tmp_path, model):
     comparison = explearn.compare(model, tiny.TEXTS, "random,occlusion,gae", out=tmp_path / "report.html")
     ranked = {name: comparison.figures[name]["aopc_comprehensiveness"] for name in ("occlusion", "gae")}
@@ -299,7 +340,7 @@ def test_a_record_of_one_word_says_that_nothing_could_be_tried():
 
     classifier = explearn.FunctionPredictor(predict, ["no", "yes"])
     record = explearn.record(classifier, "hello", "occlusion")
-    said = " ".join(map(plain, sentences(record)))
+    said = str(record)
     assert "No change could be tried" in said and "Without “hello” no word would be left" in said
     assert "0 changed texts" not in said and "effects above" not in said
     assert record.method.output == "probability"

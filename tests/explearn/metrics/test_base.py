@@ -56,7 +56,7 @@ def test_a_metric_called_alone_gives_what_evaluate_gives():
             np.testing.assert_allclose(metric(classifier, texts, masks), expected, atol=1e-6, err_msg=name)
     assert evaluation.best("comprehensiveness") in methods
     assert "<td>random</td>" in evaluation._repr_html_()
-    assert repr(evaluation) == f"Evaluation(2 methods on {len(tiny.TEXTS)} texts)"
+    assert str(evaluation).startswith(f"2 methods on {len(tiny.TEXTS)} texts.\nMethod")
 
 
 def test_metrics_that_share_predictions_classify_each_input_once():
@@ -147,6 +147,6 @@ def test_a_metric_that_is_not_registered_is_in_the_table_too():
     longest = explearn.Metric("longest", "Longest word", "letters", "lower", longest_word)
     evaluation = explearn.evaluate(tiny.classifier(), attributions("random", 1), metrics=[longest])
     assert evaluation.best("longest") == "random"
-    assert str(evaluation).splitlines()[1].startswith("Longest word")
+    assert str(evaluation).splitlines()[2].startswith("Longest word")
     with pytest.raises(ParamsError, match="metric 'longest': got direction 'up'; expected higher, lower or None"):
         explearn.Metric("longest", "Longest word", "letters", "up", longest_word)

@@ -152,7 +152,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("row", "words"),
         [
-            ([0.2, 0.3, 0.5], r"gave an array of shape \(1, 3\) for 1 texts; expected .* shape \(1, 2\)"),
+            ([0.2, 0.3, 0.5], r"gave an array of shape \(1, 3\) for 1 text; expected .* shape \(1, 2\)"),
             ([float("nan"), 1.0], r"gave \[nan, 1.0\] for 'a good film not bad'; expected probabilities, which"),
             (np.ma.array([0.5, 0.5], mask=[True, False]), r"gave \[nan, 0.5\] for .* expected probabilities, which"),
             ([0.9, 0.9], r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1"),
@@ -164,7 +164,7 @@ class TestBadInput:
             explain("occlusion", of(lambda texts: [row] * len(texts), name="service"), [TEXT])
 
     def test_answers_that_numpy_cannot_read_or_that_have_other_columns(self):
-        with pytest.raises(ModelError, match=r"gave Tensor \(.*requires grad.*\) for 1 texts; expected an array"):
+        with pytest.raises(ModelError, match=r"gave Tensor \(.*requires grad.*\) for 1 text; expected an array"):
             of(lambda texts: torch.full((1, 2), 0.5, requires_grad=True)).predict([TEXT])
         with pytest.raises(ModelError, match=r"gave \[0.5, nan\] for 'a good film not bad'"):
             of(lambda texts: np.ma.masked_equal([[0.5, -1.0]] * len(texts), -1.0)).predict([TEXT])
@@ -179,7 +179,7 @@ class TestBadInput:
             classifier.predict([TEXT])
 
     def test_of_the_function_s_failure_one_sentence(self):
-        with pytest.raises(ModelError, match=r"^service: failed on 1 texts \(ZeroDivisionError: division by zero\)$"):
+        with pytest.raises(ModelError, match=r"^service: failed on 1 text \(ZeroDivisionError: division by zero\)$"):
             of(lambda texts: 1 / 0, name="service").predict([TEXT])
 
     def test_texts_of_too_many_words(self):

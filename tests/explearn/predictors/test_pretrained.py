@@ -82,7 +82,7 @@ def test_bf16_weights_stay_as_saved_and_scores_are_near_those_of_float32(kind, t
         ("{}/nothing", "no such folder; expected a folder as save_pretrained"),
         ("{}/file", "is a file; expected a folder as save_pretrained"),
         ("{}", "cannot be loaded as a classifier"),
-        ("nobody/nothing", "nobody/nothing: no such folder, and not to be had from the hub ("),
+        ("nobody/nothing", "nobody/nothing: no such folder, and not to be had from the hub"),
         *((name, "") for name in ("", "./none", "a/b/c", "\x1b[2J", "x" * 300)),
     ],
     ids=lambda name: ascii(name)[:20],

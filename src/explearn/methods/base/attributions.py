@@ -16,6 +16,7 @@ from explearn.core.attribution_fields import FLOAT32_MAX, ClassProbability, cert
 from explearn.core.errors import ExplearnError, MethodError, shown
 from explearn.predictors.labelled import ONE_CLASS, Problem, check_logits, explained_by_default
 from explearn.predictors.windows import Windowed
+from explearn.show.blocks import several
 from explearn.text.alignment import NO_WORD, aggregate
 from explearn.text.encoding import Encoding
 from explearn.text.units import in_phrases
@@ -123,7 +124,7 @@ def check_texts(
             classes, and the target that it was to explain.
     """
     if len(scored) != len(encodings):
-        raise MethodError(f"gave scores of {len(scored)} texts; expected {len(encodings)}")
+        raise MethodError(f"gave scores of {several(len(scored), 'text')}; expected {len(encodings)}")
     for number, (text, encoding) in enumerate(zip(scored, encodings, strict=True)):
         scores = np.asanyarray(text.scores)
         check_scores("scores", scores, (len(encoding),))

@@ -14,10 +14,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 
@@ -38,6 +39,7 @@ from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Output, Problem, check_problem
 from explearn.predictors.predictor import Predictor, transformer_of
+from explearn.show.blocks import several
 from explearn.text.encoding import name_of
 from explearn.text.units import Unit, unit_name
 
@@ -204,7 +206,7 @@ class Explainer(ABC):
         """Check that it explains any classifier, or comes from a bundle for this one.
 
         Args:
-            classifier: the classifier; views of it, such as `versus`, have fingerprints of their own.
+            classifier: the classifier.
 
         Raises:
             ModelError: it comes from a bundle for another classifier.
@@ -218,6 +220,20 @@ class Explainer(ABC):
                 f"({self.made_for.name or 'without a name'}), but {classifier.name} has "
                 f"{classifier.fingerprint[:12]}; expected the same weights and labels"
             )
+
+    def for_view(self, classifier: Predictor) -> Self:
+        """Return the explainer for views of a classifier, such as `versus`, which have fingerprints of their own.
+
+        Args:
+            classifier: the classifier.
+
+        Raises:
+            ModelError: it comes from a bundle for another classifier.
+        """
+        self.check_made_for(classifier)
+        explainer = copy(self)
+        explainer.made_for = None
+        return explainer
 
     def settings(self) -> dict[str, Any]:
         """Return all that its scores depend on but the classifier, as JSON values."""
@@ -357,7 +373,8 @@ class Explainer(ABC):
         unread = 0
         number = 0
         unanswered: list[str] = []
-        with progress(description) as bar:
+        total = len(texts) if isinstance(texts, list) else None
+        with progress(description, total) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), _gathered(classifier):
                     scored = self._score_answered(classifier, chunk)
@@ -389,19 +406,17 @@ class Explainer(ABC):
             raise last_error
         if unanswered:
             logger.warning(
-                "%s: %s of %s texts left out, since the classifier gives no answer to them, or to them without some "
-                "words: %s",
+                "%s: %s of %s left out, since the classifier gives no answer, or none without some words: %s",
                 self.name,
                 f"{len(unanswered):,}",
-                f"{number:,}",
+                several(number, "text"),
                 listed(unanswered),
             )
         if unread and not _unread_known.get():
             logger.warning(
-                "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score",
+                "%s: %s not read, being beyond %s sub-tokens or of no known characters, and without a score",
                 self.name,
-                f"{unread:,}",
-                name,
+                several(unread, name),
                 f"{classifier.max_length:,}",
             )
 

@@ -19,6 +19,7 @@ from explearn.methods.base.teachers import Lessons, lessons_of, members
 from explearn.methods.finding import find_explainer
 from explearn.predictors.labelled import check_segments, check_use, classes_by_number
 from explearn.predictors.predictor import Predictor, transformer_of
+from explearn.show.blocks import several
 from explearn.text.encoding import Text, as_segments
 from explearn.text.rationales import marks_by_id
 
@@ -193,7 +194,7 @@ class ListedTask:
             for label in labels:
                 names.append(self.classifier.labels[self.classifier.label_index(by_number.get(str(label), label))])
         if len(names) != len(texts):
-            raise ParamsError(f"{argument}: got {len(names)} for {len(texts)} texts; expected one for each")
+            raise ParamsError(f"{argument}: got {len(names)} for {several(len(texts), 'text')}; expected one for each")
         examples = []
         for number, (text, label) in enumerate(zip(texts, names, strict=True), start=1):
             if isinstance(text, Example):

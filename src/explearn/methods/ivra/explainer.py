@@ -52,6 +52,7 @@ from explearn.predictors.labelled import ONE_CLASS, check_use
 from explearn.predictors.predictor import read_labelled
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
+from explearn.show.blocks import several
 from explearn.text.equal import split_texts
 
 logger = logging.getLogger(__name__)
@@ -311,7 +312,7 @@ def check_count(split: str, examples: Sequence[Example], options: SMaTParams) ->
     """Raise DataError if a split has too few texts for the criteria."""
     least = LEAST_TEXTS if "cons" in options.criteria else 1
     if len(examples) < least:
-        raise DataError(f"split {split!r} has {len(examples)} texts; expected {least} or more")
+        raise DataError(f"split {split!r} has {several(len(examples), 'text')}; expected {least} or more")
 
 
 class SMaT(IvRA):

@@ -37,6 +37,7 @@ from explearn.predictors.llm.labels import (
 )
 from explearn.predictors.llm.store import AnswerStore, open_store
 from explearn.predictors.params import PAIR_SLOT, CompletionParams, Words
+from explearn.show.blocks import several
 from explearn.text.encoding import PlainText, name_of
 
 if TYPE_CHECKING:
@@ -262,14 +263,16 @@ class LLMClassifier(FunctionPredictor):
         missing = np.flatnonzero(np.isnan(logits).any(axis=1)).tolist()
         if missing:
             names = [name_of(encodings[number].example_id, number + 1) for number in missing]
-            raise UnansweredError(self._without_label(f"{len(missing)} of {len(encodings)} texts ({listed(names)})"))
+            count = f"{len(missing)} of {several(len(encodings), 'text')}"
+            raise UnansweredError(self._without_label(f"{count} ({listed(names)})"))
         return logits
 
     def _answers(self, texts: list[str | tuple[str, str]]) -> Array:
         answers = self._predict(texts)
         self._names_labels = self._names_labels or not np.isnan(answers).all()
         if len(texts) == self.batch_size and not self._names_labels:
-            raise ModelError(self._without_label(f"the first {len(texts)} texts"))  # others would cost money in vain
+            # Others would cost money in vain.
+            raise ModelError(self._without_label(f"the first {several(len(texts), 'text')}"))
         return answers
 
     def _without_label(self, texts: str) -> str:
