@@ -118,9 +118,10 @@ def test_the_command_compares_and_fails_above_a_share(tmp_path):
     words = " ".join(tiny.CORPUS[:4]).split()
     table = tmp_path / "texts.txt"
     table.write_text("".join(f"{' '.join(draw.choices(words, k=6))}\n" for _ in range(60)), encoding="utf-8")
-    arguments = ["diff", "--classifier", folders[0], "--texts", table, "--fail-above", "0.1"]
+    page = tmp_path / "diff.html"
+    arguments = ["diff", "--classifier", folders[0], "--texts", table, "--out", page, "--fail-above", "0.1"]
     same = run(*arguments, "--against", folders[0])
     assert same.exit_code == 0 and "0 of 60 answers changed" in same.output
-    other = run(*arguments, "--against", folders[1], "--out", tmp_path / "diff.html")
+    other = run(*arguments, "--against", folders[1])
     assert other.exit_code == 1 and "of the answers changed, more than 0.1" in other.output
     assert (tmp_path / "diff.findings.csv").exists()

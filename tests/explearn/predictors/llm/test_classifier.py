@@ -410,7 +410,8 @@ def test_audit_and_diff_take_a_prompt(serve, prompt_file, table, tmp_path, caplo
     assert page.exists() and "at most 1,000 requests" in caplog.text
     other = tmp_path / "other.yaml"
     other.write_text(yaml.safe_dump({**PROMPT, "label_words": {"negative": "good", "positive": "bad"}}))
-    arguments = ["diff", "--llm", prompt_file, "--texts", table, "--fail-above", "0", "--against-llm"]
+    of_both = ["diff", "--llm", prompt_file, "--texts", table, "--out", tmp_path / "diff.html"]
+    arguments = [*of_both, "--fail-above", "0", "--against-llm"]
     run(*arguments, prompt_file)
     assert cli_cases.run(*arguments, other).exit_code == 1
 
