@@ -31,6 +31,7 @@ from explearn.core.word_tables import to_frame as to_frame
 from explearn.decision.document import DecisionRecord as DecisionRecord
 from explearn.decision.record import record as record
 from explearn.evaluation.result import Evaluation as Evaluation
+from explearn.evaluation.result import read_report as read_report
 from explearn.evaluation.run import EvaluateOptions as EvaluateOptions
 from explearn.evaluation.run import evaluate as evaluate
 from explearn.methods.base.explainer import BatchExplainer as BatchExplainer

@@ -28,6 +28,7 @@ from explearn_study.sections import (
     ClassifierParams,
     JudgeParams,
     LearnedParams,
+    OwnClassifierParams,
     RationaleParams,
     ReportParams,
     SignalsParams,
@@ -210,6 +211,7 @@ class Params(Section):
     teach: TeachParams = TeachParams()
     attribute: AttributeParams = AttributeParams()
     evaluate: JudgeParams = JudgeParams()
+    own_classifier: OwnClassifierParams = OwnClassifierParams()
     sanity: SanityParams = SanityParams()
     studies: StudiesParams = StudiesParams()
     """Further comparisons, each with its own stage."""
@@ -354,6 +356,17 @@ class Params(Section):
         """The teachers of the study students, if the run has it."""
         study = self.studies.students
         return [] if study is None else study.teachers
+
+    @property
+    def on_own_classifier(self) -> list[RunMethod]:
+        """The explainer under study, if it trained its own classifier, and the baselines that explain that, too."""
+        own = [method for method in self.with_own_model if method.name == self.explainer]
+        if not own:
+            return []
+        baselines = self.own_classifier.baselines
+        if baselines is None:
+            baselines = self.baseline_names
+        return [*own, *map(self.method, baselines)]
 
     def method(self, name: str) -> RunMethod:
         """Return a method of the run or, if it has none of that name, the method with its defaults."""

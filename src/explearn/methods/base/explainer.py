@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, listed, located
+from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, listed, located, shown
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -355,6 +355,7 @@ class Explainer(ABC):
             chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
         unread = 0
+        first_unread = ""
         number = 0
         unanswered: list[str] = []
         with progress(description) as bar:
@@ -384,7 +385,11 @@ class Explainer(ABC):
                         )
                         attributions.append(attribution)
                     yield attributions
-                    unread += attributions[-1].unaligned
+                    last = attributions[-1]
+                    if last.unaligned and not unread:
+                        word = last.words[last.read.tolist().index(False)]
+                        first_unread = f"{shown(word)} of {name_of(last.example_id, number)}"
+                    unread += last.unaligned
         if unanswered and len(unanswered) == number:
             raise last_error
         if unanswered:
@@ -398,11 +403,13 @@ class Explainer(ABC):
             )
         if unread and not _unread_known.get():
             logger.warning(
-                "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score",
+                "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score; "
+                "the first is %s",
                 self.name,
                 f"{unread:,}",
                 name,
                 f"{classifier.max_length:,}",
+                first_unread,
             )
 
     def _score_answered(
