@@ -124,6 +124,11 @@ class RunMethod(Section):
         return settings
 
     @property
+    def base(self) -> str:
+        """The method that this is a variant of, or else its own name."""
+        return self.info.of or self.name
+
+    @property
     def all_options(self) -> dict[str, Any]:
         """All options except the seed, which is the run's."""
         return self.settings.model_dump(exclude={"seed"})

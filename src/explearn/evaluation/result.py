@@ -397,7 +397,8 @@ class Evaluation(Shape):
         import pandas as pd
 
         if not by_text:
-            return pd.DataFrame.from_dict(self.figures, orient="index").dropna(axis="columns", how="all")
+            figures = pd.DataFrame.from_dict(self.figures, orient="index").rename_axis("method")
+            return figures.dropna(axis="columns", how="all")
         frames = {}
         for metric, methods in self.by_text.items():
             if metric != MOSAICS.by_text:
@@ -528,7 +529,7 @@ def read_report(folder: PathLike, by_text: bool = False) -> pd.DataFrame:
     for document in sorted(root.glob(f"metrics/*/{DOCUMENT}")) or [root / DOCUMENT]:
         evaluation = Evaluation.load(document.parent)
         frames[evaluation.task] = evaluation.to_frame(by_text)
-    return pd.concat(frames, names=["task", "method"])
+    return pd.concat(frames, names=["task"])
 
 
 def in_table_order(infos: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:

@@ -80,7 +80,7 @@ def chapter_blocks(params: Params, run: RunFacts, own: Sequence[Evaluation]) -> 
     ]
     variants = {}
     for method in params.methods.values():
-        if method.of == entry.of and method is not entry:
+        if method.base == entry.base and method is not entry:
             variants[method.name] = ", ".join(differing(method, entry))
     if variants:
         table = beside(run.overall, entry.name, {entry.name: "under study", **variants})
@@ -104,12 +104,15 @@ def about(params: Params, run: RunFacts, entry: RunMethod) -> Iterator[str]:
         if entry.info.own_model:
             yield "It trained a copy of each classifier, too, and explains only that."
         yield f"It was trained once, with seed {params.seed}."
-    tables = [table for table in published().tables if {entry.name, entry.of} & table.figures.keys()]
+    tables = []
+    for table in published().tables:
+        if any(row == entry.base or row.startswith(f"{entry.base}_") for row in table.figures):
+            tables.append(table)
     if tables:
         data = dict.fromkeys(chain.from_iterable(table.data.values() for table in tables))
         adapters = {params.sources[task.task].adapter for task in run.tasks}
         where = "which this run does not have."
-        if not adapters.isdisjoint(*(table.data for table in tables)):
+        if any(adapters & table.data.keys() for table in tables):
             where = "next to ours below."
         yield f"Its paper's figures ({tables[0].paper}) are on {', '.join(data)}, {where}"
 
@@ -234,7 +237,7 @@ def _draw(courses: Mapping[str, Sequence[Figures]], names: Sequence[str], figure
 
 def options_table(entry: RunMethod) -> Table:
     """Return a table of a method's options with their defaults, those that differ in bold."""
-    defaults = dict(flat(RunMethod(name=entry.of, of=entry.of).all_options))
+    defaults = dict(flat(RunMethod(name=entry.base, of=entry.base).all_options))
     rows = []
     for name, value in flat(entry.all_options):
         shown = str(value)

@@ -101,7 +101,7 @@ def report_project(workspace: Workspace, params: Params) -> None:
         *chapter_blocks(params, run, own),
         *twin_blocks(run, twins),
         *curve_blocks(run, curves),
-        *paper_blocks(params, run.tasks),
+        *paper_blocks(params, run.tasks, own),
         *student_blocks(params, read_students(workspace, params)),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
