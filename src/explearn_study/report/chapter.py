@@ -35,11 +35,15 @@ from explearn_study.report.papers import published
 TEXTS = 5
 """Number of texts that are shown."""
 
+SMALL = 0.001
+"""p below which only this bound is shown."""
+
 ACROSS = 3
 """Most panels of training curves beside each other."""
 
 # In inches.
-_PANEL = 2.5, 1.9
+_WIDTH = 7.5
+_PANEL_HEIGHT = 1.9
 
 LEARNED_FROM = {
     "from_texts": "It learned from each task's texts and its classifier.",
@@ -162,7 +166,10 @@ def _cell(judged: Evaluation, metric: Metric, method: str, study: str) -> Cell:
     if tests is not None and method != study and {method, study} <= {*tests.methods}:
         outcome = tests.outcome(method, study, tests.significance)
         mark = {1: "best", 0: "tied", -1: ""}[outcome]  # type: ignore[assignment]
-        note = f"p {tests.p_value(method, study):.2g}"
+        p_value = tests.p_value(method, study)
+        note = f"p = {p_value:.2g}"
+        if p_value < SMALL:
+            note = f"p < {SMALL}"
     return Cell(metric.shown(value), value, mark, note)
 
 
@@ -187,12 +194,11 @@ def training(run: RunFacts, entry: RunMethod) -> list[Block]:
     heads.append(Column("Processor seconds", machine=True))
     panels = dict.fromkeys(chain.from_iterable(chain.from_iterable(courses.values())))
     names = [name for name in panels if name not in ("epoch", "best")]
-    size = min(len(names), ACROSS) * _PANEL[0], ceil(len(names) / ACROSS) * _PANEL[1] + 0.3
     picture = Picture(
         "figures/training.svg",
         "A line for each task; the point is the epoch that was kept.",
         f"{', '.join(names)} by epoch, a line for each task",
-        size,
+        (_WIDTH, ceil(len(names) / ACROSS) * _PANEL_HEIGHT + 0.3),
         partial(_draw, courses, names),
     )
     return [Fold("Its training", [picture, Table(heads, rows)])]

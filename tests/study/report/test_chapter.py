@@ -60,8 +60,8 @@ def test_it_stands_beside_the_best_baselines_with_paired_tests(chapter):
     assert rows(table) == {
         "marker": ("under study", ("0.500", "", "")),
         # Significantly better; random scores are not told apart.
-        "gae": ("best baseline, F1 top-K", ("0.600", "best", "p 0.03")),
-        "random": ("random scores", ("0.200", "tied", "p 1")),
+        "gae": ("best baseline, F1 top-K", ("0.600", "best", "p = 0.03")),
+        "random": ("random scores", ("0.200", "tied", "p = 1")),
     }
 
 
