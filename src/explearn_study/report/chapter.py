@@ -54,7 +54,7 @@ LEARNED_FROM = {
 """Part of `learned` -> what its methods learned from."""
 
 COMPARED = (
-    "{bold}: significantly better than {name}. {underlined}: not told apart from it. In brackets: p of Wilcoxon's test "
+    "{bold}: significantly better than {name}. {underlined}: not told apart from it. Beside them: p of Wilcoxon's test "
     "over the texts, corrected after Holm over all pairs of methods in the column. {whose}"
 )
 

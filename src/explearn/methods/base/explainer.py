@@ -387,7 +387,9 @@ class Explainer(ABC):
                     yield attributions
                     last = attributions[-1]
                     if last.unaligned and not unread:
-                        word = last.words[last.read.tolist().index(False)]
+                        # What only the method's own model has not read has a score; it is at the end.
+                        lost = [word for word, read in zip(last.words, last.read, strict=True) if not read]
+                        word = lost[0] if lost else last.words[-1]
                         first_unread = f"{shown(word)} of {name_of(last.example_id, number)}"
                     unread += last.unaligned
         if unanswered and len(unanswered) == number:
@@ -403,8 +405,8 @@ class Explainer(ABC):
             )
         if unread and not _unread_known.get():
             logger.warning(
-                "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score; "
-                "the first is %s",
+                "%s: %s %ss were not read, being beyond %s sub-tokens or of no known characters; they have no score "
+                "(such as %s)",
                 self.name,
                 f"{unread:,}",
                 name,
