@@ -182,7 +182,7 @@ def write_metrics(folder: Path, run: RunFacts) -> None:
     if run.planted:
         document["planted"] = {task.task: _figures(task, of_machine=False) for task in run.planted}
     write_json(folder / "metrics.json", rounded(document))
-    write_json(folder / "headline.json", rounded({"explainer": run.study, **means}))
+    write_json(folder / "headline.json", rounded(means))
     costs = {task.task: _figures(task, of_machine=True) for task in run.tasks}
     write_json(folder / "costs.json", {"tasks": costs})
 

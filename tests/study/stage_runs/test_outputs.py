@@ -231,7 +231,8 @@ def test_the_explainer_under_study_and_baselines_are_judged_on_the_classifier_th
     assert "losses.cons" in (project / "reports/figures/training.svg").read_text(encoding="utf-8")
     change_params(project, explainer="marker")
     succeed(project, "own_classifier")
-    assert not list((project / "reports/metrics/own_classifier").iterdir())
+    (empty,) = (project / "reports/metrics/own_classifier").iterdir()
+    assert empty.name == "methods.json" and read_json(empty) == []
 
 
 class TestStudies:
