@@ -70,6 +70,8 @@ def chapter_blocks(params: Params, run: RunFacts, own: Sequence[Evaluation]) -> 
     if params.explainer is None:
         return []
     entry = params.methods[params.explainer]
+    counted = {task.task for task in run.counted}
+    own = [task for task in own if task.task in counted]
     judged = pooled(own) if own else run.overall
     rows = compared(params, entry, judged)
     whose = "All rows explain the tasks' classifiers."
@@ -101,13 +103,15 @@ def chapter_blocks(params: Params, run: RunFacts, own: Sequence[Evaluation]) -> 
 def about(params: Params, run: RunFacts, entry: RunMethod) -> Iterator[str]:
     """Yield sentences: what the explainer is, what it learned from, under which seed, and what its paper measured."""
     yield entry.info.summary
-    if entry not in params.trained:
-        yield "It was not trained in this run."
-    else:
-        yield LEARNED_FROM[entry.learned_part]
-        if entry.info.own_model:
-            yield "It trained a copy of each classifier, too, and explains only that."
-        yield f"It was trained once, with seed {params.seed}."
+    source = params.method(entry.info.base or entry.name)
+    if source is not entry:
+        yield f"It starts from {source.name}."
+    if source not in params.trained:
+        return
+    yield LEARNED_FROM[source.learned_part]
+    if entry.info.own_model:
+        yield "It trained a copy of each classifier, too, and explains only that."
+    yield f"It was trained once, with seed {params.seed}."
     tables = []
     for table in published().tables:
         if any(row == entry.base or row.startswith(f"{entry.base}_") for row in table.figures):
