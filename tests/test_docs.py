@@ -51,7 +51,7 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repo
     from compose_params import compose
 
     actual = commands(repository)
-    assert len(actual) > 10 and "+methods.marker.options.hidden=32" in actual
+    assert len(actual) > 10 and "explainer=ivra" in actual
     for overrides in actual:
         try:
             # Of `seed=13,14` DVC makes two runs.

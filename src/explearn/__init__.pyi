@@ -33,6 +33,7 @@ from explearn.decision.record import record as record
 from explearn.decision.verify import Verification as Verification
 from explearn.decision.verify import verify as verify
 from explearn.evaluation.result import Evaluation as Evaluation
+from explearn.evaluation.result import read_report as read_report
 from explearn.evaluation.run import EvaluateOptions as EvaluateOptions
 from explearn.evaluation.run import evaluate as evaluate
 from explearn.methods.base.explainer import BatchExplainer as BatchExplainer

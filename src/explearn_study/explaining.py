@@ -62,9 +62,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         trained = trained_folder(params.methods[name], params, workspace, task)
         if trained is not None:
             files += [file for file in sorted(trained.rglob("*")) if file.is_file()]
-        aggregation: Aggregation | None = None
-        if params.attribute.pooling != "own" and params.methods[name].info.family in SUB_TOKEN_FAMILIES:
-            aggregation = params.attribute.pooling
+        aggregation = aggregation_of(params.methods[name], params)
         inputs = [texts, options, aggregation, classifier.fingerprint, *map(file_digest, files)]
         source = text_digest(json.dumps(inputs, sort_keys=True))
         if kept_run(path, source):
@@ -80,6 +78,13 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
     for path in folder.iterdir():
         if path.stem not in made:
             path.unlink()
+
+
+def aggregation_of(method: RunMethod, params: Params) -> Aggregation | None:
+    """Return how a method's scores of sub-tokens become those of words; None: in its own way."""
+    if params.attribute.pooling == "own" or method.info.family not in SUB_TOKEN_FAMILIES:
+        return None
+    return params.attribute.pooling
 
 
 def make_method(

@@ -28,6 +28,7 @@ from explearn_study.sections import (
     ClassifierParams,
     JudgeParams,
     LearnedParams,
+    OwnClassifierParams,
     RationaleParams,
     ReportParams,
     SignalsParams,
@@ -123,6 +124,11 @@ class RunMethod(Section):
         return settings
 
     @property
+    def base(self) -> str:
+        """The method that this is a variant of, or else its own name."""
+        return self.info.of or self.name
+
+    @property
     def all_options(self) -> dict[str, Any]:
         """All options except the seed, which is the run's."""
         return self.settings.model_dump(exclude={"seed"})
@@ -210,6 +216,7 @@ class Params(Section):
     teach: TeachParams = TeachParams()
     attribute: AttributeParams = AttributeParams()
     evaluate: JudgeParams = JudgeParams()
+    own_classifier: OwnClassifierParams = OwnClassifierParams()
     sanity: SanityParams = SanityParams()
     studies: StudiesParams = StudiesParams()
     """Further comparisons, each with its own stage."""
@@ -354,6 +361,17 @@ class Params(Section):
         """The teachers of the study students, if the run has it."""
         study = self.studies.students
         return [] if study is None else study.teachers
+
+    @property
+    def on_own_classifier(self) -> list[RunMethod]:
+        """The explainer under study, if it trained its own classifier, and the baselines that explain that, too."""
+        own = [method for method in self.with_own_model if method.name == self.explainer]
+        if not own:
+            return []
+        baselines = self.own_classifier.baselines
+        if baselines is None:
+            baselines = self.baseline_names
+        return [*own, *map(self.method, baselines)]
 
     def method(self, name: str) -> RunMethod:
         """Return a method of the run or, if it has none of that name, the method with its defaults."""

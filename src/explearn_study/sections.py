@@ -18,6 +18,7 @@ from explearn.core.validation import (
     Section,
     Whole,
 )
+from explearn.methods.defaults import ROSTERS
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.params import CompletionParams
 from explearn.text.params import Columns
@@ -187,6 +188,13 @@ class StudentsParams(Section):
     """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
     max_texts: PositiveInt | None = 100
     """Most test texts per task (the paper uses 100 for differences of log-odds and for times)."""
+
+
+class OwnClassifierParams(Section):
+    """Baselines on the classifier that the explainer under study trained, where its figures and theirs compare."""
+
+    baselines: list[str] | None = list(ROSTERS["quick"])
+    """Methods, with the options that the run gives them; null: all of the run that need no training."""
 
 
 class StudiesParams(Section):

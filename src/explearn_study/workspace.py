@@ -101,6 +101,11 @@ class Workspace:
         return self.reports / f"metrics/studies/students/{task}/{teacher}/{formulation}"
 
     @property
+    def own_classifier(self) -> Path:
+        """Folder of evaluations on the classifiers that the explainer under study trained, one for each task."""
+        return self.reports / "metrics/own_classifier"
+
+    @property
     def reports(self) -> Path:
         return self.root / "reports"
 

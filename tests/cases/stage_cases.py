@@ -18,6 +18,7 @@ STAGES = (
     "fit",
     "explain",
     "judge",
+    "own_classifier",
     "study",
     "report",
 )
@@ -111,6 +112,7 @@ def steps():
             found.append(("fit", "--task", task, "--method", name))
         found.append(("explain", "--task", task))
         found.append(("judge", "--task", task))
+    found.append(("own_classifier",))
     for study in ("marks_curve", "students"):
         found.append(("study", "--study", study))
     return [*found, ("report",)]

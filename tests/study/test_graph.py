@@ -85,7 +85,7 @@ def test_a_new_teacher_runs_its_students_and_what_shows_them(default, tmp_path):
         params["learned"]["from_teachers"].append({"method": "l2e_lime", "teacher": "lime"})
 
     stages = rerun(default, read_pipeline(tmp_path, add))
-    assert kinds(stages) == {"teach", "fit-students", "explain", "judge", "report"}
+    assert kinds(stages) == {"teach", "fit-students", "explain", "judge", "own-classifier", "report"}
     trained = {stage for stage in stages if stage.startswith(("teach", "fit"))}
     tasks = ("reviews", "civility", "topics")
     assert trained == {f"teach@{task}-lime" for task in tasks} | {f"fit-students@{task}-student1" for task in tasks}
@@ -107,14 +107,14 @@ def test_a_new_learned_method_runs_neither_features_nor_other_methods(default, t
         params["learned"]["from_features"].append("marker_long")
 
     stages = rerun(default, read_pipeline(tmp_path, add))
-    assert kinds(stages) == {"fit-features", "explain", "judge", "report"}
+    assert kinds(stages) == {"fit-features", "explain", "judge", "own-classifier", "report"}
     assert {stage for stage in stages if stage.startswith("fit")} == {
         f"fit-features@{task}-marker_long" for task in ("reviews", "civility", "topics")
     }
 
 
-def test_another_explainer_under_study_runs_the_report(default, tmp_path):
+def test_another_explainer_under_study_is_judged_on_its_own_classifier_and_reported(default, tmp_path):
     def choose(params):
         params["explainer"] = "ivra"
 
-    assert rerun(default, read_pipeline(tmp_path, choose)) == {"report"}
+    assert rerun(default, read_pipeline(tmp_path, choose)) == {"own-classifier", "report"}

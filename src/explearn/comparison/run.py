@@ -292,7 +292,7 @@ def _write_page(out: Path, result: Comparison, origin: Origin) -> None:
         title=TITLE,
         subtitle=f"{subtitle}.",
         tasks=[result],
-        folders=[folder.name],
+        folder=folder.name,
         parameters=yaml.safe_dump(options, sort_keys=False),
         made=made,
         versions=versions(COMPARISON),

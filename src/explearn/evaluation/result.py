@@ -386,8 +386,12 @@ class Evaluation(Printed, Shape):
         after = UNCOUNTED * (value is not None and self._uncounted(method, metric))
         return Cell(metric.shown(value) + after, value, mark, note)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, by_text: bool = False) -> pd.DataFrame:
         """Return a frame with one row per method and one column per figure.
+
+        Args:
+            by_text: a row for each method and text instead, with a column for each metric that has values by text;
+                `mosaics`, whose values are by mosaic, is left out.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -395,7 +399,14 @@ class Evaluation(Printed, Shape):
         need("pandas", extra="pipeline", what="a frame")
         import pandas as pd
 
-        return pd.DataFrame.from_dict(self.figures, orient="index").dropna(axis="columns", how="all")
+        if not by_text:
+            figures = pd.DataFrame.from_dict(self.figures, orient="index").rename_axis("method")
+            return figures.dropna(axis="columns", how="all")
+        frames = {}
+        for metric, methods in self.by_text.items():
+            if metric != MOSAICS.by_text:
+                frames[metric] = pd.DataFrame(methods, index=self.example_ids).unstack()
+        return pd.DataFrame(frames).rename_axis(["method", "text"])
 
     def to_latex(self, metrics: Sequence[str] = MAIN) -> str:
         r"""Return a table in LaTeX (package booktabs): means over the texts with their intervals.
@@ -491,6 +502,40 @@ class Evaluation(Printed, Shape):
                 significance=found.params.significance,
             )
         return found.model_copy(update=tables)
+
+
+def read_report(folder: PathLike, by_text: bool = False) -> pd.DataFrame:
+    """Return a run of the pipeline as one frame: a row for each task and method, a column for each figure.
+
+    Args:
+        folder: the run's folder of reports, or one that `Evaluation.save` wrote.
+        by_text: a row for each task, method and text instead (`Evaluation.to_frame`).
+
+    Raises:
+        DataError: a file is missing or damaged.
+        MissingExtraError: pandas is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> attributions = list(explearn.get_explainer("random").explain(classifier(), TEXTS))
+        >>> evaluation = explearn.evaluate(classifier(), attributions, metrics=["sufficiency"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     evaluation.save(folder + "/metrics/films")
+        ...     frame = explearn.read_report(folder)
+        >>> frame["sufficiency"].index.to_list()
+        [('films', 'random')]
+    """
+    need("pandas", extra="pipeline", what="a frame")
+    import pandas as pd
+
+    root = Path(checked_path(folder, "folder"))
+    frames = {}
+    for document in sorted(root.glob(f"metrics/*/{DOCUMENT}")) or [root / DOCUMENT]:
+        evaluation = Evaluation.load(document.parent)
+        frames[evaluation.task] = evaluation.to_frame(by_text)
+    return pd.concat(frames, names=["task"])
 
 
 def in_table_order(infos: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:

@@ -20,7 +20,7 @@ from explearn.metrics.significance import FEWEST_TEXTS, Interval, mean_interval
 from explearn.predictors.answers import Answers
 
 Direction = Literal["higher", "lower"]
-Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "reasons", "other"]
+Group = Literal["plausibility", "faithfulness", "known", "behaviour", "cost", "reasons", "other", "none"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,7 @@ class Metric:
             the run's settings.
         direction: which direction is better; None if neither is.
         function: function of one method's explanations; None for a figure that is measured elsewhere.
-        group: the report's table that shows it; `other` if no table of all methods has a column for it.
+        group: the report's table that shows it; `none` if none does.
         reference: paper that defines it, with section or equation.
         lowest: the least possible value; None if there is none.
         highest: the largest possible value; None if there is none.

@@ -30,7 +30,7 @@ METRICS = (
         "Speed",
         "time of classifying alone, divided by the time of classifying and explaining",
         direction="higher",
-        group="other",
+        group="none",
         highest=1.0,
         of_machine=True,
         decimals=2,

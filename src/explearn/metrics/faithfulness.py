@@ -372,6 +372,7 @@ def _confidence(name: str, inputs: str) -> Metric:
         f"largest class probability, {inputs}",
         None,
         _value(f"confidence_{name}"),
+        group="none",
         lowest=0.0,
         highest=1.0,
         of_model=True,

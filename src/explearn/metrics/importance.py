@@ -41,6 +41,7 @@ METRICS = (
         "share of a text's words that the method calls important (IvRA)",
         "lower",
         important_words,
+        group="none",
         reference="IvRA, appendix D",
         lowest=0.0,
         highest=1.0,

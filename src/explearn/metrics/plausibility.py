@@ -414,6 +414,7 @@ METRICS = (
         "F1 of choosing every {unit}",
         None,
         _part(EVERY_WORD),
+        group="none",
         reference="ExpNet (2026), appendix B",
         lowest=0.0,
         highest=1.0,

@@ -434,7 +434,7 @@ def near_metric(run: RunFacts) -> Iterator[Conclusion]:
         # A perturbation method that takes gradients compares texts with reference texts and does not shorten them.
         probes = info.family == "perturbation" and "gradients" not in info.needs
         taught = run.counted[0].options.get(name, {}).get("teacher") == ANSWERS
-        trained = bool(notes.get("best_epoch")) and "epochs" in notes
+        trained = bool(notes.get("best_epoch")) and "metric" in notes
         aimed = bool(notes.get("best_epoch")) and not {"comp", "suff"}.isdisjoint(notes.get("criteria", ()))
         chooses = info.watches_metric or "optimised_for" in notes
         if probes or taught or trained or chooses or (aimed and not info.own_model):

@@ -84,6 +84,7 @@ BOARDS: dict[str, tuple[tuple[Group, ...], str]] = {
         "the answer is known.",
     ),
     "The model's own reasons": (("reasons",), "What are the {unit}s worth that the model itself names?"),
+    "Other metrics": (("other",), "Metrics of your own, or of installed packages."),
     "Cost": (
         ("cost",),
         "Measured on the explained texts, after a few to warm up. Costs are not tested: every best figure is bold, and "
@@ -132,13 +133,12 @@ def report_blocks(run: RunFacts, more: Sequence[Block] = ()) -> list[Block]:
 
     Args:
         run: the evaluations, and facts about the run.
-        more: further sections, placed after the sections on the tasks.
+        more: further sections, placed before the sections on the tasks.
     """
-    blocks = [*_first_page(run), *_caveats(run), *_all_methods(run)]
+    blocks = [*_first_page(run), *_caveats(run), *_all_methods(run), *more]
     for task in run.tasks:
         blocks += _task_section(run, task)
     blocks += sanity_blocks(run)
-    blocks += more
     notes = {task.task: task.notes for task in run.tasks}
     for section in METHOD_SECTIONS:
         blocks += section(notes)
@@ -273,10 +273,11 @@ def _all_methods(run: RunFacts) -> Iterator[Block]:
             confidence=100 * params.confidence,
         )
         yield Fold("Which methods can be told apart", [Paragraph(tests), *pictures])
-    if run.folders:
-        yield Paragraph("All figures as a data frame, a row a method:")
-        lines = [f'explearn.Evaluation.load("{folder}").to_frame()' for folder in run.folders]
-        yield Code("\n".join(["import explearn", "", *lines]), "python")
+    if run.folder:
+        yield Paragraph("All figures as a data frame, by task and method, or by text:")
+        lines = ["import explearn", "", f'explearn.read_report("{run.folder}")']
+        lines.append(f'explearn.read_report("{run.folder}", by_text=True)')
+        yield Code("\n".join(lines), "python")
 
 
 def used_signs(run: RunFacts) -> str:

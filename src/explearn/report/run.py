@@ -39,7 +39,7 @@ class RunFacts:
         trained: the learned methods that this run trained; others were already trained.
         chance_margin: by how much a classifier must be better than always choosing the most frequent class for its task
             to count, unless it avoids half of that choice's errors.
-        folders: where the evaluations are, for `Evaluation.load`.
+        folder: where the figures are, for `explearn.read_report`.
         examples: most example texts of a task.
         parameters: the run's parameters to show, as YAML; empty for none.
         made: when, how and from what the page was made: heading -> fact.
@@ -53,7 +53,7 @@ class RunFacts:
     study: str | None = None
     trained: Collection[str] = ()
     chance_margin: float = 0.1
-    folders: Sequence[str] = ()
+    folder: str = ""
     examples: int = 20
     parameters: str = ""
     made: Mapping[str, str] = field(default_factory=dict)

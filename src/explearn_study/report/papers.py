@@ -34,7 +34,7 @@ class PaperTable(Section):
     figures: dict[str, list[float | None]]
     needs: list[str] = Field(default_factory=list)
     one_classifier: bool = False
-    """Whether all methods explain the classifier that the explainer under study trained."""
+    """Whether baselines explain the classifier that the explainer under study trained."""
 
 
 class Papers(Section):
@@ -52,16 +52,19 @@ def published() -> Papers:
     return Papers.model_validate(read_yaml(Path(__file__).with_name("papers.yaml")))
 
 
-def paper_blocks(params: Params, tasks: Sequence[Evaluation]) -> list[Block]:
+def paper_blocks(params: Params, tasks: Sequence[Evaluation], own: Sequence[Evaluation] = ()) -> list[Block]:
     """Return the papers' tables with our figures, for the data sets that the run has.
 
     A table is left out if the run has only baselines of it. The best figure in each column is bold; a figure of ours
     that was not measured is a dash.
+
+    Args:
+        params: the run's parameters.
+        tasks: its evaluations.
+        own: those on the classifiers that the explainer under study trained, if it did.
     """
-    by_adapter: dict[str, Sequence[Evaluation]] = {}
-    for task in tasks:
-        if task.task in params.sources:
-            by_adapter[params.sources[task.task].adapter] = [task]
+    by_adapter = _by_adapter(params, tasks)
+    on_one = _by_adapter(params, [_with_own_models(*pair) for pair in zip(own, tasks, strict=False)])
     encoders = list(dict.fromkeys(params.encoder_of(task)[0] for task in params.tasks))
     tables = [table for table in published().tables if _fits(table, params, by_adapter)]
     if not tables:
@@ -75,7 +78,8 @@ def paper_blocks(params: Params, tasks: Sequence[Evaluation]) -> list[Block]:
         # Names of checkpoints start with their owner.
         if not all(name.rpartition("/")[2].startswith(table.encoder) for name in encoders):
             text += " They differ: compare the order of the methods, not the figures."
-        shared = [by_adapter.get(adapter, []) for adapter in table.data] or [list(tasks)]
+        found = on_one if table.one_classifier else by_adapter
+        shared = [found.get(adapter, []) for adapter in table.data] or [list(tasks)]
         blocks.append(Paragraph(f"{text} {published().notes[table.note]}", machine=machine))
         blocks.append(_table(table, shared, machine))
     return [
@@ -84,10 +88,20 @@ def paper_blocks(params: Params, tasks: Sequence[Evaluation]) -> list[Block]:
     ]
 
 
+def _by_adapter(params: Params, tasks: Iterable[Evaluation]) -> dict[str, Sequence[Evaluation]]:
+    return {params.sources[task.task].adapter: [task] for task in tasks if task.task in params.sources}
+
+
+def _with_own_models(own: Evaluation, task: Evaluation) -> Evaluation:
+    """Return an evaluation on one classifier with the methods of a task that trained others."""
+    figures = {method: row for method, row in task.figures.items() if task.infos[method].own_model}
+    return own.model_copy(update={"figures": figures | own.figures})
+
+
 def _fits(table: PaperTable, params: Params, adapters: Iterable[str]) -> bool:
     """Return whether the run has one of a table's data sets and one of its learned methods."""
     learned = params.methods.keys() - params.baseline_names
-    if table.one_classifier and params.with_own_model:
+    if table.one_classifier and not (params.on_own_classifier and params.explainer in table.figures):
         return False
     data = table.needs or table.data
     return not (learned.isdisjoint(table.figures) or set(adapters).isdisjoint(data))

@@ -22,6 +22,7 @@ from explearn.report.conclusions import answer
 from explearn.report.run import MARKS, MODEL, RunFacts
 from explearn.subject.manifest import CODE, part, versions, write_manifest
 from explearn_study.params import Params
+from explearn_study.report.chapter import chapter_blocks
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.pages import write_report
 from explearn_study.report.papers import paper_blocks
@@ -73,7 +74,7 @@ HEADLINE_METRICS = (
     "consistency",
     "simulatability",
 )
-"""Metrics of the explainer under study that `dvc metrics show` prints."""
+"""Metrics of trained methods that `dvc metrics` and `dvc exp show` print."""
 
 DECIMALS = 3
 """Decimals of the figures kept in git; further digits vary between processors and library versions."""
@@ -93,10 +94,14 @@ def report_project(workspace: Workspace, params: Params) -> None:
     twins = {}
     if params.evaluate.twin:
         twins = {task: Evaluation.load(workspace.twin(task)) for task in params.plain_tasks}
+    own = []
+    if params.on_own_classifier:
+        own = [Evaluation.load(workspace.own_classifier / task) for task in params.plain_tasks]
     more = [
+        *chapter_blocks(params, run, own),
         *twin_blocks(run, twins),
         *curve_blocks(run, curves),
-        *paper_blocks(params, run.tasks),
+        *paper_blocks(params, run.tasks, own),
         *student_blocks(params, read_students(workspace, params)),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
@@ -124,7 +129,7 @@ def read_run_of(workspace: Workspace, params: Params) -> RunFacts:
         study=params.explainer,
         trained=[name for name in params.methods if name not in params.baseline_names],
         chance_margin=params.report.chance_margin,
-        folders=[f"reports/metrics/{task}" for task in params.plain_tasks],
+        folder="reports",
         examples=params.report.examples,
         parameters=parameters_text(params),
     )
@@ -157,20 +162,19 @@ def write_metrics(folder: Path, run: RunFacts) -> None:
 
     metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
     figures), tasks (task -> method -> metric -> value) and planted (the same for tasks of planted words), without the
-    figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json:
-    the same tasks with the figures that depend on the machine. Without an explainer under study, the headline has no
-    figures.
+    figures that depend on the machine. headline.json: the same figures of every method that the run trained, by name,
+    so that `dvc exp show` never puts two methods into one column. Both are rounded. costs.json: the same tasks with the
+    figures that depend on the machine. Without an explainer under study, the headline has no figures.
     """
     metrics = {task.task: _figures(task, of_machine=False) for task in run.tasks}
-    results: Figures | dict[str, Any] = {"explainer": run.study, "tasks": len(metrics)}
-    f1_by_task: Figures = {}
-    if run.study is not None:
-        rows = {task: methods[run.study] for task, methods in metrics.items()}
-        for name in HEADLINE_METRICS:
-            results[name] = mean_of_known([row.get(name) for row in rows.values()])
-        f1_by_task = {task: row["f1"] for task, row in rows.items()}
+    means: dict[str, Figures] = {}
+    for method in dict.fromkeys([*run.trained, run.study]):
+        if method is not None:
+            means[method] = {}
+            for name in HEADLINE_METRICS:
+                means[method][name] = mean_of_known([methods[method].get(name) for methods in metrics.values()])
     document: dict[str, Any] = {
-        "headline": results,
+        "headline": {"explainer": run.study, "tasks": len(metrics), **means.get(str(run.study), {})},
         "verdict": best_methods(run),
         "classifiers": {task.task: task.performance for task in run.tasks},
         "tasks": metrics,
@@ -178,7 +182,7 @@ def write_metrics(folder: Path, run: RunFacts) -> None:
     if run.planted:
         document["planted"] = {task.task: _figures(task, of_machine=False) for task in run.planted}
     write_json(folder / "metrics.json", rounded(document))
-    write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
+    write_json(folder / "headline.json", rounded(means))
     costs = {task.task: _figures(task, of_machine=True) for task in run.tasks}
     write_json(folder / "costs.json", {"tasks": costs})
 

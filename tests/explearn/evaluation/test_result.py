@@ -5,7 +5,7 @@ import pytest
 from evaluations import metrics, paired, shown, task, text
 from fakes import FakeClassifier, attribution, random_probability
 
-from explearn import DataError, Evaluation, evaluate
+from explearn import DataError, Evaluation, evaluate, read_report
 from explearn.metrics.registry import CATALOGUE
 
 
@@ -112,6 +112,29 @@ class TestFiles:
         document.write_text(document.read_text().replace('"seed": "x"', '"seed": 13'))
         with pytest.raises(DataError, match=r"pairs\.parquet"):
             Evaluation.load(tmp_path / "evaluation")
+
+
+class TestFrame:
+    def test_a_run_is_one_frame_by_task_and_method_or_by_text(self, tmp_path):
+        values = {"sufficiency": {"cam": np.array([0.1, 0.2, 0.3, np.nan])}, "mosaics": {"cam": np.array([0.5])}}
+        for name, f1 in (("films", 0.5), ("meals", 0.25)):
+            of = task(name, {"cam": metrics(f1), "random": metrics(0.1)}, by_text=values)
+            of.save(tmp_path / "metrics" / name)
+        of.save(tmp_path / "metrics" / "own_classifier" / "films")
+        frame = read_report(tmp_path)
+        assert frame.index.names == ["task", "method"]
+        assert frame["f1"].to_dict() == {
+            ("films", "cam"): 0.5, ("films", "random"): 0.1, ("meals", "cam"): 0.25, ("meals", "random"): 0.1
+        }  # fmt: skip
+        by_text = read_report(tmp_path, by_text=True)
+        assert by_text.index.names == ["task", "method", "text"] and list(by_text) == ["sufficiency"]
+        assert by_text.loc[("meals", "cam", "b"), "sufficiency"] == 0.2
+        # One evaluation is a run of one task.
+        assert read_report(tmp_path / "metrics" / "films")["f1"]["films", "cam"] == 0.5
+
+    def test_a_folder_without_an_evaluation_is_named(self, tmp_path):
+        with pytest.raises(DataError, match=r"evaluation\.json"):
+            read_report(tmp_path)
 
 
 def test_a_catalogue_s_metric_is_shown_by_default():

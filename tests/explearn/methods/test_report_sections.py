@@ -40,7 +40,7 @@ class TestAML:
 
 def test_ivra_s_coefficients_are_heat_maps():
     coefficients = {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}
-    trained = {"criteria": ["comp", "suff"], "trained_epochs": 3, "best_epoch": 2, "coefficients": coefficients}
+    trained = {"criteria": ["comp", "suff"], "epochs": [{}] * 4, "best_epoch": 2, "coefficients": coefficients}
     blocks = ivra_section({"films": {"consensus": {"coefficients": {}}, "ivra": trained}})
     (training,) = (block for block in walk(blocks) if isinstance(block, Paragraph))
     (picture,) = (block for block in walk(blocks) if isinstance(block, Picture))

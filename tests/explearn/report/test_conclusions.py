@@ -182,7 +182,7 @@ class TestCaveats:
 
     def test_near_metric(self):
         names = ("marker", "lime", "deep_shap", "cam", "reader", "paml", "faml")
-        notes = {"paml": {"epochs": [], "best_epoch": 2}, "ivra": {"best_epoch": 1, "criteria": ["comp"]}}
+        notes = {"paml": {"metric": "log_odds", "best_epoch": 2}, "ivra": {"best_epoch": 1, "criteria": ["comp"]}}
         of = task(figures=dict.fromkeys(names, metrics()), notes=notes, options={"reader": {"teacher": "answers"}})
         # Deep SHAP compares texts with reference texts and does not shorten them.
         assert set(only(conclusions.near_metric, of)[0]) == {"reader", "paml", "faml", "lime"}

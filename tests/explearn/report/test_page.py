@@ -8,6 +8,7 @@ import pytest
 from evaluations import HOSTILE, check, metrics, paired, run, shown, task, text
 from markdown_it import MarkdownIt
 
+from explearn.metrics.base import Metric
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import ScoreSimilarity
@@ -80,15 +81,23 @@ class TestWhatIsOpen:
         assert {item.partition(bold("")[1:])[0].strip("\x02") for item in explained.items} == headings
 
     def test_the_rows_are_a_line_away(self):
-        code = next(b for b in report_blocks(whole_run(folders=["reports/metrics/films"])) if hasattr(b, "language"))
-        assert code.text.endswith('\nexplearn.Evaluation.load("reports/metrics/films").to_frame()')
+        code = next(b for b in report_blocks(whole_run(folder="reports")) if hasattr(b, "language"))
+        assert '\nexplearn.read_report("reports")\n' in code.text
 
 
 class TestMeanings:
     def test_every_measured_metric_is_in_one_table(self):
         groups = list(chain(*(groups for groups, _ in BOARDS.values())))
         assert len(set(groups)) == len(groups)
-        assert {metric.group for metric in CATALOGUE.values()} - {"other"} == set(groups)
+        assert {metric.group for metric in CATALOGUE.values()} - {"none"} == set(groups)
+
+    def test_a_metric_of_one_s_own_is_in_a_table_and_explained(self):
+        own = Metric("capitals", "Capitals", "share of {unit}s in capitals", "higher")
+        of = task(figures={name: metrics(capitals=0.375) for name in METHODS}, metrics={**CATALOGUE, "capitals": own})
+        (fold,) = (block for block in report_blocks(run(of)) if getattr(block, "summary", "") == "Other metrics")
+        explained, board = (block for block in fold.blocks if isinstance(block, Table))
+        assert explained.rows == [["Capitals", "share of words in capitals"]]
+        assert [row[1].text for row in board.rows] == ["0.375"] * 3
 
     def test_every_table_has_the_meaning_of_its_columns_above_it(self):
         for block in walk(report_blocks(whole_run())):
@@ -196,9 +205,9 @@ class TestTables:
         ]
 
 
-def test_tasks_come_before_what_the_caller_and_the_methods_say():
+def test_what_the_caller_says_comes_before_the_tasks_and_what_the_methods_say_after():
     notes = {"faml": {"optimised_for": "log_odds", "steps": 1.0, "judged": {"log_odds": {"log_odds": -1.0}}}}
     of = run(task("films", {"faml": metrics(), "random": metrics()}, notes=notes))
     titles = [b.text for b in walk(report_blocks(of, [Heading("Of the caller")])) if isinstance(b, Heading)]
     start = titles.index("Texts: films")
-    assert titles[start + 1 : start + 3] == ["Of the caller", "AML"]
+    assert titles[start - 1 : start + 2] == ["Of the caller", "Texts: films", "AML"]

@@ -35,10 +35,14 @@ def leave_a_hook(self, classifier, batch, targets):
     return Right.score_batch(self, classifier, batch, targets)
 
 
-def test_a_method_that_does_as_asked():
+def test_a_method_that_does_as_asked_passes_in_silence(caplog):
     for kind in ("bert", "roberta"):
         check_explainer(Right, architectures=[kind], texts=tiny.TEXTS[:2])
     check_explainer(Right(), classifier=tiny.classifier("bert", 2), texts=tiny.TEXTS[:2])
+    assert not caplog.records
+    # Of what a user explains, the log names what was not read.
+    Right().explain(tiny.classifier("bert", 2), ["lazy dog", "lazy \u200b dog"])
+    assert r"1 words were not read" in caplog.text and r"such as '\u200b' of text 2" in caplog.text
 
 
 @pytest.mark.parametrize(

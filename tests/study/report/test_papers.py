@@ -3,12 +3,17 @@
 from evaluations import metrics, task
 from parameter_cases import params_of
 
+from explearn import get_info
 from explearn.show.blocks import Table, walk
 from explearn_study.report.papers import paper_blocks, published
 
 
+def tables_of(blocks):
+    return [block for block in walk(blocks) if isinstance(block, Table)]
+
+
 def tables(of, tasks):
-    return [block for block in walk(paper_blocks(of, tasks)) if isinstance(block, Table)]
+    return tables_of(paper_blocks(of, tasks))
 
 
 def test_a_table_is_shown_with_ours_only_where_its_data_sets_are():
@@ -29,18 +34,25 @@ def test_a_data_set_that_the_run_lacks_has_no_columns():
     assert [column.title for column in table.columns] == ["Method", "SST-2, paper", "SST-2, ours"]
 
 
-def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained():
-    adapters = ("imdb", "snli", "squad")
-    figures = {"ivra_comp": metrics(aopc_comprehensiveness=0.5), "lime": metrics(aopc_comprehensiveness=0.2)}
-    reports = [task(name, figures) for name in ("films", "meals", "notes")]
+def test_ivra_s_tables_have_baselines_on_the_classifier_that_it_trained():
+    of = ("ivra_comp", "smat_comp", "lime")
+    methods = {"ivra_comp": {"of": "ivra"}, "smat_comp": {"of": "smat"}, "lime": {}}
+    params = params_of(
+        ("imdb", "snli", "squad"), methods=methods, learned={"from_texts": of[:2]}, explainer="ivra_comp"
+    )
+    infos = dict(zip(of, map(get_info, ("ivra", "smat", "lime")), strict=True))
 
-    def shown(learned, **of_ivra):
-        methods = {"ivra_comp": {"of": "ivra", **of_ivra}}
-        return tables(params_of(adapters, methods=methods, learned=learned, explainer="ivra_comp"), reports)
+    def judged(**figures):
+        rows = {method: metrics(aopc_comprehensiveness=value) for method, value in figures.items()}
+        return [task(name, rows, infos=infos) for name in params.tasks]
 
-    rows = {row[0]: row[2].text for row in shown({}, path="x")[0].rows}
-    assert [rows[name] for name in ("ivra_comp", "lime", "smat_comp")] == ["0.500", "0.200", "–"]
-    assert shown({"from_texts": ["ivra_comp"]}) == []
+    tasks = judged(ivra_comp=0.5, smat_comp=0.4, lime=0.1)
+    own = judged(ivra_comp=0.5, lime=0.2)
+    (found,) = tables_of(paper_blocks(params, tasks, own))
+    rows = {row[0]: row[2].text for row in found.rows}
+    assert [rows[name] for name in (*of, "attention_mean")] == ["0.500", "0.400", "0.200", "–"]
+    assert paper_blocks(params.model_copy(update={"explainer": "smat_comp"}), tasks, own)
+    assert paper_blocks(params.model_copy(update={"explainer": "lime"}), tasks) == []
 
 
 def test_a_method_that_the_paper_does_not_pin_down_has_no_row():

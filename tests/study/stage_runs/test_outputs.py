@@ -200,7 +200,7 @@ class TestJudge:
         notes = runs(finished)["ivra"].notes
         history = document(finished, "data/explainers/films/ivra/config.json")["history"]
         assert notes["criteria"] == ["cons"] and history[notes["best_epoch"]]["best"]
-        assert notes["trained_epochs"] == len(history) - 1 == 16
+        assert notes["epochs"] == history and len(history) - 1 == 16
         assert np.shape(notes["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
         assert (finished / "reports" / "figures" / "coefficients.svg").is_file()
 
@@ -213,6 +213,26 @@ class TestJudge:
         assert random.max_sensitivity == 0 and random.random_labels is None
         skipped = {name: result.skipped for name, result in judged.sanity.items() if result.skipped}
         assert list(skipped) == ["l2e"] and "another classifier" in skipped["l2e"]
+
+
+def test_the_explainer_under_study_and_baselines_are_judged_on_the_classifier_that_it_trained(project):
+    change_params(project, explainer="ivra", own_classifier={"baselines": ["random", "occlusion"]})
+    succeed(project, "own_classifier")
+    judged = Evaluation.load(project / "reports/metrics/own_classifier/films")
+    assert judged.classifier == runs(project)["ivra"].classifier
+    # All explain one classifier, so that all are compared.
+    assert set(judged.figures) == {*judged.comparisons["consistency"].methods} == {"ivra", "random", "occlusion"}
+    before = evaluation(project).figures["ivra"]
+    for name in ("aopc_comprehensiveness", "consistency"):
+        assert judged.figures["ivra"][name] == pytest.approx(before[name], abs=1e-6)
+    succeed(project, "report")
+    chapter = report(project).partition("\n## The explainer under study: ivra\n")[2].partition("\n## ")[0]
+    assert "| occlusion | best baseline, F1 top-K |" in chapter and "| ivra_sparse † | criteria" not in chapter
+    assert "losses.cons" in (project / "reports/figures/training.svg").read_text(encoding="utf-8")
+    change_params(project, explainer="marker")
+    succeed(project, "own_classifier")
+    (empty,) = (project / "reports/metrics/own_classifier").iterdir()
+    assert empty.name == "methods.json" and read_json(empty) == []
 
 
 class TestStudies:

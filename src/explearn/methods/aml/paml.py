@@ -39,8 +39,7 @@ from explearn.methods.base.explainer import (
     resolve_targets,
 )
 from explearn.methods.base.learned import BoundExplainer, LayerList, TaskData, TrainedState
-from explearn.methods.base.training import seeded, train_epochs
-from explearn.metrics.faithfulness import BY_NAME
+from explearn.methods.base.training import History, seeded, train_epochs
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
@@ -77,7 +76,7 @@ def train(
     options: PAMLParams,
     description: str | None = None,
     after_epoch: Callable[[int, float], None] | None = None,
-) -> list[dict[str, Any]]:
+) -> History:
     """Minimise the mean loss over the texts with AdamW; leave the weights in `model` that were best on the metric.
 
     Args:
@@ -92,8 +91,8 @@ def train(
             end the training.
 
     Returns:
-        An entry for each epoch, 0 being before training: its number, the means of the loss's terms over its texts (None
-        for epoch 0), and the metric of interest on the validation texts after it.
+        The epochs, 0 being before training, with the means of the loss's terms over its texts (None for epoch 0), and
+        the metric of interest on the validation texts after it.
 
     Raises:
         DivergedError: the loss or a map is not finite.
@@ -141,7 +140,7 @@ def train(
     def validate(epoch: int, _losses: list[float]) -> float:
         metric = mean_metric(model, validation, evaluator, epoch)
         terms = (sums / len(texts)).tolist() if epoch else [None] * 3
-        history.append({"epoch": epoch, **dict(zip(Weights._fields, terms, strict=True)), "metric": metric})
+        history.append({**dict(zip(Weights._fields, terms, strict=True)), "metric": metric})
         score = float(evaluator.signs[0] * metric)
         if epoch and after_epoch is not None:
             after_epoch(epoch, score)
@@ -149,7 +148,7 @@ def train(
 
     # Dropout draws from the global generator.
     with seeded(options.seed, classifier.device):
-        train_epochs(
+        course = train_epochs(
             [model],
             optimizer,
             batches,
@@ -161,7 +160,7 @@ def train(
             validate_first=True,
             description=description,
         )
-    return history
+    return course.history(history)
 
 
 @torch.inference_mode()
@@ -332,13 +331,12 @@ class PAML(BoundExplainer, BatchExplainer):
     Options = PAMLParams
     options: PAMLParams
     weights_file = "aml.safetensors"
-    kept: ClassVar = {**BoundExplainer.kept, "history": list[dict[str, Any]]}
+    kept: ClassVar = {**BoundExplainer.kept, "history": History}
 
     def __init__(self, /, **options: Any) -> None:
         super().__init__(**options)
         self.model: AttributionModel | None = None
         self.weights = Weights(self.options.prediction_weight, self.options.size_weight, self.options.inverse_weight)
-        self.history: list[dict[str, Any]] = []
 
     @property
     def protocol(self) -> EvaluateParams:
@@ -400,13 +398,10 @@ class PAML(BoundExplainer, BatchExplainer):
 
     def notes(self) -> dict[str, Any]:
         """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
-        values = [epoch["metric"] for epoch in self.history]
-        best = max(values) if BY_NAME[self.options.metric].larger_is_better else min(values)
         return {
+            **super().notes(),
             "metric": self.options.metric,
             "weights": self.weights._asdict(),
-            "epochs": self.history,
-            "best_epoch": values.index(best),
             "trials": self.options.trials,
         }
 

@@ -22,7 +22,7 @@ def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]
     refined: list[str] = []
     for task, by_method in notes.items():
         for method, noted in by_method.items():
-            if "epochs" in noted:
+            if "metric" in noted:
                 rows.append([method, task, *_training(noted)])
                 methods.append(method)
             for chooser, values in noted.get("judged", {}).items():

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import torch
 
 from explearn.core.attribution import Aggregation, Attribution
-from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, listed, located
+from explearn.core.errors import ModelError, UnansweredError, UnsupportedError, listed, located, shown
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import (
     BatchScores,
@@ -371,6 +371,7 @@ class Explainer(ABC):
             chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
         unread = 0
+        first_unread = ""
         number = 0
         unanswered: list[str] = []
         total = len(texts) if isinstance(texts, list) else None
@@ -401,7 +402,13 @@ class Explainer(ABC):
                         )
                         attributions.append(attribution)
                     yield attributions
-                    unread += attributions[-1].unaligned
+                    last = attributions[-1]
+                    if last.unaligned and not unread:
+                        # What only the method's own model has not read has a score; it is at the end.
+                        lost = [word for word, read in zip(last.words, last.read, strict=True) if not read]
+                        word = lost[0] if lost else last.words[-1]
+                        first_unread = f"{shown(word)} of {name_of(last.example_id, number)}"
+                    unread += last.unaligned
         if unanswered and len(unanswered) == number:
             raise last_error
         if unanswered:
@@ -414,10 +421,11 @@ class Explainer(ABC):
             )
         if unread and not _unread_known.get():
             logger.warning(
-                "%s: %s not read, being beyond %s sub-tokens or of no known characters, and without a score",
+                "%s: %s not read, being beyond %s sub-tokens or of no known characters, and without a score (such as %s)",
                 self.name,
                 several(unread, name),
                 f"{classifier.max_length:,}",
+                first_unread,
             )
 
     def _score_answered(

@@ -28,6 +28,7 @@ from explearn.core.writing import atomic_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
+from explearn.methods.base.training import History
 from explearn.methods.info import blaming_package
 from explearn.text.encoding import Text
 from explearn.text.equal import text_hash
@@ -126,6 +127,8 @@ class LearnedExplainer(Explainer):
     """Attributes from training, of JSON values, that are saved and loaded besides the weights: name -> type."""
     network: Any = None
     """The network that was trained, for methods whose weights are those of one."""
+    history: History = []  # noqa: RUF012 (nobody adds to it)
+    """The epochs of its training; empty for a method that has none."""
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hash`) of the texts that it learned from; comparisons leave these texts out."""
 
@@ -283,6 +286,18 @@ class LearnedExplainer(Explainer):
             if TRAINED_TEXTS in state.record:
                 explainer.trained_texts = frozenset(state.value(TRAINED_TEXTS, list[str]))
         return explainer
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch of the training that was kept, 0 being its start. Raises ModelError before training."""
+        (best,) = (entry["epoch"] for entry in self._trained(self.history or None) if entry["best"])
+        return int(best)
+
+    def notes(self) -> dict[str, Any]:
+        """Return `epochs`, its history, and `best_epoch`; nothing for a method without epochs."""
+        if not self.history:
+            return {}
+        return {"epochs": self.history, "best_epoch": self.best_epoch}
 
     def content_hash(self) -> str:
         """Return the SHA-256 of its trained state.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,9 @@ Score = float | tuple[float, ...] | None
 
 BatchT = TypeVar("BatchT", bound=Sized)
 
+History = list[dict[str, Any]]
+"""An entry for each epoch of a training; see `Course.history`."""
+
 
 class Course(NamedTuple):
     """The course of a training.
@@ -32,6 +35,22 @@ class Course(NamedTuple):
 
     losses: list[float]
     best_epoch: int
+
+    def history(self, measured: Sequence[Mapping[str, Any]] = ()) -> History:
+        """Return an entry for each epoch: `epoch`, `loss`, whether it is the `best`, and what was measured.
+
+        Args:
+            measured: figures by epoch; if there is one more than epochs, the first are of the start, epoch 0.
+        """
+        losses: list[float | None] = [*self.losses]
+        if len(measured) > len(losses):
+            losses.insert(0, None)
+        entries = []
+        for epoch, loss in enumerate(losses, start=1 + len(self.losses) - len(losses)):
+            entries.append({"epoch": epoch, "loss": loss, "best": epoch == self.best_epoch})
+        for entry, figures in zip(entries, measured, strict=False):
+            entry.update(figures)
+        return entries
 
 
 def train_epochs(

@@ -15,13 +15,12 @@ from torch import Tensor, nn
 
 from explearn.core.arrays import Counts
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, located
-from explearn.core.validation import Number
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features, encoder_sizes
 from explearn.lens.listed_head import check_reads
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_source
-from explearn.methods.base.training import seeded, train_epochs
+from explearn.methods.base.training import History, seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.predictors.predictor import transformer_of
 from explearn.predictors.transformer import TransformerPredictor
@@ -93,12 +92,11 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     Options = ExpNetParams
     options: ExpNetParams
     weights_file = "expnet.safetensors"
-    kept: ClassVar = {"encoder": dict[str, int], "trained_on": list[str], "losses": list[Number]}
+    kept: ClassVar = {"encoder": dict[str, int], "trained_on": list[str], "history": History}
 
     network: nn.Sequential | None = None
     encoder: Mapping[str, int] = MappingProxyType({})
     trained_on: Sequence[str] = ()
-    losses: Sequence[float] = ()
 
     @property
     def needs_hidden(self) -> bool:
@@ -225,7 +223,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
             epochs = self.options.epochs
             course = train_epochs([network], optimizer, batches, batch_loss, epochs, description=description)
-        self.losses = course.losses
+        self.history = course.history()
         self.network = network.cpu().requires_grad_(False)
 
     # ---- explaining ----------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from explearn.methods.base.explainer import (
     Variant,
 )
 from explearn.methods.base.learned import DIVERGED, BoundExplainer, TaskData, TrainedState
+from explearn.methods.base.training import History
 from explearn.methods.ivra.attention import (
     AttentionModule,
     HeadAttention,
@@ -105,13 +106,12 @@ class IvRA(BoundExplainer, BatchExplainer):
     aggregation = "sum"
     problems = ONE_CLASS
     weights_file = "attention.safetensors"
-    kept: ClassVar = {**BoundExplainer.kept, "history": list[dict[str, Any]]}
+    kept: ClassVar = {**BoundExplainer.kept, "history": History}
 
     def __init__(self, /, **options: Any) -> None:
         super().__init__(**options)
         self.attention: AttentionModule | None = None
         self.classifier: TransformerPredictor | None = None
-        self.history: list[dict[str, Any]] = []
         if self.options.own_model:
             self.instead = f"load the one in its folder {CLASSIFIER!r}"
 
@@ -218,11 +218,6 @@ class IvRA(BoundExplainer, BatchExplainer):
         if "sim" in criteria:
             check_use(classifier, "students")
 
-    @property
-    def best_epoch(self) -> int:
-        """The epoch of the training that was kept, 0 being its start. Raises ModelError before training."""
-        return [entry["best"] for entry in self._trained(self.history or None)].index(True)
-
     def _validate(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
         """Return the accuracy on some texts, and each criterion's metric on the first of them, None if undefined."""
         classifier = self._trained(self.classifier)
@@ -271,15 +266,14 @@ class IvRA(BoundExplainer, BatchExplainer):
         return BatchScores(explained.r, explained.logits, targets)
 
     def notes(self) -> dict[str, Any]:
-        """Return what the report shows: criteria, trained epochs, the best one, coefficients, and `accuracy`.
+        """Return what the report shows: the epochs, the best one, criteria, coefficients, and `accuracy`.
 
         The latter is that of the explained classifier on validation texts, before training and at the best epoch.
         """
         return {
+            **super().notes(),
             "criteria": self.options.criteria,
             "accuracy": [self.history[epoch]["accuracy"] for epoch in (0, self.best_epoch)],
-            "trained_epochs": len(self.history) - 1,
-            "best_epoch": self.best_epoch,
             "coefficients": self._trained(self.attention).coefficients(),
         }
 

@@ -59,7 +59,7 @@ def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]
         for method, noted in by_method.items():
             if "criteria" in noted:
                 name = f"{method}, {task}"
-                epochs = f"epoch {noted['best_epoch']} of {noted['trained_epochs']}"
+                epochs = f"epoch {noted['best_epoch']} of {len(noted['epochs']) - 1}"
                 trainings.append(f"{name}: for {', '.join(noted['criteria'])}, {epochs}")
                 maps[name] = noted["coefficients"]
     if not maps:

@@ -54,8 +54,7 @@ class JointTrainer:
         generator: draws the order of texts and their shares.
         class_weights: of the task loss, (C,), or None.
         validate: called before training and after each epoch, with both in evaluation mode.
-        history: an entry for each epoch, the first before training: losses by term, accuracy, criteria, and whether it
-            is the best epoch.
+        history: an entry for each epoch, the first before training: losses by term, accuracy and criteria.
     """
 
     classifier: TransformerPredictor
@@ -78,7 +77,7 @@ class JointTrainer:
             description: text of a progress bar. None: no bar.
 
         Returns:
-            The history.
+            The epochs, with these figures.
 
         Raises:
             ModelError: a gradient is not finite.
@@ -121,8 +120,7 @@ class JointTrainer:
             # A classifier that is not trained is the user's own.
             model.requires_grad_(False).eval()
             self.module.requires_grad_(False).eval()
-        self.history[course.best_epoch]["best"] = True
-        return self.history
+        return course.history(self.history)
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Start an epoch; return its batches, as indices of texts."""
@@ -163,7 +161,7 @@ class JointTrainer:
         with torch.no_grad():
             accuracy, criteria = self.validate()
         losses = {name: fmean(values) for name, values in self._terms.items()}
-        self.history.append({"losses": losses, "accuracy": accuracy, "criteria": dict(criteria), "best": False})
+        self.history.append({"losses": losses, "accuracy": accuracy, "criteria": dict(criteria)})
         if accuracy < self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance - ROUNDING:
             return 0.0, accuracy
         return 1.0, fmean(-math.inf if value is None else value for value in criteria.values())

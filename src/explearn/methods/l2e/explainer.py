@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from explearn.core.arrays import Array32
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
-from explearn.core.validation import Figures
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Encoding, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TaskData, TrainedState
 from explearn.methods.base.teachers import Lessons, check_lesson, members
-from explearn.methods.base.training import seeded
+from explearn.methods.base.training import History, seeded
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import (
     LEVELS,
@@ -72,7 +71,7 @@ class L2E(BoundExplainer, BatchExplainer):
         **BoundExplainer.kept,
         "signed": bool,
         "trained_on": dict[str, int],
-        "history": list[Figures],
+        "history": History,
     }
 
     def __init__(self, /, **options: Any) -> None:
@@ -81,7 +80,6 @@ class L2E(BoundExplainer, BatchExplainer):
         self.signed = False
         self.network: Student | None = None
         self.trained_on = {"train": 0, "validation": 0}
-        self.history: list[dict[str, float | None]] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
 

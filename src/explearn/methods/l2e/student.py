@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.arrays import Array, Counts
-from explearn.methods.base.training import seeded, train_epochs
+from explearn.methods.base.training import History, seeded, train_epochs
 from explearn.methods.l2e.params import HEADS, L2EParams
 from explearn.metrics.arrays import correlation, levels, ranks
 from explearn.predictors.batching import random_batches
@@ -260,7 +260,7 @@ def train(
     options: L2EParams,
     device: torch.device,
     description: str | None = None,
-) -> list[dict[str, float | None]]:
+) -> History:
     """Train in place until the agreement on the validation texts has not risen for PATIENCE epochs.
 
     The student ends with the weights of the best epoch; where no epoch has an agreement, of the last.
@@ -274,8 +274,8 @@ def train(
         description: text of a progress bar. None: no bar.
 
     Returns:
-        For each epoch the mean `loss` of its batches and the `agreement` with the teacher on the validation texts, None
-        if it is undefined: without such texts, or if the scores of all words of each are equal or not finite.
+        The epochs, with the `agreement` with the teacher on the validation texts, None if it is undefined: without such
+        texts, or if the scores of all words of each are equal or not finite.
     """
     generator = torch.Generator().manual_seed(options.seed)
     student.to(device)
@@ -283,7 +283,7 @@ def train(
     kind = torch.optim.SGD if options.optimizer == "sgd" else torch.optim.AdamW
     optimizer = kind(parameters, lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
     sizes = [len(lesson.ids) for lesson in lessons]
-    history: list[dict[str, float | None]] = []
+    agreements: list[dict[str, float | None]] = []
 
     def batch_loss(batch: list[int]) -> Tensor:
         chosen = [lessons[i] for i in batch]
@@ -298,14 +298,14 @@ def train(
             return ranking_loss(outputs[..., 0], wanted.float(), real)
         return labelling_loss(outputs, wanted.long(), real)
 
-    def validate(epoch: int, losses: list[float]) -> float | None:
+    def validate(_epoch: int, _losses: list[float]) -> float | None:
         agreement = agreement_with(student, validation, options.formulation, device)
-        history.append({"loss": float(np.mean(losses)), "agreement": agreement})
+        agreements.append({"agreement": agreement})
         return agreement
 
     # Dropout draws from the global generator.
     with seeded(options.seed, device):
-        train_epochs(
+        course = train_epochs(
             [student],
             optimizer,
             lambda: random_batches(sizes, BATCH_TEXTS, generator, SORTED_BATCHES),
@@ -317,7 +317,7 @@ def train(
             description=description,
         )
     student.cpu().requires_grad_(False)
-    return history
+    return course.history(agreements)
 
 
 def token_scores(outputs: Tensor, real: Tensor, formulation: str) -> Tensor:

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from explearn.core.arrays import Array32, Counts
 from explearn.core.errors import DataError
-from explearn.core.validation import Number
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.lens.listed_head import check_reads
 from explearn.methods.base.explainer import About, Batch, BatchExplainer, BatchScores, Variant
 from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_source
+from explearn.methods.base.training import History
 from explearn.methods.marker.network import (
     WITH_MARKS,
     WITHOUT_MARKS,
@@ -82,14 +82,13 @@ class Marker(BoundExplainer, BatchExplainer):
         "layers": LayerList,
         "trained_on": list[str],
         "calibration": Calibration,
-        "losses": list[Number],
+        "history": History,
     }
 
     network: WordNetwork | None = None
     layers: Sequence[int] = ()
     trained_on: Sequence[str] = ()
     calibration: Sequence[float] = (1.0, 0.0)
-    losses: Sequence[float] = ()
 
     @property
     def regime(self) -> Regime:
@@ -145,7 +144,7 @@ class Marker(BoundExplainer, BatchExplainer):
         words = training_words(features, curriculum)
         if words.targets.min() == words.targets.max():
             raise DataError(f"all {len(words.targets):,} training words have the same target; expected several")
-        self.network, self.losses = train_network(words, self.options, self.regime, device, description)
+        self.network, self.history = train_network(words, self.options, self.regime, device, description)
         self.layers = list(source["attended"])
         self.trained_classifier = str(source["classifier"])
         self.trained_on = list(curriculum.trained_on)

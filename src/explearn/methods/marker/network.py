@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from explearn.core.arrays import Counts
-from explearn.methods.base.training import Standardised, seeded, train_epochs
+from explearn.methods.base.training import History, Standardised, seeded, train_epochs
 from explearn.methods.marker.params import MarkerParams
 from explearn.text.alignment import NO_WORD
 
@@ -197,7 +197,7 @@ def train_network(
     regime: Regime,
     device: torch.device,
     description: str | None = None,
-) -> tuple[WordNetwork, list[float]]:
+) -> tuple[WordNetwork, History]:
     """Train on all words with AdamW. Loss: weighted binary cross-entropy of each network against the targets.
 
     Args:
@@ -208,7 +208,7 @@ def train_network(
         description: text of a progress bar. None: no bar.
 
     Returns:
-        The network, on the CPU, and the mean loss of each epoch.
+        The network, on the CPU, and the epochs.
     """
     with seeded(options.seed, device):
         network = WordNetwork(words.inputs.shape[1], options.hidden, regime)
@@ -236,7 +236,7 @@ def train_network(
             epochs,
             description=description,
         )
-    return network.cpu().requires_grad_(False), course.losses
+    return network.cpu().requires_grad_(False), course.history()
 
 
 def batches(texts: Tensor, by_text: bool) -> Iterator[Tensor]:

@@ -35,6 +35,7 @@ from explearn.methods.base.explainer import (
 )
 from explearn.methods.base.learned import BoundExplainer, Calibration, TaskData, TrainedState
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
+from explearn.methods.base.training import History
 from explearn.methods.marker.params import MarkerParams
 from explearn.methods.marker.targets import WordTargets, curriculum_for
 from explearn.methods.perturbation.random_words import random_answers, word_sums
@@ -128,7 +129,7 @@ class Reader(BoundExplainer, BatchExplainer):
         "texts": Annotated[dict[Literal["training", "held_out"], int], Field(min_length=2)],
         "usual_bound": Number,
         "calibration": Calibration,
-        "losses": list[Number],
+        "history": History,
     }
 
     def __init__(self, /, **options: Any) -> None:
@@ -140,7 +141,6 @@ class Reader(BoundExplainer, BatchExplainer):
         self.texts = {"training": 0, "held_out": 0}
         self.usual_bound = 0.0
         self.calibration = [1.0, 0.0]
-        self.losses: list[float] = []
 
     @property
     def needs_model(self) -> bool:  # type: ignore[override]
@@ -186,7 +186,7 @@ class Reader(BoundExplainer, BatchExplainer):
         else:
             texts = self._taught(task, training, marks)
         self._warn_of_one_class(classifier, texts, description)
-        self.network, self.losses = train_network(texts, options, task.device, by_answers, description)
+        self.network, self.history = train_network(texts, options, task.device, by_answers, description)
         self.trained_classifier = classifier.fingerprint
         self.certifier = Certifier(options.width)
         self.texts = {"training": len(texts), "held_out": 0}

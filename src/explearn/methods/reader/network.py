@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.arrays import Array32, Mask
 from explearn.core.errors import DataError
-from explearn.methods.base.training import Standardised, seeded, train_epochs
+from explearn.methods.base.training import History, Standardised, seeded, train_epochs
 from explearn.methods.l2e.student import PreNormBlock
 from explearn.methods.reader.params import ReaderParams
 from explearn.predictors.batching import random_batches
@@ -111,7 +111,7 @@ def train_network(
     device: torch.device,
     centred: bool,
     description: str | None = None,
-) -> tuple[StateNetwork, list[float]]:
+) -> tuple[StateNetwork, History]:
     """Train on all texts.
 
     Loss: the mean squared difference between sums of scores and the values (as in FastSHAP, Jethani et al. 2022,
@@ -125,7 +125,7 @@ def train_network(
         description: text of a progress bar. None: no bar.
 
     Returns:
-        The network, on the CPU, and the mean loss of each epoch.
+        The network, on the CPU, and the epochs.
 
     Raises:
         DataError: all values of each text are the same.
@@ -178,7 +178,7 @@ def train_network(
             schedule=schedule,
             description=description,
         )
-    return network.cpu().requires_grad_(False), course.losses
+    return network.cpu().requires_grad_(False), course.history()
 
 
 def _spread(texts: Sequence[TrainingText], centred: bool) -> float:

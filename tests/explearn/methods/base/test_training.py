@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from explearn.methods.base.training import train_epochs
+from explearn.methods.base.training import Course, train_epochs
 
 
 def descent(scores, patience=None):
@@ -39,3 +39,14 @@ def test_training_ends_at_the_best_epoch(scores, patience, best, epochs):
     # Two steps of 1 an epoch; losses of epoch n: -2 (n - 1), three texts, and -2 (n - 1) - 1, one text.
     expected = [-2 * epoch - 0.25 for epoch in range(epochs)]
     assert descent(scores, patience) == (-2.0 * best, best, expected)
+
+
+def test_the_history_has_each_epoch_with_what_was_measured_and_the_start_if_it_was():
+    course = Course([0.5, 0.25], 1)
+    assert course.history() == [
+        {"epoch": 1, "loss": 0.5, "best": True},
+        {"epoch": 2, "loss": 0.25, "best": False},
+    ]
+    figures = [{"accuracy": value} for value in (0.3, 0.9, 0.8)]
+    assert [entry["accuracy"] for entry in course.history(figures)] == [0.3, 0.9, 0.8]
+    assert course.history(figures)[0] == {"epoch": 0, "loss": None, "best": False, "accuracy": 0.3}

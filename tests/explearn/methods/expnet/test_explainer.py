@@ -63,7 +63,7 @@ class TestLearning:
         probabilities = scores(marker, unseen.features)
         assert roc_auc_score(unseen.labels, probabilities) > 0.99
         assert ((probabilities >= marker.threshold) == unseen.labels.bool()).float().mean() > 0.98
-        assert len(marker.losses) == 50 and marker.losses[-1] < marker.losses[0] / 4
+        assert len(marker.history) == 50 and marker.history[-1]["loss"] < marker.history[0]["loss"] / 4
 
 
 class TestTrainingTokens:
@@ -109,7 +109,7 @@ class TestProtocols:
         one = ExpNet(epochs=1).learn(task(name="mine", others=others))
         bare = ExpNet(epochs=1).learn(task(gold={}, name="mine", others=others))
         assert one.trained_on == bare.trained_on == ["a", "b"]
-        assert one.losses == bare.losses
+        assert one.history == bare.history
         assert one.encoder == {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS}
 
     def test_a_single_task_cannot_be_left_out(self):

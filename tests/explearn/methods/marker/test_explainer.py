@@ -47,9 +47,9 @@ def learn(words, regime=WITHOUT_MARKS, **options):
 class TestNetwork:
     @pytest.mark.parametrize("by", [0, 1, -1])
     def test_it_finds_the_input_that_tells_evidence_in_the_word_or_beside_it(self, by):
-        network, losses = learn(planted(2000, 1, by=by), epochs=40)
+        network, history = learn(planted(2000, 1, by=by), epochs=40)
         assert right(network, planted(500, 2, by=by)) > 0.93
-        assert losses[-1] < losses[0] / 2
+        assert history[-1]["loss"] < history[0]["loss"] / 2
 
     def test_only_with_reach_it_looks_two_words_away(self):
         words = planted(1000, 1, by=2)
@@ -99,7 +99,7 @@ class TestUniversal:
         without = Marker(epochs=2).learn(task(gold={}, name="mine", others=others))
         with_marks = Marker(epochs=2).learn(task(name="mine", others=others))
         assert without.trained_on == with_marks.trained_on == ["one", "other"]
-        assert without.losses == with_marks.losses
+        assert without.history == with_marks.history
 
     def test_targets_are_the_consensus_on_training_and_validation_texts(self):
         other = task(name="other")
@@ -145,7 +145,7 @@ class TestFewShot:
     def test_with_all_marks_it_is_in_domain(self):
         few = Marker(protocol="few_shot", marks=8, epochs=2).learn(self.mine())
         own = Marker(protocol="in_domain", epochs=2).learn(self.mine())
-        assert few.losses == own.losses and few.trained_on == own.trained_on == ["mine"]
+        assert few.history == own.history and few.trained_on == own.trained_on == ["mine"]
 
 
 class TestExplaining:
