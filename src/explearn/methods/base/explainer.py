@@ -421,7 +421,8 @@ class Explainer(ABC):
             )
         if unread and not _unread_known.get():
             logger.warning(
-                "%s: %s not read, being beyond %s sub-tokens or of no known characters, and without a score (such as %s)",
+                "%s: %s not read, being beyond %s sub-tokens or of no known characters, and without a score (such "
+                "as %s)",
                 self.name,
                 several(unread, name),
                 f"{classifier.max_length:,}",
