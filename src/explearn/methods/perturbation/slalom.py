@@ -25,6 +25,9 @@ DELETED = 5
 STEPS = 100
 """Most steps of the fit. Our own limit, for long texts."""
 
+TOLERANCE = 1e-12
+"""Relative change at which the fit ends: rounding of the answers must not show in the scores."""
+
 
 class Slalom(PerturbationExplainer):
     """A model with a value and a weight for each word, whose softmax says how much of the value counts.
@@ -37,12 +40,13 @@ class Slalom(PerturbationExplainer):
     A transformer can be such a model, but no linear one. Both are fitted by least squares to what the classifier says
     of random sets of the text's words. Weights are shifted to a mean of 0.
 
-    `score: linear` is exp(s_i) v_i, here divided by the sum of exp(s): scores add up to F of the whole text. Signed; all
-    sub-tokens of a word get its score.
+    `score: linear` is exp(s_i) v_i, here divided by the sum of exp(s): scores add up to F of the whole text. Signed;
+    all sub-tokens of a word get its score.
 
     Not as in the paper: words in place of sub-tokens, each occurrence with its own two numbers; sets keep the text's
-    order, and no word twice; with `short` each word is asked about alone, too; fitted by a trust-region method in place of
-    SGD (SLALOM-eff) or alternating regressions (SLALOM-fidel).
+    order, without repetitions, and with `short` each word is asked about alone, too; the fit is a trust-region method
+    with a ridge penalty on the weights, in place of some epochs of SGD (SLALOM-eff) or alternating regressions
+    (SLALOM-fidel).
     """
 
     about = About(
@@ -60,13 +64,15 @@ class Slalom(PerturbationExplainer):
         """One to three words of the text (`short`, SLALOM-eff), or all but five at most (`deletion`, SLALOM-fidel)."""
         score: Literal["linear", "value", "weight", "removal"] = "linear"
         """What is given of a word: exp(s) v as above, v, s, or F(text) - F(text without it)."""
+        ridge: Annotated[float, Field(ge=0)] = 0.001
+        """Penalty of a squared weight, as a share of the variance of the log odds; 0: none."""
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
 
     def score_text(self, asked: AskedText) -> Scored:
         options = self.options
         kept = draw_sets(len(asked.text), options.samples, options.sets, np.random.default_rng(options.seed))
-        values, weights = fit_slalom(kept, log_odds(asked, kept))
+        values, weights = fit_slalom(kept, log_odds(asked, kept), options.ridge)
         shares = softmax(weights)
         scores = {"linear": shares * values, "value": values, "weight": weights}
         if options.score == "removal":
@@ -96,27 +102,32 @@ def log_odds(asked: AskedText, kept: Mask) -> Array:
     return np.asarray(values)
 
 
-def fit_slalom(kept: Mask, wanted: Array) -> tuple[Array, Array]:
-    """Fit values and weights, (w,) each, by least squares.
+def fit_slalom(kept: Mask, wanted: Array, ridge: float) -> tuple[Array, Array]:
+    """Fit values and weights, (w,) each: the mean of (F(S) - wanted)^2, and ridge var(wanted) sum_i s_i^2, are least.
 
     Args:
         kept: sets of words, bool, (n, w), none of them empty.
         wanted: F of each set, (n,).
+        ridge: penalty of a squared weight.
     """
-    words = kept.shape[1]
+    sets, words = kept.shape
+    penalty = np.sqrt(ridge * wanted.var() * sets) * np.eye(words, 2 * words, words)
 
     def shares_of(weights: Array) -> Array:
         return np.asarray(softmax(np.where(kept, weights, -np.inf), axis=1))
 
     def residuals(parameters: Array) -> Array:
-        return np.asarray(shares_of(parameters[words:]) @ parameters[:words] - wanted)
+        fitted = shares_of(parameters[words:]) @ parameters[:words]
+        return np.append(fitted - wanted, penalty @ parameters)
 
     def jacobian(parameters: Array) -> Array:
         values = parameters[:words]
         shares = shares_of(parameters[words:])
-        return np.hstack([shares, shares * (values - (shares @ values)[:, None])])
+        slopes = shares * (values - (shares @ values)[:, None])
+        return np.vstack([np.hstack([shares, slopes]), penalty])
 
     start = np.zeros(2 * words)
     start[:words] = np.linalg.lstsq(shares_of(start[words:]), wanted)[0]
-    fitted = least_squares(residuals, start, jacobian, max_nfev=STEPS).x
+    ends = dict.fromkeys(("ftol", "xtol", "gtol"), TOLERANCE)
+    fitted = least_squares(residuals, start, jacobian, max_nfev=STEPS, **ends).x
     return fitted[:words], fitted[words:] - fitted[words:].mean()

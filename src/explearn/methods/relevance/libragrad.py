@@ -23,7 +23,6 @@ from explearn.methods.relevance.backward import (
 )
 from explearn.predictors.transformer import TransformerPredictor
 
-
 RULES = BackwardRules(
     modules={is_norm: norm_rule, is_activation: identity_rule},
     functions=dict.fromkeys(ACTIVATIONS, identity_rule),
