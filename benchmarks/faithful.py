@@ -19,7 +19,8 @@ the seeds where there are several:
 * With --curve: comprehensiveness after training on 50, 100, 200 and 400 texts.
 
 With --methods only these, each with its options, explain: prints AOPC comprehensiveness and sufficiency, and the texts
-in forward and backward passes for one explanation. Learned methods learn from the first `--train` training texts.
+in forward and backward passes for one explanation. Learned methods learn from the first `--train` training
+texts, by a teacher of `--teacher-samples` samples.
 
 With --function the classifier is a function of texts, scikit-learn's logistic regression of the task's words and pairs
 of words; what looks inside a model is left out.
@@ -45,6 +46,7 @@ from explearn.core.attribution_fields import top_words
 from explearn.core.examples import Example
 from explearn.lens.hooks import count_passes
 from explearn.methods.base.task import ListedTask
+from explearn.methods.base.teachers import Lessons, lessons_of
 from explearn.methods.perturbation.random_words import Answered, random_answers
 from explearn.methods.reader.explainer import Reader
 from explearn.methods.registry import get_explainer, get_info, known_infos
@@ -83,6 +85,7 @@ def main() -> None:
     parser.add_argument("--function", action="store_true")
     parser.add_argument("--methods", default="", help="NAME [OPTION=NUMBER ...], ...")
     parser.add_argument("--train", type=int, default=100, help="training texts, with --methods")
+    parser.add_argument("--teacher-samples", type=int, default=64, help="samples of a teacher, with --methods")
     options = parser.parse_args()
     data = options.root / "data"
     train = read(data, options.task, "train")
@@ -93,7 +96,8 @@ def main() -> None:
     else:
         classifier = load_classifier(data / "classifiers" / options.task, device="cpu")
     if options.methods:
-        task = ListedTask(classifier, train[: options.train], [], name=options.task)
+        task = Taught(classifier, train[: options.train], name=options.task)
+        task.samples = options.teacher_samples
         print_methods(task, test, options.methods.split(","))
         return
     task = ListedTask(classifier, train, validation, name=options.task)
@@ -117,6 +121,16 @@ def main() -> None:
         print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     if options.curve:
         print_curve(task, encodings, test)
+
+
+class Taught(ListedTask):
+    """A task whose teacher takes few samples."""
+
+    samples = 64
+
+    def lessons(self, teacher: str) -> Lessons:
+        methods = {teacher: get_explainer(teacher, samples=self.samples)}
+        return lessons_of(methods, self.classifier, {"train": self.examples("train")})
 
 
 def train_reader(task: ListedTask, seed: int) -> Reader:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -77,14 +79,15 @@ class LibraGrad(BatchExplainer):
         before = set(embeddings.modules()) if isinstance(embeddings, nn.Module) else set()
         biased: list[tuple[Tensor, Tensor]] = []
 
-        def on_output(module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
+        def on_output(bias: Tensor, _module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
             if output.requires_grad:
-                biased.append((module.bias, output))
+                biased.append((bias, output))
 
         with classifier.autocast(), changed_backward(model, RULES), Hooks() as hooks:
             for module in model.modules():
-                if isinstance(getattr(module, "bias", None), Tensor) and module not in before:
-                    hooks.after(module, on_output)
+                bias = getattr(module, "bias", None)
+                if isinstance(bias, Tensor) and module not in before:
+                    hooks.after(module, partial(on_output, bias))
             run = watch(classifier, batch)
         logits = full_precision(run.logits)
         targets = resolve_targets(logits, targets)
