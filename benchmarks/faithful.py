@@ -2,6 +2,7 @@
 
     python benchmarks/faithful.py --task reviews [--root .] [--texts 100] [--exact 100] [--seeds 5]
         [--complete] [--curve] [--function]
+    python benchmarks/faithful.py --task reviews --texts 40 --methods "random,attn_lrp,lime samples=128"
 
 After `make repro`. Trains Reader on the task's training texts, once a seed, and explains test texts. Prints, means over
 the seeds where there are several:
@@ -16,6 +17,10 @@ the seeds where there are several:
   how many are told apart as unfamiliar, and the true agreement by verdict.
 * The rank correlation of scores with those of the classifier with all weights drawn anew.
 * With --curve: comprehensiveness after training on 50, 100, 200 and 400 texts.
+
+With --methods only these, each with its options, explain: prints AOPC comprehensiveness and sufficiency, and the texts
+in forward and backward passes for one explanation. Learned methods learn from the first `--train` training
+texts, by a teacher of `--teacher-samples` samples.
 
 With --function the classifier is a function of texts, scikit-learn's logistic regression of the task's words and pairs
 of words; what looks inside a model is left out.
@@ -39,17 +44,19 @@ from sklearn.pipeline import make_pipeline
 from explearn.core.attribution import Attribution
 from explearn.core.attribution_fields import top_words
 from explearn.core.examples import Example
+from explearn.lens.hooks import count_passes
 from explearn.methods.base.task import ListedTask
+from explearn.methods.base.teachers import Lessons, lessons_of
 from explearn.methods.perturbation.random_words import Answered, random_answers
 from explearn.methods.reader.explainer import Reader
-from explearn.methods.registry import get_explainer, known_infos
+from explearn.methods.registry import get_explainer, get_info, known_infos
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.metrics.sanity import check_methods
 from explearn.metrics.significance import holm
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.function import FunctionPredictor
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import load_classifier
 from explearn_study.example_files import read_examples
 
@@ -76,6 +83,9 @@ def main() -> None:
     parser.add_argument("--complete", action="store_true")
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--function", action="store_true")
+    parser.add_argument("--methods", default="", help="NAME [OPTION=NUMBER ...], ...")
+    parser.add_argument("--train", type=int, default=100, help="training texts, with --methods")
+    parser.add_argument("--teacher-samples", type=int, default=64, help="samples of a teacher, with --methods")
     options = parser.parse_args()
     data = options.root / "data"
     train = read(data, options.task, "train")
@@ -85,6 +95,11 @@ def main() -> None:
         classifier = function_of_words(train)
     else:
         classifier = load_classifier(data / "classifiers" / options.task, device="cpu")
+    if options.methods:
+        task = Taught(classifier, train[: options.train], name=options.task)
+        task.samples = options.teacher_samples
+        print_methods(task, test, options.methods.split(","))
+        return
     task = ListedTask(classifier, train, validation, name=options.task)
     trained = [train_reader(task, seed) for seed in range(options.seeds)]
     seeds = [explain_by_budgets(explainer, classifier, test) for explainer in trained]
@@ -106,6 +121,16 @@ def main() -> None:
         print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     if options.curve:
         print_curve(task, encodings, test)
+
+
+class Taught(ListedTask):
+    """A task whose teacher takes few samples."""
+
+    samples = 64
+
+    def lessons(self, teacher: str) -> Lessons:
+        methods = {teacher: get_explainer(teacher, samples=self.samples)}
+        return lessons_of(methods, self.classifier, {"train": self.examples("train")})
 
 
 def train_reader(task: ListedTask, seed: int) -> Reader:
@@ -142,6 +167,23 @@ def measure(classifier: Predictor, encodings: Sequence[Encoding], results: dict[
     for name, found in faithfulness(classifier, by_id, results, EvaluateParams()).items():
         measured[name] = np.stack([found.values["aopc_comprehensiveness"], found.values["aopc_sufficiency"]])
     return measured
+
+
+def print_methods(task: ListedTask, texts: Sequence[Example], labels: Sequence[str]) -> None:
+    """Print a line for each method: AOPC comprehensiveness and sufficiency, and passes for one text."""
+    classifier = transformer_of(task.classifier)
+    encodings = classifier.read(texts)
+    for label in labels:
+        name, *more = label.split()
+        numbers = {key: int(value) for key, value in (option.split("=") for option in more)}
+        method: Any = get_explainer(name, **numbers)
+        if get_info(name).untrained:
+            method.learn(task)
+        with count_passes(classifier.model) as passes:
+            found = list(method.explain(classifier, texts))
+        compr, suff = measure(classifier, encodings, {label: found})[label]
+        counted = f"{passes.forward / len(texts):.0f} {passes.backward / len(texts):.0f}"
+        print(f"{task.name:9} {label:22} {compr.mean():.3f} {suff.mean():+.3f} {counted}", flush=True)
 
 
 def print_faithfulness(

@@ -96,6 +96,7 @@ QUICK = {
     "kernel_shap": {"samples": 20},
     "shap": {"max_evals": 20},
     "deep_shap": {"references": 4},
+    "slalom": {"samples": 20},
     "solvex": {"beam": 1},
 }
 """Options that make costly methods quick."""

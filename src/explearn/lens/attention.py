@@ -181,14 +181,14 @@ class AttentionCalls(TorchFunctionMode):
                 return func(*args, **kwargs)
             return replaced
         result = func(*args, **kwargs)
-        if func in _SOFTMAX and result.ndim == 4:
+        if func in SOFTMAX and result.ndim == 4:
             replaced = self.on_call(Attention(probabilities=result))
             if replaced is not None:
                 return replaced
         return result
 
 
-_SOFTMAX = (nn.functional.softmax, torch.softmax, Tensor.softmax)
+SOFTMAX = (nn.functional.softmax, torch.softmax, Tensor.softmax)
 
 
 def _fused_call(

@@ -186,16 +186,16 @@ def differentiate(
 
 
 def gradients_of(logits: Tensor, targets: Tensor, wanted: Sequence[Tensor], keep: bool = False) -> list[Tensor]:
-    """Return gradients of the targets' logits at some tensors of their graph, at least float32.
+    """Return gradients of the targets' logits at some tensors, at least float32; 0 at those that do not reach them.
 
     Args:
         logits: (b, C), with their graph.
         targets: int64, (b,).
-        wanted: the tensors.
+        wanted: the tensors, which require gradients.
         keep: whether the graph is kept for another backward pass.
     """
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(logits.dtype)
-    gradients = torch.autograd.grad(logits, wanted, one_hot, retain_graph=keep)
+    gradients = torch.autograd.grad(logits, wanted, one_hot, retain_graph=keep, materialize_grads=True)
     return [full_precision(gradient) for gradient in gradients]
 
 

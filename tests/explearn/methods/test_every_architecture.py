@@ -31,7 +31,7 @@ TAKES_BLOCKS_APART = {*LRP, "lrp", "alti", "globenc", "decompx"}
 LOOKS_INSIDE = {
     *TAKES_BLOCKS_APART,
     *("raw_attention", "attention_mean", "rollout", "attention_flow"),
-    *("gae", "mgae", "cam", "grad_cam", "cat", "attcat", "attn_lrp"),
+    *("gae", "mgae", "cam", "grad_cam", "cat", "attcat", "attn_lrp", "gim", "libragrad"),
 }
 
 

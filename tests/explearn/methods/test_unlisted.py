@@ -26,7 +26,7 @@ AT_WORDS = {
     *("consensus", "gradient", "input_x_gradient", "integrated_gradients"),
     *("gradient_shap", "sequential_ig", "deep_lift", "deep_shap"),
 }
-BY_ANSWERS = {"random", "every_word", "occlusion", "lime", "shap", "kernel_shap", "solvex", "hierarchical"}
+BY_ANSWERS = {"random", "every_word", "occlusion", "lime", "shap", "kernel_shap", "slalom", "solvex", "hierarchical"}
 
 _BLOCKS = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
 _TWO_SIDES = {

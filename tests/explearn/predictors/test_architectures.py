@@ -15,7 +15,7 @@ COLUMNS = (
     ("raw_attention", "attention_mean", "rollout"),
     ("attention_flow",),
     ("gae", "mgae", "cam", "grad_cam", "cat", "attcat"),
-    ("attn_lrp",),
+    ("attn_lrp", "gim", "libragrad"),
     ("lrp", "alti", "globenc", "decompx"),
     ("full_lrp", "transformer_attribution"),
 )

@@ -36,7 +36,7 @@ TEXTS = ["a warm funny sequel", "the quick brown fox"]
 KINDS = ["bert", "gpt2"]
 READ_WEIGHTS = (
     *("consensus", "lrp", "full_lrp", "transformer_attribution", "cam"),
-    *("attn_lrp", "deep_shap", "alti", "globenc", "decompx"),
+    *("attn_lrp", "gim", "libragrad", "deep_shap", "alti", "globenc", "decompx"),
 )
 UNTRAINED = [*tiny.UNTRAINED, *(info.name for info in known_infos() if info.ready)]
 

@@ -21,7 +21,8 @@ from explearn.methods.attention.explainers import Rollout, rollout_row
 from explearn.methods.base.explainer import Batch, BatchExplainer, Encoding, resolve_targets
 from explearn.methods.base.task import TaskData
 from explearn.methods.gradient.gradient import Gradient
-from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
+from explearn.methods.relevance.attn_lrp import RULES, AttnLRP
+from explearn.methods.relevance.backward import changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
 from explearn.predictors.predictor import Predictor, transformer_of
@@ -91,13 +92,13 @@ def batch_signals(
 
     model = classifier.model
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
-        with changed_backward(model) as rules:
+        with changed_backward(model, RULES) as backward:
             run = watch(classifier, batch)
         chosen = resolve_targets(run.logits.detach(), targets)
         if "attn_lrp" in names:
             (gradient,) = gradients_of(run.logits, chosen, [run.embedded], keep=True)
             scores["attn_lrp"] = (gradient * full_precision(run.embedded)).sum(-1)
-        rules.changed = False
+        backward.changed = False
         wanted = list(run.attentions) if "gae" in names else []
         if "gradient" in names:
             wanted.append(run.words)

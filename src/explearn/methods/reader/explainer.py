@@ -31,6 +31,7 @@ from explearn.methods.base.explainer import (
     BatchScores,
     Encoding,
     TextScores,
+    Variant,
     resolve_targets,
 )
 from explearn.methods.base.learned import BoundExplainer, Calibration, TaskData, TrainedState
@@ -121,6 +122,12 @@ class Reader(BoundExplainer, BatchExplainer):
     signed = True
     Options = ReaderParams
     options: ReaderParams
+    variants: ClassVar = {
+        "amortized_shap": Variant(
+            summary="Reader that has learned Kernel SHAP's values of the training texts (after Yang et al., 2023).",
+            options={"teacher": "kernel_shap"},
+        )
+    }
     weights_file = "reader.safetensors"
     kept: ClassVar = {
         **BoundExplainer.kept,

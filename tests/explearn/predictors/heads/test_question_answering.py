@@ -104,8 +104,8 @@ class TestSpans:
 
 
 TAKE_APART = frozenset(
-    {"alti", "attcat", "attn_lrp", "cam", "cat", "decompx", "full_lrp", "gae", "globenc", "grad_cam", "lrp", "mgae"}
-    | {"transformer_attribution"}
+    {"alti", "attcat", "attn_lrp", "cam", "cat", "decompx", "full_lrp", "gae", "gim", "globenc", "grad_cam"}
+    | {"libragrad", "lrp", "mgae", "transformer_attribution"}
 )
 """Methods that need a classification head."""
 
