@@ -156,8 +156,9 @@ def write_metrics(folder: Path, run: RunFacts) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
     metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
-    figures), tasks (task -> method -> metric -> value) and planted (the same for tasks of planted words), without the
-    figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded. costs.json:
+    figures), overall (method -> metric -> mean, as in the report), tasks (task -> method -> metric -> value) and
+    planted (the same for tasks of planted words), without the figures that depend on the machine. headline.json:
+    the same headline, with f1_by_task. Both are rounded. costs.json:
     the same tasks with the figures that depend on the machine. Without an explainer under study, the headline has no
     figures.
     """
@@ -173,6 +174,7 @@ def write_metrics(folder: Path, run: RunFacts) -> None:
         "headline": results,
         "verdict": best_methods(run),
         "classifiers": {task.task: task.performance for task in run.tasks},
+        "overall": _figures(run.overall, of_machine=False),
         "tasks": metrics,
     }
     if run.planted:

@@ -40,7 +40,6 @@ from explearn.methods.base.explainer import (
 )
 from explearn.methods.base.learned import BoundExplainer, LayerList, TaskData, TrainedState
 from explearn.methods.base.training import seeded, train_epochs
-from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.params import EvaluateParams
 from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
@@ -399,14 +398,12 @@ class PAML(BoundExplainer, BatchExplainer):
         return BatchScores(scores.sigmoid(), inputs.logits, chosen, unread=inputs.unread)
 
     def notes(self) -> dict[str, Any]:
-        """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
-        values = [epoch["metric"] for epoch in self.history]
-        best = max(values) if BY_NAME[self.options.metric].larger_is_better else min(values)
+        """Return what the report shows: the course of training, its metric, the loss's weights, epochs and trials."""
         return {
+            **super().notes(),
             "metric": self.options.metric,
             "weights": self.weights._asdict(),
             "epochs": self.history,
-            "best_epoch": values.index(best),
             "trials": self.options.trials,
         }
 

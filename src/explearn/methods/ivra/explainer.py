@@ -270,15 +270,14 @@ class IvRA(BoundExplainer, BatchExplainer):
         return BatchScores(explained.r, explained.logits, targets)
 
     def notes(self) -> dict[str, Any]:
-        """Return what the report shows: criteria, trained epochs, the best one, coefficients, and `accuracy`.
+        """Return what the report shows: the course of training, criteria, coefficients, and `accuracy`.
 
         The latter is that of the explained classifier on validation texts, before training and at the best epoch.
         """
         return {
+            **super().notes(),
             "criteria": self.options.criteria,
             "accuracy": [self.history[epoch]["accuracy"] for epoch in (0, self.best_epoch)],
-            "trained_epochs": len(self.history) - 1,
-            "best_epoch": self.best_epoch,
             "coefficients": self._trained(self.attention).coefficients(),
         }
 
