@@ -68,7 +68,7 @@ class TestAnnotators:
         assert of.of_some_tasks == ["marks_human", "marks_llm"]
         assert of.overall.values("marks_human") == {"marker": 0.2, "cam": 0.3}
         assert of.overall.values("marks_llm") == pytest.approx({"marker": 0.5, "cam": 0.45})
-        assert of.overall.standing(of.overall.metrics["marks_human"])[0] == ["cam"]
+        assert of.overall.standing(of.overall.metrics["marks_human"])[0] == ("cam",)
         assert of.overall.values(MARKS)["marker"] == pytest.approx(0.4)
 
     def test_one_kind_needs_no_metric(self):
