@@ -6,9 +6,8 @@
 A seed decides the split, the texts and all training. Each is a run of the profile `study`, which needs the hub, or of
 `study_local`, which reads data/local, in a folder of its own, .study/SEED, a clone of the commit at which it began. A
 run that was stopped goes on where it was; to run a newer commit, remove the folder. Another machine can make one
-(`--seeds 15`): copy its folder. Once each seed has its report,
-reports/study gets the first seed's report, figures and metrics, and seeds.json: each seed's means over the tasks.
-`make study` sets threads and instructions.
+(`--seeds 15`): copy its folder. reports/study gets the first seed's report, figures and metrics, and
+seeds.json: the means over the tasks for each seed that is done. `make study` sets threads and instructions.
 """
 
 from __future__ import annotations
@@ -96,8 +95,9 @@ def main() -> None:
     if not options.show:
         for seed in options.seeds:
             run_seed(seed, options.profile, ["--jobs", options.jobs] if options.jobs else [])
-        if all((RUNS / str(seed) / "reports" / "report.json").exists() for seed in SEEDS):
-            publish(SEEDS)
+        done = [seed for seed in SEEDS if (RUNS / str(seed) / "reports" / "report.json").exists()]
+        if SEEDS[0] in done:
+            publish(done)
     print_table(list(read_json(PUBLISHED / "seeds.json").values()))
 
 

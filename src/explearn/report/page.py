@@ -462,7 +462,7 @@ def sanity_blocks(run: RunFacts) -> list[Block]:
 def training_blocks(notes: Notes) -> list[Block]:
     """Return when the learned methods' training ended, a row a method; nothing if none was validated."""
     methods: dict[str, dict[str, str]] = {}
-    limits: dict[str, Any] = {}
+    limits: Mapping[str, Any] = {}
     for task, by_method in notes.items():
         for method, noted in by_method.items():
             if "ended" in noted:

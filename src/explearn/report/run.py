@@ -166,7 +166,7 @@ def with_annotators(overall: Evaluation, tasks: Sequence[Evaluation]) -> Evaluat
             summary=f"the same for the words that {who} marked ({', '.join(task.task for task in marked)})",
         )
         together = pooled(marked)
-        values = {method: {name: value} for method, value in together.values(MARKS).items()}
+        values: dict[str, Figures] = {method: {name: value} for method, value in together.values(MARKS).items()}
         overall = with_metric(overall, metric, values, together.by_text.get(CATALOGUE[MARKS].by_text, {}))
     return overall
 
