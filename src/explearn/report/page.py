@@ -482,7 +482,7 @@ def training_blocks(notes: Notes) -> list[Block]:
     about += (
         " The other learned methods have no validation of their own and train for a fixed number of epochs, or solve "
         "an equation. Below: the best epoch, of those trained (0: none was better than the start); in brackets what "
-        "else ended the training: `epochs`, their most, or `time`."
+        "else ended the training: epochs, their most, or time."
     )
     rows = []
     for method, cells in methods.items():
