@@ -10,6 +10,7 @@ def run_study(repository, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(repository / "scripts")
     import run_study
 
+    monkeypatch.setattr(run_study, "ROOT", tmp_path / "root")
     monkeypatch.setattr(run_study, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(run_study, "PUBLISHED", tmp_path / "published")
     (tmp_path / "published").mkdir()
@@ -42,16 +43,19 @@ def test_the_first_seed_s_report_and_the_means_of_all_are_published(run_study, c
 
 
 def test_a_run_is_begun_once_under_its_seed(run_study, monkeypatch):
+    (run_study.ROOT / "data/local").mkdir(parents=True)
     ran = []
 
     def run(command, **more):
         ran.append(command)
         if command[0] == "git":
             put_run(run_study.RUNS / "15", 0.5)
+            (run_study.RUNS / "15/data").mkdir()
 
     monkeypatch.setattr(run_study.subprocess, "run", run)
     run_study.run_seed(15, "study", ["--jobs", "1"])
     run_study.run_seed(15, "study", [])
+    assert (run_study.RUNS / "15/data/local").resolve() == run_study.ROOT / "data/local"
     assert [command[0] == "git" for command in ran] == [True, False, False, False, False]
     assert ran[1][1:] == ["scripts/compose_params.py", "profile=study", "seed=15"]
     assert ran[2][1:] == ["scripts/repro.py", "--jobs", "1"]
