@@ -163,7 +163,7 @@ def with_annotators(overall: Evaluation, tasks: Sequence[Evaluation]) -> Evaluat
             name=name,
             by_text=name,
             heading=f"F1 top-K: {who}",
-            summary=f"the same for the words that {who} marked ({', '.join(task.task for task in marked)})",
+            summary=f"F1 top-K for the words that {who} marked ({', '.join(task.task for task in marked)})",
         )
         together = pooled(marked)
         values: dict[str, Figures] = {method: {name: value} for method, value in together.values(MARKS).items()}
