@@ -70,8 +70,8 @@ repro study: export NUMBA_DISABLE_JIT := 1
 repro: install params.yaml ## run the pipeline, some ten minutes on two cores; the result is reports/report.md
 	$(if $(ARGS),dvc repro $(ARGS),python scripts/repro.py $(if $(JOBS),--jobs $(JOBS)))
 
-study: install ## run the study, half an hour for each of five seeds, and publish it in reports/study (SEEDS=15: only that)
-	python scripts/run_study.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JOBS),--jobs $(JOBS))
+study: install ## run the study, hours for each of five seeds, and publish it in reports/study (SEEDS=15: only that; PROFILE=study_local: without the hub)
+	python scripts/run_study.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(PROFILE),--profile $(PROFILE))
 
 params.yaml:
 	python scripts/compose_params.py $(ARGS)

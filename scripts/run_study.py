@@ -1,13 +1,13 @@
 """Run the study, and publish it as reports/study.
 
-    python scripts/run_study.py [--seeds 13 14 15 16 17] [--jobs N]   # runs and publishes
-    python scripts/run_study.py --show                                # prints what is published over all seeds
+    python scripts/run_study.py [--seeds 13 14 15 16 17] [--jobs N] [--profile NAME]   # runs and publishes
+    python scripts/run_study.py --show                          # prints what is published over all seeds
 
-A seed decides the split, the texts and all training. Each is a run of the profile `study` in a folder of its own,
-.study/SEED, a clone of the commit at which it began. A run that was stopped goes on where it was; to run a newer
-commit, remove the folder. Another machine can make one (`--seeds 15`): copy its folder. Once each seed has its report,
-reports/study gets the first seed's report, figures and metrics, and seeds.json: means over the tasks for each seed.
-`make study` sets threads and instructions.
+A seed decides the split, the texts and all training. Each is a run of the profile `study`, which needs the hub, or of
+`study_local`, which reads data/local, in a folder of its own, .study/SEED, a clone of the commit at which it began. A
+run that was stopped goes on where it was; to run a newer commit, remove the folder. Another machine can make one
+(`--seeds 15`): copy its folder. reports/study gets the first seed's report, figures and metrics, and
+seeds.json: the means over the tasks for each seed that is done. `make study` sets threads and instructions.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / ".study"
 PUBLISHED = ROOT / "reports" / "study"
 SEEDS = (13, 14, 15, 16, 17)
-METRICS = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "mosaics")
+LOCAL = "data/local"
+"""Folder of data sets that git does not keep."""
+METRICS = ("f1_topk", "marks_human", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "mosaics")
 
 Figures = dict[str, dict[str, float]]
 """By method, then by metric."""
 
 
-def run_seed(seed: int, more: Sequence[str]) -> None:
-    """Run the profile `study` under a seed, or what is left of it."""
+def run_seed(seed: int, profile: str, more: Sequence[str]) -> None:
+    """Run a profile under a seed, or what is left of it."""
     folder = RUNS / str(seed)
     if not folder.exists():
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+        if (ROOT / LOCAL).exists():
+            (folder / LOCAL).symlink_to(ROOT / LOCAL)
     run = partial(subprocess.run, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder / "src")}, check=True)
-    run([sys.executable, "scripts/compose_params.py", "profile=study", f"seed={seed}"])
+    run([sys.executable, "scripts/compose_params.py", f"profile={profile}", f"seed={seed}"])
     run([sys.executable, "scripts/repro.py", *more])
 
 
 def means(run: Mapping[str, Any]) -> Figures:
-    """Return the means over a run's tasks."""
-    tasks = list(run["tasks"].values())
+    """Return a run's means over its tasks; a method lacks those for which it lacks a task."""
     found: Figures = {}
-    for method in tasks[0]:
-        found[method] = {}
-        for metric in METRICS:
-            found[method][metric] = round(fmean([task[method][metric] for task in tasks]), 4)
+    for method, figures in run["overall"].items():
+        found[method] = {metric: figures[metric] for metric in METRICS if figures.get(metric) is not None}
     return found
 
 
@@ -76,7 +77,10 @@ def print_table(runs: Sequence[Figures]) -> None:
         if all(method in run for run in runs):
             cells = []
             for metric in METRICS:
-                values = [run[method][metric] for run in runs]
+                values = [run[method][metric] for run in runs if metric in run[method]]
+                if not values:
+                    cells.append("–")
+                    continue
                 cells.append(f"{fmean(values):.3f} ({min(values):.3f} to {max(values):.3f})")
             print(f"| {method} | " + " | ".join(cells) + " |")
 
@@ -85,13 +89,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--jobs", metavar="N")
+    parser.add_argument("--profile", default="study", choices=("study", "study_local"))
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     if not options.show:
         for seed in options.seeds:
-            run_seed(seed, ["--jobs", options.jobs] if options.jobs else [])
-        if all((RUNS / str(seed) / "reports" / "report.json").exists() for seed in SEEDS):
-            publish(SEEDS)
+            run_seed(seed, options.profile, ["--jobs", options.jobs] if options.jobs else [])
+        done = [seed for seed in SEEDS if (RUNS / str(seed) / "reports" / "report.json").exists()]
+        if SEEDS[0] in done:
+            publish(done)
     print_table(list(read_json(PUBLISHED / "seeds.json").values()))
 
 

@@ -56,8 +56,11 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     own = {}
     for entry in params.with_own_model:
         own[entry.name] = load_classifier(workspace.explained(params, task, entry.name), compute)
+    reasons = {name: workspace.refusal(task, name) for name in params.methods}
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    methods = {name: method for name, method in params.methods.items() if name not in left_out}
     runs = {}
-    for name in params.methods:
+    for name in methods:
         path = workspace.attributions(task) / f"{name}.parquet"
         runs[name] = read_run(path)
         explained = own.get(name, classifier)
@@ -66,9 +69,10 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     agreement = read_json(workspace.agreement(task))
     performance = read_json(workspace.classifier_figures(task))
     facts = {
-        "options": {name: method.all_options for name, method in params.methods.items() if method.info.learned},
+        "options": {name: method.all_options for name, method in methods.items() if method.info.learned},
         "marks": agreement,
         "performance": {split: performance[split] for split in ("validation", "test") if performance[split]},
+        "left_out": left_out,
         "splits": {split: len(workspace.read_examples(task, split)) for split in SPLITS},
     }
     options = EvaluateOptions(
@@ -78,7 +82,7 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         k=rationale_k(agreement["mean_length"]),
         positive_rate=agreement["positive_rate"] or 0.0,
         own=own,
-        infos={name: method.info for name, method in params.methods.items()},
+        infos={name: method.info for name, method in methods.items()},
         shown=MOST_EXAMPLES,
         facts=facts,
     )
@@ -95,7 +99,7 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         if params.evaluate.twin:
             twin = judge_twin(workspace, params, task, classifier, runs, options, compute)
         explainers = {}
-        for name, entry in params.methods.items():
+        for name, entry in methods.items():
             explainers[name], _ = make_method(entry, params, workspace, task, seed)
         other_labels = None
         if params.sanity.random_labels:

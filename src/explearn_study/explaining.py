@@ -37,8 +37,9 @@ SUB_TOKEN_FAMILIES = ("attention", "gradient", "relevance", "decomposition")
 def explain_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
     """Explain a task's test texts with every method of the run, one file per method.
 
-    A method that trained its own classifier explains that one. A file is kept if it was made with the same code, texts,
-    classifier, options and training. Costs are written to a file outside DVC's outputs (`Workspace.costs`).
+    A method that trained its own classifier explains that one; one that was not trained, for want of
+    marks, explains nothing. A file is kept if it was made with the same code, texts, classifier, options and training.
+    Costs are written to a file outside DVC's outputs (`Workspace.costs`).
 
     Raises as `make_method` and `explain_timed` do.
     """
@@ -48,6 +49,8 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
     # All methods are made first, so that an error ends the stage before anything is computed.
     made: dict[str, tuple[Explainer, dict[str, Any]]] = {}
     for name, method in params.methods.items():
+        if workspace.refusal(task, name):
+            continue
         made[name] = make_method(method, params, workspace, task, seed)
     folder = workspace.attributions(task)
     classifiers: dict[Path, tuple[Predictor, ForwardClock]] = {}

@@ -30,11 +30,9 @@ from explearn.predictors.predictor import Predictor, transformer_of
 from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import REFUSAL, Workspace
 
 logger = logging.getLogger(__name__)
-
-REFUSAL = "refused.json"
 
 SHARD_TEXTS = 512
 """Texts in memory at a time; one Parquet row group each."""

@@ -18,7 +18,7 @@ from explearn.core.documents import PathLike, read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, kind_of
 from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.methods.base.teachers import ANSWERS, ENSEMBLE, members
-from explearn.methods.info import MethodInfo
+from explearn.methods.info import ON_MARKS, MethodInfo
 from explearn.methods.registry import get_info, list_explainers
 from explearn.metrics.params import SanityParams
 from explearn.predictors.params import FinetuneParams
@@ -36,6 +36,7 @@ from explearn_study.sections import (
     StudiesParams,
     TaughtParams,
     TeachParams,
+    TrainingParams,
 )
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
@@ -140,6 +141,11 @@ class RunMethod(Section):
         return None if teacher == ANSWERS else teacher
 
     @property
+    def learns_own_marks(self) -> bool:
+        """Whether it needs marked words of the task that it explains."""
+        return getattr(self.settings, "protocol", None) in ON_MARKS
+
+    @property
     def learned_part(self) -> str:
         """The list of `learned` that the method belongs to.
 
@@ -207,6 +213,7 @@ class Params(Section):
     """The methods to compare: name -> `of` and `options`."""
     learned: LearnedParams = LearnedParams()
     """Names of the methods to train, by what they learn from."""
+    training: TrainingParams = TrainingParams()
     explainer: str | None = None
     """The method under study, whose metrics are the headline (default: none)."""
     roster: str = "none"

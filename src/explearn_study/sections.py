@@ -13,6 +13,7 @@ from explearn.core.validation import (
     LayerIndex,
     OpenFraction,
     Percent,
+    PositiveFloat,
     PositiveInt,
     Rounds,
     Section,
@@ -118,6 +119,16 @@ class SignalsParams(Section):
     """Most texts per split; those with a rationale come first, then others by seed."""
     unmarked_texts: Whole = 2000
     """Most additional texts per split without a rationale, by seed: the consensus marks them for marker."""
+
+
+class TrainingParams(Section):
+    """When the training of a learned method ends; one rule for all that have validation texts."""
+
+    patience: Rounds = 3
+    """Epochs without a better one on validation texts after which it ends."""
+    minutes: PositiveFloat | None = None
+    """Processor time of a method and task after which no further epoch begins; null: any. Where this ends a training,
+    another machine gives other figures."""
 
 
 class TaughtParams(Section):

@@ -16,7 +16,7 @@ from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.parquet import read_metadata
 from explearn.core.seeds import seed_everything
-from explearn.core.writing import write_json
+from explearn.core.writing import atomic_folder, write_json
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.learned import LearnedExplainer
@@ -29,7 +29,7 @@ from explearn.text.equal import text_hash
 from explearn_study.feature_files import check_refusal, read_features, read_signals
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import REFUSAL, Workspace
 
 
 @dataclass(eq=False)
@@ -119,16 +119,23 @@ def fit_explainer(
 ) -> None:
     """Train a learned method of the run for a task, and save it in the workspace, and the processor time it took.
 
-    Raises what its `fit` raises.
+    For a method that learns from the task's own marks, where there are none, a note of that is saved.
+
+    Raises what its `learn` raises.
     """
     entry = params.methods[name]
     seed_everything(seed)
     method = get_explainer(entry.of, **seeded(entry.of, entry.options, seed))
     method.name = entry.name
     assert isinstance(method, LearnedExplainer)
-    start = time.process_time()
     data = WorkspaceTask(workspace, params, task, compute)
-    method.learn(data, description=f"{task}: train {name}")
+    if entry.learns_own_marks and not data.gold:
+        with atomic_folder(workspace.explainer(task, name)) as folder:
+            write_json(folder / REFUSAL, {"reason": f"no marked word in {task}"})
+        return
+    start = time.process_time()
+    limits = params.training
+    method.learn_within(data, limits.patience, limits.minutes, description=f"{task}: train {name}")
     seconds = time.process_time() - start
     seen = [*data.examples("train"), *data.examples("validation")]
     method.trained_texts = frozenset(map(text_hash, seen))

@@ -12,6 +12,9 @@ from explearn.text.rationales import marked_words
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params
 
+REFUSAL = "refused.json"
+"""The file, in the folder of what could not be made, with the reason."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
@@ -67,6 +70,11 @@ class Workspace:
     def costs(self, task: str) -> Path:
         """JSON: method -> `runs.Cost`, as measured here. No output of a stage, for times never repeat."""
         return self.root / f"data/costs/{task}/methods.json"
+
+    def refusal(self, task: str, method: str) -> str:
+        """Return why a learned method was not trained for a task; empty if it was."""
+        path = self.explainer(task, method) / REFUSAL
+        return str(read_json(path)["reason"]) if path.is_file() else ""
 
     def training_cost(self, task: str, method: str) -> Path:
         """JSON: training_seconds, the processor time that a learned method took here. No output of a stage."""

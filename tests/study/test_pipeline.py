@@ -129,7 +129,7 @@ def test_a_second_run_has_nothing_to_do(ran):
 
 def test_the_report_has_figures_of_every_method_and_its_pictures(ran):
     metrics = read_json(ran.root / "reports" / "metrics.json")
-    assert set(metrics) == {"headline", "verdict", "classifiers", "tasks"}
+    assert set(metrics) == {"headline", "verdict", "classifiers", "overall", "tasks"}
     assert set(metrics["tasks"]["reviews"]) == METHODS
     named = {"f1", "f1_low", "precision", "f1_topk", "auroc", "auprc", "aopc_comprehensiveness", "aopc_sufficiency"}
     for figures in metrics["tasks"]["reviews"].values():

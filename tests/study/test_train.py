@@ -6,10 +6,10 @@ import tiny
 import explearn
 from explearn import ComputeOptions, DataError, Example, load_classifier
 from explearn.methods.l2e.explainer import L2E
-from explearn_study.example_files import write_examples
+from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import Params
 from explearn_study.teacher_files import teach
-from explearn_study.train import WorkspaceTask
+from explearn_study.train import WorkspaceTask, fit_explainer
 from explearn_study.workspace import Workspace
 
 TASK = "toy"
@@ -43,3 +43,21 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path):
         teach(workspace.teacher(TASK, name), explearn.get_explainer(name), classifier, splits)
     reader.learn(task)
     assert reader.trained_on == {"train": 12, "validation": 4} and not reader.signed
+
+
+def test_a_method_that_learns_from_marks_is_not_trained_where_there_are_none(tmp_path):
+    workspace = Workspace(tmp_path)
+    for split in ("train", "validation", "test"):
+        write_examples(workspace.examples(TASK) / f"{split}.parquet", [Example(split, ("fox",), "yes", split, TASK)])
+    write_rationales(workspace.rationales(TASK), [])
+    params = Params.model_validate(
+        {
+            "profile": "mine",
+            "tasks": [TASK],
+            "sources": {TASK: {"kind": "embedded", "adapter": "corpus"}},
+            "methods": {"word_list": {}},
+            "learned": {"from_features": ["word_list"]},
+        }
+    )
+    fit_explainer(workspace, params, TASK, "word_list", ComputeOptions(device="cpu"), 13)
+    assert workspace.refusal(TASK, "word_list") == "no marked word in toy"

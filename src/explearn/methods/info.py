@@ -25,6 +25,9 @@ Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
 """A method's own rule to choose words: a threshold on the score, at random with the training rationales' positive rate,
 the top K, or the words with the largest expected F1, for scores that are probabilities."""
 
+ON_MARKS = ("in_domain", "few_shot")
+"""The protocols in which a learned method needs marked words of the task that it explains."""
+
 MethodName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 """Lower-case letters, digits and underscores, a letter first: it names files, parameters and rows of tables."""
 

@@ -20,7 +20,7 @@ from explearn.metrics.reasons import judge_trust
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval, signed_rank_test
 from explearn.metrics.stability import SHARED_UNITS
-from explearn.report.run import MARKS, MODEL, RunFacts
+from explearn.report.run import ANNOTATORS, MARKS, MODEL, RunFacts
 from explearn.show.blocks import bold, count_range, plain, several
 from explearn.show.display import INCOMPLETE
 from explearn.text.custom import INLINE_ANNOTATOR
@@ -35,9 +35,6 @@ QUESTIONS = {
 """Questions that the first page answers, by metric. All methods choose words by the same rule, so that none gains from
 its own. Infidelity, stability, consistency and simulatability are left out: random scores are seldom significantly
 worse in these."""
-
-ANNOTATORS = {"human": "people", "llm": "a language model"}
-"""Kinds of annotators -> what the report calls them."""
 
 MARGIN = 2
 """Factor around the level of significance within which a p-value decides nothing: another processor's last digits may
@@ -76,6 +73,7 @@ SENTENCES = {
     "untrained": "**Not trained:** {listed}. No epoch was better than the start.",
     "not counted": "**Tasks that do not count:** {listed}. Their classifiers are hardly better than always choosing "
     "the most frequent class.",
+    "still better": "**Best at the end of training:** {listed}. With more epochs they might be better.",
     "no random": "**No random scores:** without them nothing tells how far figures are from chance.",
     "unmarked": "**No marks:** {listed}. Agreement with marks is not known.",
     "unlabelled": "**No labels:** {listed}. The classifier's accuracy is not known; a wrong one, too, can be explained "
@@ -159,8 +157,7 @@ class Conclusion:
 def answers(run: RunFacts) -> list[Conclusion]:
     """Return the answer to each question for which the run has figures; see `answer`."""
     found = []
-    planted = [name for name in run.overall.metrics if name.startswith("planted_")]
-    for metric in [*QUESTIONS, *planted]:
+    for metric in [*QUESTIONS, *run.of_some_tasks]:
         of_all = answer(run, metric)
         if of_all is None:
             continue
@@ -397,6 +394,16 @@ def untrained(run: RunFacts) -> Iterator[Conclusion]:
     return _on("untrained", {name: ", ".join(of_method) for name, of_method in tasks.items()})
 
 
+def still_better(run: RunFacts) -> Iterator[Conclusion]:
+    """Find methods whose best epoch of training was the last."""
+    tasks: dict[str, list[str]] = {}
+    for task in run.tasks:
+        for name, notes in task.notes.items():
+            if "ended" in notes and notes["best_epoch"] == notes["trained_epochs"]:
+                tasks.setdefault(name, []).append(task.task)
+    return _on("still better", {name: ", ".join(of_method) for name, of_method in tasks.items()})
+
+
 def not_counted(run: RunFacts) -> Iterator[Conclusion]:
     """Find tasks that do not count in means."""
     return _on_tasks(run, "not counted", lambda task: task not in run.counted)
@@ -517,10 +524,11 @@ def remarks(run: RunFacts) -> Iterator[Conclusion]:
 
 def left_out(run: RunFacts) -> Iterator[Conclusion]:
     """Find methods that were not judged."""
-    reasons: dict[str, str] = {}
+    reasons: dict[str, list[str]] = {}
     for task in run.tasks:
-        reasons |= task.left_out
-    return _on("left out", reasons, are_methods=False)
+        for name, reason in task.left_out.items():
+            reasons.setdefault(name, []).append(reason)
+    return _on("left out", {name: "; ".join(of_name) for name, of_name in reasons.items()}, are_methods=False)
 
 
 def not_trained_here(run: RunFacts) -> Iterator[Conclusion]:
@@ -620,6 +628,7 @@ def shifted(run: RunFacts) -> Iterator[Conclusion]:
 
 RULES: tuple[Callable[[RunFacts], Iterator[Conclusion]], ...] = (
     untrained,
+    still_better,
     not_counted,
     no_random,
     unmarked,

@@ -12,8 +12,7 @@ from explearn.core.examples import Example
 from explearn.core.words import lay_out
 from explearn.evaluation.result import Evaluation
 from explearn.metrics.plausibility import binarise
-from explearn.report.conclusions import ANNOTATORS
-from explearn.report.run import RunFacts
+from explearn.report.run import ANNOTATORS, RunFacts
 from explearn.show.blocks import ExampleText, TextRow, several
 from explearn.show.display import disagreed, output_of, pale
 

@@ -19,7 +19,6 @@ from explearn.metrics.params import EvaluateParams
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.sanity import SanityResult
 from explearn.report.conclusions import (
-    ANNOTATORS,
     MARGIN,
     QUESTIONS,
     answers,
@@ -33,7 +32,7 @@ from explearn.report.examples import example_text, first_text
 from explearn.report.figures.critical_difference import critical_difference_picture
 from explearn.report.figures.dots import dot_plot
 from explearn.report.figures.style import svg
-from explearn.report.run import MARKS, MODEL, RunFacts
+from explearn.report.run import ANNOTATORS, MARKS, MODEL, RunFacts
 from explearn.show.blocks import (
     Block,
     Bullets,
@@ -140,6 +139,7 @@ def report_blocks(run: RunFacts, more: Sequence[Block] = ()) -> list[Block]:
         blocks += _task_section(run, task)
     blocks += sanity_blocks(run)
     notes = {task.task: task.notes for task in run.tasks}
+    blocks += training_blocks(notes)
     for section in METHOD_SECTIONS:
         blocks += section(notes)
     return [*blocks, *_appendix(run)]
@@ -185,8 +185,11 @@ def question_table(run: RunFacts) -> Table | None:
     rows: list[list[Cell | str]] = []
     for found in answers(run):
         metric: Metric = found.values["metric"]
-        question = QUESTIONS.get(metric.name, f"Find planted {{unit}}s ({metric.heading.partition(': ')[2]})")
-        question = question.format(unit=run.unit)
+        of_what = metric.heading.partition(": ")[2]
+        question = f"Find planted {{unit}}s ({of_what})"
+        if metric.name.startswith("marks_"):
+            question = f"Choose the {{unit}}s that {of_what} marked"
+        question = QUESTIONS.get(metric.name, question).format(unit=run.unit)
         if found.values["without_marks"]:
             question = f"… without learning from such {run.unit}s"
         to_beat = ", ".join(filter(None, [f"random {found.values['chance']}", run.overall.to_beat(metric)]))
@@ -254,8 +257,8 @@ def _board(task: Evaluation, metrics: Sequence[Metric], caption: str, about: str
 def _all_methods(run: RunFacts) -> Iterator[Block]:
     """Yield the figures of all methods, and how many of them can be told apart."""
     overall = run.overall
-    planted = [name for name in overall.metrics if name.startswith("planted_")]
-    metrics = [overall.metrics[name] for name in [*QUESTIONS, *planted, "time"] if name in overall.metrics]
+    names = [*QUESTIONS, *run.of_some_tasks, "time"]
+    metrics = [overall.metrics[name] for name in names if name in overall.metrics]
     params = overall.params
     caption = "All methods"
     if len(run.counted) > 1:
@@ -455,6 +458,38 @@ def sanity_blocks(run: RunFacts) -> list[Block]:
         if reason:
             note += f" {method} could not be checked ({reason})."
     return [Heading("Sanity checks"), Fold("Does a method notice the classifier?", [Paragraph(note), table])]
+
+
+def training_blocks(notes: Notes) -> list[Block]:
+    """Return when the learned methods' training ended, a row a method; nothing if none was validated."""
+    methods: dict[str, dict[str, str]] = {}
+    limits: Mapping[str, Any] = {}
+    for task, by_method in notes.items():
+        for method, noted in by_method.items():
+            if "ended" in noted:
+                limits = noted
+                cell = f"{noted['best_epoch']} of {noted['trained_epochs']}"
+                if noted["ended"] != "patience":
+                    cell += f" ({noted['ended']})"
+                methods.setdefault(method, {})[task] = cell
+    if not methods:
+        return []
+    about = (
+        f"One rule for all methods that validation texts can judge: a training ends when {limits['patience']} epochs "
+        "brought no better one, and the best is kept."
+    )
+    if limits["minutes"] is not None:
+        about += f" After {limits['minutes']:g} minutes of processor time for a method and task no epoch begins."
+    about += (
+        " The other learned methods have no validation of their own and train for a fixed number of epochs, or solve "
+        "an equation. Below: the best epoch, of those trained (0: none was better than the start); in brackets what "
+        "else ended the training: epochs, their most, or time."
+    )
+    rows = []
+    for method, cells in methods.items():
+        rows.append([method, *(cells.get(task, "–") for task in notes)])
+    table = Table(columns(["Method", *notes]), rows, "The best epoch", [*methods])
+    return [Heading("Training"), Fold("How long the learned methods were trained", [Paragraph(about), table])]
 
 
 LABELS = "labels"

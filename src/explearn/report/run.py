@@ -13,7 +13,8 @@ import numpy as np
 from explearn.core.arrays import Array
 from explearn.evaluation.result import Evaluation, Figures, in_table_order
 from explearn.evaluation.run import compare_methods
-from explearn.methods.info import MethodInfo
+from explearn.methods.info import ON_MARKS, MethodInfo
+from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
 
 MARKS = "f1_topk"
@@ -22,8 +23,8 @@ MARKS = "f1_topk"
 MODEL = "aopc_comprehensiveness"
 """The figure that says whether they agree with the model."""
 
-ON_MARKS = ("in_domain", "few_shot")
-"""The protocols in which a learned method needs marked words of the task that it explains."""
+ANNOTATORS = {"human": "people", "llm": "a language model"}
+"""Kinds of annotators -> what the report calls them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,8 +67,13 @@ class RunFacts:
 
     @cached_property
     def overall(self) -> Evaluation:
-        """The evaluation over the counted tasks together, with planted words as metrics of their own."""
-        return with_planted(pooled(self.counted), self.planted)
+        """The evaluation over the counted tasks together, with `of_some_tasks` as further metrics."""
+        return with_planted(with_annotators(pooled(self.counted), self.counted), self.planted)
+
+    @property
+    def of_some_tasks(self) -> list[str]:
+        """Names of the metrics of some tasks alone: marks of each kind of annotators, and planted words."""
+        return [name for name in self.overall.metrics if name not in CATALOGUE]
 
     @property
     def unit(self) -> str:
@@ -135,15 +141,64 @@ def pooled(tasks: Sequence[Evaluation]) -> Evaluation:
     )
 
 
+def with_annotators(overall: Evaluation, tasks: Sequence[Evaluation]) -> Evaluation:
+    """Return an evaluation with the agreement with each kind of annotators as a metric, if there are several kinds.
+
+    Args:
+        overall: the evaluation of all tasks.
+        tasks: the tasks; those marked by more than one kind of annotators are left out.
+    """
+    by_kind: dict[str, list[Evaluation]] = {}
+    for task in tasks:
+        kinds = list(task.marks.get("marked_by") or ())
+        if len(kinds) == 1 and task.values(MARKS):
+            by_kind.setdefault(kinds[0], []).append(task)
+    if len(by_kind) < 2:
+        return overall
+    for kind, marked in sorted(by_kind.items()):
+        name = f"marks_{kind}"
+        who = ANNOTATORS.get(kind, kind)
+        metric = replace(
+            CATALOGUE[MARKS],
+            name=name,
+            by_text=name,
+            heading=f"F1 top-K: {who}",
+            summary=f"F1 top-K for the words that {who} marked ({', '.join(task.task for task in marked)})",
+        )
+        together = pooled(marked)
+        values: dict[str, Figures] = {method: {name: value} for method, value in together.values(MARKS).items()}
+        overall = with_metric(overall, metric, values, together.by_text.get(CATALOGUE[MARKS].by_text, {}))
+    return overall
+
+
+def with_metric(
+    overall: Evaluation, metric: Metric, values: Mapping[str, Figures], by_text: Mapping[str, Array]
+) -> Evaluation:
+    """Return an evaluation with a further metric, and its tests.
+
+    Args:
+        overall: the evaluation.
+        metric: the metric.
+        values: method -> its figures; methods that `overall` does not have are left out.
+        by_text: method -> the metric's values by text.
+    """
+    figures = {method: of_method | values.get(method, {}) for method, of_method in overall.figures.items()}
+    all_by_text = {**overall.by_text, metric.by_text: dict(by_text)}
+    tests = compare_methods(values, all_by_text, (), overall.params.significance, [metric])
+    update = {
+        "figures": figures,
+        "comparisons": overall.comparisons | tests,
+        "metrics": {**overall.metrics, metric.name: metric},
+        "by_text": all_by_text,
+    }
+    return overall.model_copy(update=update)
+
+
 def with_planted(overall: Evaluation, planted: Sequence[Evaluation]) -> Evaluation:
     """Return an evaluation with the precision at planted words as a metric for each of their tasks.
 
     Methods that have learned from these words' marks have no figure.
     """
-    figures = {method: dict(of_method) for method, of_method in overall.figures.items()}
-    comparisons = dict(overall.comparisons)
-    metrics = dict(overall.metrics)
-    by_text = dict(overall.by_text)
     for task in planted:
         metric = replace(
             CATALOGUE[MARKS],
@@ -152,15 +207,11 @@ def with_planted(overall: Evaluation, planted: Sequence[Evaluation]) -> Evaluati
             heading=f"Planted: {task.task}",
             summary=f"share of the planted {{unit}}s that decide the label among the {task.k} highest scores",
         )
-        metrics[metric.name] = metric
         values = {}
         for method, of_method in task.figures.items():
-            if task.options.get(method, {}).get("protocol") not in ON_MARKS and method in figures:
+            if task.options.get(method, {}).get("protocol") not in ON_MARKS and method in overall.figures:
                 values[method] = {
                     f"{metric.name}{end}": of_method.get(f"{MARKS}{end}") for end in ("", "_low", "_high")
                 }
-                figures[method] |= values[method]
-        by_text[metric.by_text] = task.by_text.get(CATALOGUE[MARKS].by_text, {})
-        comparisons |= compare_methods(values, by_text, (), task.params.significance, [metric])
-    update = {"figures": figures, "comparisons": comparisons, "metrics": metrics, "by_text": by_text}
-    return overall.model_copy(update=update)
+        overall = with_metric(overall, metric, values, task.by_text.get(CATALOGUE[MARKS].by_text, {}))
+    return overall

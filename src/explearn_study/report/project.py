@@ -161,10 +161,11 @@ def write_metrics(folder: Path, run: RunFacts) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
     metrics.json: headline, verdict (metric -> methods not clearly worse than the best), classifiers (task -> split ->
-    figures), tasks (task -> method -> metric -> value) and planted (the same for tasks of planted words), without the
-    figures that depend on the machine. headline.json: the same figures of every method that the run trained, by name,
-    so that `dvc exp show` never puts two methods into one column. Both are rounded. costs.json: the same tasks with the
-    figures that depend on the machine. Without an explainer under study, the headline has no figures.
+    figures), overall (method -> metric -> mean, as in the report), tasks (task -> method -> metric -> value) and
+    planted (the same for tasks of planted words), without the figures that depend on the machine. headline.json: the
+    headline's figures of every method that the run trained, by name, so that `dvc exp show` never puts two methods into
+    one column. Both are rounded. costs.json: the same tasks with the figures that depend on the machine. Without an
+    explainer under study, the headline has no figures.
     """
     metrics = {task.task: _figures(task, of_machine=False) for task in run.tasks}
     means: dict[str, Figures] = {}
@@ -177,6 +178,7 @@ def write_metrics(folder: Path, run: RunFacts) -> None:
         "headline": {"explainer": run.study, "tasks": len(metrics), **means.get(str(run.study), {})},
         "verdict": best_methods(run),
         "classifiers": {task.task: task.performance for task in run.tasks},
+        "overall": _figures(run.overall, of_machine=False),
         "tasks": metrics,
     }
     if run.planted:

@@ -26,9 +26,9 @@ class TestAML:
             "trials": 0,
         }
 
-    def test_training_names_the_weights_and_the_epoch_that_was_kept(self):
+    def test_training_names_the_weights_and_what_was_kept(self):
         (table,) = tables(aml_section({"films": {"paml": self.trained()}}))
-        assert table.rows == [["paml", "films", "prediction 1.00, size 0.25", "log_odds", "-0.500", "-1.500", "1 of 2"]]
+        assert table.rows == [["paml", "films", "prediction 1.00, size 0.25", "log_odds", "-0.500", "-1.500"]]
 
     def test_maps_that_were_chosen_by_one_metric_are_shown_with_all(self):
         judged = {name: {"comprehensiveness": 0.5, "log_odds": -1.0} for name in ("comprehensiveness", "log_odds")}
@@ -40,11 +40,11 @@ class TestAML:
 
 def test_ivra_s_coefficients_are_heat_maps():
     coefficients = {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}
-    trained = {"criteria": ["comp", "suff"], "epochs": [{}] * 4, "best_epoch": 2, "coefficients": coefficients}
+    trained = {"criteria": ["comp", "suff"], "coefficients": coefficients}
     blocks = ivra_section({"films": {"consensus": {"coefficients": {}}, "ivra": trained}})
     (training,) = (block for block in walk(blocks) if isinstance(block, Paragraph))
     (picture,) = (block for block in walk(blocks) if isinstance(block, Picture))
-    assert training.text.endswith("ivra, films: for comp, suff, epoch 2 of 3.")
+    assert training.text.endswith("ivra, films: for comp, suff.")
     assert "ivra, films" in svg(picture) and "layers" in svg(picture)
 
 

@@ -166,6 +166,11 @@ class TestCaveats:
         methods, _ = only(conclusions.untrained, task(figures=dict.fromkeys(("paml", "faml"), metrics()), notes=notes))
         assert methods == ["paml", "faml"]
 
+    def test_still_better(self):
+        notes = {"paml": {"best_epoch": 4, "trained_epochs": 4, "ended": "time"}}
+        notes["l2e"] = {"best_epoch": 4, "trained_epochs": 7, "ended": "patience"}
+        assert only(conclusions.still_better, task(notes=notes)) == (["paml"], "paml (films)")
+
     def test_not_counted(self):
         weak = task("films", performance={"test": {"accuracy": 0.52, "majority_rate": 0.5}})
         assert only(conclusions.not_counted, weak, task("meals")) == ([], "films")

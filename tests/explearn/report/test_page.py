@@ -21,6 +21,7 @@ from explearn.report.page import (
     question_table,
     report_blocks,
     sanity_blocks,
+    training_blocks,
     used_signs,
 )
 from explearn.report.run import MARKS
@@ -188,6 +189,16 @@ class TestTables:
         assert texts_of(table) == [["cam", "0.20", "0.40", "0.250"]]
         assert "lime could not be checked (too slow)" in note.text
         assert sanity_blocks(run(task())) == []
+
+    def test_each_validated_training_says_its_best_epoch_and_what_ended_it(self):
+        limits = {"patience": 3, "minutes": 4.0}
+        stopped = {"best_epoch": 2, "trained_epochs": 5, "ended": "patience", **limits}
+        late = {"best_epoch": 6, "trained_epochs": 6, "ended": "time", **limits}
+        notes = {"films": {"l2e": stopped, "paml": late, "marker": {}}, "meals": {"l2e": stopped}}
+        about, table = training_blocks(notes)[1].blocks
+        assert texts_of(table) == [["l2e", "2 of 5", "2 of 5"], ["paml", "6 of 6 (time)", "–"]]
+        assert "3 epochs" in about.text and "4 minutes" in about.text
+        assert training_blocks({"films": {"marker": {}}}) == []
 
     def test_the_accuracy_of_a_method_s_own_classifier_stands_above_the_table(self):
         of = run(task(figures={"ivra": metrics()}, notes={"ivra": {"accuracy": [0.9, 0.85]}}))

@@ -59,6 +59,23 @@ class TestCounted:
         assert (run(of).near_chance(of) is not None) is weak
 
 
+class TestAnnotators:
+    def test_each_kind_of_annotators_is_a_metric_of_its_own(self):
+        films = judged({"marker": 0.6, "cam": 0.4}, marks={"marked_by": {"llm": ["a"]}})
+        meals = judged({"marker": 0.4, "cam": 0.5}, "meals", marks={"marked_by": {"llm": ["a"]}})
+        posts = judged({"marker": 0.2, "cam": 0.3}, "posts", marks={"marked_by": {"human": ["b", "c"]}})
+        of = run(films, meals, posts)
+        assert of.of_some_tasks == ["marks_human", "marks_llm"]
+        assert of.overall.values("marks_human") == {"marker": 0.2, "cam": 0.3}
+        assert of.overall.values("marks_llm") == pytest.approx({"marker": 0.5, "cam": 0.45})
+        assert of.overall.standing(of.overall.metrics["marks_human"])[0] == ("cam",)
+        assert of.overall.values(MARKS)["marker"] == pytest.approx(0.4)
+
+    def test_one_kind_needs_no_metric(self):
+        of = run(judged({"marker": 0.6}, marks={"marked_by": {"llm": ["a"]}}), task("empty", {"marker": metrics(None)}))
+        assert of.of_some_tasks == []
+
+
 class TestPlanted:
     METHODS = ("marker_in_domain", "rollout", "random", "ivra")
     OPTIONS = {"marker_in_domain": {"protocol": "in_domain"}}  # noqa: RUF012

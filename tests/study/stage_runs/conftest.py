@@ -25,6 +25,8 @@ def run_all(folder):
         "tasks": list(TASKS),
         "sources": dict.fromkeys(TASKS, source),
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
+        # IvRA is better than at its start only after some epochs.
+        "training": {"patience": 16},
         "methods": METHODS,
         "learned": {
             "from_texts": list(FROM_TEXTS),

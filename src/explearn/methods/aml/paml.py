@@ -397,7 +397,7 @@ class PAML(BoundExplainer, BatchExplainer):
         return BatchScores(scores.sigmoid(), inputs.logits, chosen, unread=inputs.unread)
 
     def notes(self) -> dict[str, Any]:
-        """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
+        """Return what the report shows: the course of training, its metric, the loss's weights, epochs and trials."""
         return {
             **super().notes(),
             "metric": self.options.metric,

@@ -31,8 +31,8 @@ def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]
                 maps.append([method, task, chooser, *(figure(values[name]) for name in judged)])
     blocks: list[Block] = []
     if rows:
-        heads = columns(["Method", "Task", "Loss weights", "Metric on validation texts"], ["At first", "Kept", "Epoch"])
-        blocks.append(Table(heads, rows, "Training (epoch 0: no epoch was better than the start)", methods))
+        heads = columns(["Method", "Task", "Loss weights", "Metric on validation texts"], ["At first", "Kept"])
+        blocks.append(Table(heads, rows, "Training", methods))
     if maps:
         heads = columns(["Method", "Task", "Map chosen by"], [CATALOGUE[name].title for name in judged])
         blocks.append(
@@ -44,10 +44,9 @@ def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]
 
 
 def _training(noted: Mapping[str, Any]) -> list[str]:
-    """Return how a method was trained on a task: loss weights, metric, its first and its kept value, and the epoch."""
+    """Return how a method was trained on a task: loss weights, metric, its first and its kept value."""
     values = [epoch["metric"] for epoch in noted["epochs"]]
-    best = noted["best_epoch"]
     weights = ", ".join(f"{name} {value:.2f}" for name, value in noted["weights"].items())
     if noted["trials"]:
         weights += f" (best of {noted['trials']} trials)"
-    return [weights, noted["metric"], figure(values[0]), figure(values[best]), f"{best} of {len(values) - 1}"]
+    return [weights, noted["metric"], figure(values[0]), figure(values[noted["best_epoch"]])]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import torch
@@ -28,7 +29,7 @@ from explearn.core.writing import atomic_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.task import ListedTask, Marks
 from explearn.methods.base.task import TaskData as TaskData  # noqa: PLC0414 (methods take it from here)
-from explearn.methods.base.training import History
+from explearn.methods.base.training import PATIENCE, History, limited
 from explearn.methods.info import blaming_package
 from explearn.text.encoding import Text
 from explearn.text.equal import text_hash
@@ -42,6 +43,8 @@ LayerList = Annotated[list[Count], Field(min_length=1)]
 
 TRAINED_TEXTS = "trained_texts"
 """Key in config.json of `LearnedExplainer.trained_texts`."""
+COURSE = "course"
+"""Key in config.json of `LearnedExplainer.course`."""
 TRAINED = "a trained explainer"
 """What `LearnedExplainer.save_pretrained` writes."""
 DIVERGED = "try a lower learning rate; the folder is unchanged"
@@ -131,6 +134,9 @@ class LearnedExplainer(Explainer):
     """The epochs of its training; empty for a method that has none."""
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hash`) of the texts that it learned from; comparisons leave these texts out."""
+    course: Mapping[str, Any] = MappingProxyType({})
+    """How its training went, if validation chose the epoch: `trained_epochs`, `best_epoch`, by what it `ended`
+    (patience, epochs, time), and the limits `patience` and `minutes`."""
 
     def __repr__(self) -> str:
         try:
@@ -206,14 +212,43 @@ class LearnedExplainer(Explainer):
             seed=getattr(self.options, "seed", 13),
         )
         with blaming_package(type(self), self.name, "failed in training"):
-            self.learn(task, description=description)
+            self.learn_within(task, description=description)
         learned = chain.from_iterable(of_task.examples() for of_task in (task, *other_tasks))
         self.trained_texts = frozenset(map(text_hash, learned))
         return self
 
+    def learn_within(
+        self,
+        task: TaskData,
+        patience: int = PATIENCE,
+        minutes: float | None = None,
+        *,
+        description: str | None = None,
+    ) -> None:
+        """Train for one task within limits, and note how the training went.
+
+        Args:
+            task: the data to learn from.
+            patience: epochs without a better one on validation texts after which training ends.
+            minutes: processor time after which no further epoch begins. None: any.
+            description: text of a progress bar. None: no bar.
+        """
+        self.course = {}
+        with limited(patience, minutes) as courses:
+            self.learn(task, description=description)
+        # Before the last one may be those of a search.
+        if courses and courses[-1].validated:
+            self.course = {
+                "trained_epochs": len(courses[-1].losses),
+                "best_epoch": courses[-1].best_epoch,
+                "ended": courses[-1].ended,
+                "patience": patience,
+                "minutes": minutes,
+            }
+
     @abstractmethod
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train for one task; `fit` calls this with the texts that it is given.
+        """Train for one task; `learn_within` calls this.
 
         Args:
             task: the data to learn from.
@@ -256,6 +291,8 @@ class LearnedExplainer(Explainer):
             config = {"explainer": type(self).__name__, "options": self.options.model_dump(), **kept, **state.record}
             if self.trained_texts:
                 config[TRAINED_TEXTS] = sorted(self.trained_texts)
+            if self.course:
+                config[COURSE] = self.course
             write_json(partial / CONFIG, config)
 
     @classmethod
@@ -285,6 +322,8 @@ class LearnedExplainer(Explainer):
             explainer._restore(state)
             if TRAINED_TEXTS in state.record:
                 explainer.trained_texts = frozenset(state.value(TRAINED_TEXTS, list[str]))
+            if COURSE in state.record:
+                explainer.course = state.value(COURSE, dict[str, Any])
         return explainer
 
     @property
@@ -294,10 +333,11 @@ class LearnedExplainer(Explainer):
         return int(best)
 
     def notes(self) -> dict[str, Any]:
-        """Return `epochs`, its history, and `best_epoch`; nothing for a method without epochs."""
-        if not self.history:
-            return {}
-        return {"epochs": self.history, "best_epoch": self.best_epoch}
+        """Return its `course` and, for a method with epochs, these as `epochs`, and `best_epoch`."""
+        noted = dict(self.course)
+        if self.history:
+            noted |= {"epochs": self.history, "best_epoch": self.best_epoch}
+        return noted
 
     def content_hash(self) -> str:
         """Return the SHA-256 of its trained state.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from contextvars import ContextVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,9 @@ BatchT = TypeVar("BatchT", bound=Sized)
 History = list[dict[str, Any]]
 """An entry for each epoch of a training; see `Course.history`."""
 
+PATIENCE = 3
+"""Epochs without a better one after which a training ends."""
+
 
 class Course(NamedTuple):
     """The course of a training.
@@ -31,10 +36,14 @@ class Course(NamedTuple):
     Attributes:
         losses: mean loss of each epoch; a batch counts as often as it is long.
         best_epoch: the epoch that the modules were left at, from 1; 0: as they were before training.
+        validated: whether any epoch had a score, so that the best could be told.
+        ended: by what: no epoch was better for long enough, there were no more epochs, or no more time.
     """
 
     losses: list[float]
     best_epoch: int
+    validated: bool
+    ended: Literal["patience", "epochs", "time"]
 
     def history(self, measured: Sequence[Mapping[str, Any]] = ()) -> History:
         """Return an entry for each epoch: `epoch`, `loss`, whether it is the `best`, and what was measured.
@@ -53,6 +62,35 @@ class Course(NamedTuple):
         return entries
 
 
+class _Limits(NamedTuple):
+    patience: int = PATIENCE
+    end: float = float("inf")
+    """Processor time of this process at which no further epoch begins, in seconds."""
+    courses: list[Course] | None = None
+
+
+_LIMITS: ContextVar[_Limits] = ContextVar("limits")
+
+
+@contextmanager
+def limited(patience: int = PATIENCE, minutes: float | None = None) -> Iterator[list[Course]]:
+    """End every training within the block by one rule, and list their courses.
+
+    Args:
+        patience: epochs without a better one after which a training ends.
+        minutes: processor time from here on after which no further epoch begins. None: any.
+    """
+    end = float("inf")
+    if minutes is not None:
+        end = time.process_time() + 60 * minutes
+    courses: list[Course] = []
+    token = _LIMITS.set(_Limits(patience, end, courses))
+    try:
+        yield courses
+    finally:
+        _LIMITS.reset(token)
+
+
 def train_epochs(
     modules: Sequence[nn.Module],
     optimizer: torch.optim.Optimizer,
@@ -64,10 +102,11 @@ def train_epochs(
     schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
     validate: Callable[[int, list[float]], Score] = lambda epoch, losses: None,
     validate_first: bool = False,
-    patience: int | None = None,
     description: str | None = None,
 ) -> Course:
     """Train modules in place, and leave them at their best epoch, in evaluation mode.
+
+    With scores, training ends when no epoch was best for PATIENCE epochs, or as `limited` says.
 
     To look at the gradients before a step, register a step pre-hook of the optimizer. Whatever `batches`, `batch_loss`
     or `validate` raises ends the training.
@@ -83,12 +122,13 @@ def train_epochs(
         validate: called after each epoch, in evaluation mode, with its number from 1 and the losses of its batches.
             Without any score, the last epoch is the best.
         validate_first: validate before training, too, as epoch 0 without losses.
-        patience: stop when no epoch was best for so many epochs. None: never.
         description: text of a progress bar. None: no bar.
 
     Returns:
-        The losses, and which epoch was the best.
+        The losses, which epoch was the best, and why it ended.
     """
+    limits = _LIMITS.get(_Limits())
+    ended: Literal["patience", "epochs", "time"] = "epochs"
     together = nn.ModuleList(modules)
     best_epoch = 0
     best_score: Score = None
@@ -130,11 +170,18 @@ def train_epochs(
         losses.append(total / length)
         keep_best(epoch, validate(epoch, batch_losses))
         bar.set_postfix(loss=f"{losses[-1]:.4f}", best=best_epoch)
-        if patience is not None and epoch - best_epoch >= patience:
+        if epoch - best_epoch >= limits.patience:
+            ended = "patience"
+            break
+        if time.process_time() >= limits.end:
+            ended = "time"
             break
     bar.close()
     together.load_state_dict(weights, strict=False)
-    return Course(losses, best_epoch)
+    course = Course(losses, best_epoch, best_score is not None, ended)
+    if limits.courses is not None:
+        limits.courses.append(course)
+    return course
 
 
 @contextmanager

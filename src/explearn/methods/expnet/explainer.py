@@ -121,13 +121,17 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
         Raises:
             DataError: a task has no text to learn from, or its features were computed with another classifier.
-            ParamsError: there is no other task, or the tasks' features are of different architectures or layers.
+            ParamsError: there is no other task with marks, or the tasks' features are of different architectures or
+                layers.
             UnsupportedError: a classifier's head reads other tokens than those whose attention is taken.
         """
-        tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
+        tasks = [task]
+        if self.options.protocol != "in_domain":
+            tasks = [other for other in task.others if other.gold]
         if not tasks:
             raise ParamsError(
-                f"leave_one_task_out needs another task than {task.name!r}; add one to tasks, or use in_domain"
+                f"leave_one_task_out needs another task than {task.name!r} with marks; add one to tasks, or use "
+                "in_domain"
             )
         data = []
         first: dict[str, int] = {}

@@ -266,7 +266,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         return BatchScores(explained.r, explained.logits, targets)
 
     def notes(self) -> dict[str, Any]:
-        """Return what the report shows: the epochs, the best one, criteria, coefficients, and `accuracy`.
+        """Return what the report shows: the course of training, criteria, coefficients, and `accuracy`.
 
         The latter is that of the explained classifier on validation texts, before training and at the best epoch.
         """

@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.validation import Fraction, PositiveFloat, PositiveInt, Rounds, Section, Seeded, Units
+from explearn.core.validation import (
+    Fraction,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Rounds,
+    Section,
+    Seeded,
+    Units,
+)
 
 Criterion = Literal["sim", "comp", "suff", "cons"]
 Norm = Literal["softmax", "sparsemax"]
@@ -52,6 +61,9 @@ class SMaTParams(Seeded):
     """How classifier and attention module are trained."""
     consistency_loss: Literal["rank", "kl"] = "kl"
     """The loss of criterion cons. kl: equation 13. rank: correlation of the soft ranks of distances."""
+    choice_weight: NonNegativeFloat = 3.0
+    """Weight of a loss of ours beside those of comp and suff: it draws the scores to the words that the prediction
+    depends on. 0: the paper's losses alone."""
 
     @property
     def own_model(self) -> bool:

@@ -59,8 +59,7 @@ def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]
         for method, noted in by_method.items():
             if "criteria" in noted:
                 name = f"{method}, {task}"
-                epochs = f"epoch {noted['best_epoch']} of {len(noted['epochs']) - 1}"
-                trainings.append(f"{name}: for {', '.join(noted['criteria'])}, {epochs}")
+                trainings.append(f"{name}: for {', '.join(noted['criteria'])}")
                 maps[name] = noted["coefficients"]
     if not maps:
         return []
@@ -68,7 +67,7 @@ def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]
     across = min(len(maps), ACROSS)
     width = across * (heads + _BESIDE) * _CELL
     height = ceil(len(maps) / across) * (layers * _CELL + _MARGIN)
-    best = f"Criteria, and the epoch that was best (0: none was better than the start). {'; '.join(trainings)}."
+    trained = f"Criteria: {'; '.join(trainings)}."
     picture = Picture(
         "figures/coefficients.svg",
         "Coefficients of heads and (on the right) layers, as differences from their mean",
@@ -76,7 +75,7 @@ def section(notes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Block]
         (width, height),
         partial(_draw, maps, across),
     )
-    return [Heading("IvRA"), Fold("Training, and learned weights of heads and layers", [Paragraph(best), picture])]
+    return [Heading("IvRA"), Fold("Training, and learned weights of heads and layers", [Paragraph(trained), picture])]
 
 
 def _draw(maps: Mapping[str, Mapping[str, Any]], across: int, figure: Any) -> None:

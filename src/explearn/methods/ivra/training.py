@@ -30,8 +30,6 @@ SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""
 WEIGHT_DECAY = 0.01
 """Of the classifier's weights (AdamW, Loshchilov and Hutter, 2017)."""
-CHOICE_WEIGHT = 3.0
-"""Weight of the loss that draws r to the words the prediction depends on, beside that of the shortened text."""
 ROUNDING = 1e-9
 """Shares of texts that differ by less are equal."""
 
@@ -215,6 +213,9 @@ class JointTrainer:
             if criterion in self.params.criteria:
                 shortened = functional.cross_entropy(self._gated(batch, 1 - closed), predicted, reduction="none")
                 loss = objectives.margin_loss(sign * (shortened - reference), objectives.MARGINS[criterion])
+                terms[criterion] = loss.mean()
+                if not self.params.choice_weight:
+                    continue
                 # A word's effect is the slope at a random point of the straight line from the whole text to the
                 # shortened one, gates partly closed. The gated pass gives the model's weights no gradient; r, in whose
                 # graph they are, does.
@@ -224,7 +225,7 @@ class JointTrainer:
                 (slope,) = torch.autograd.grad(odds.sum(), gate)
                 choice = (objectives.choice_loss(explained.r, slope, words) * (loss.detach() > 0)).mean()
                 # 0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
-                terms[criterion] = loss.mean() + CHOICE_WEIGHT * (choice - choice.detach())
+                terms[criterion] += self.params.choice_weight * (choice - choice.detach())
         return terms
 
     def _gated(self, batch: Batch, gate: Tensor, recount: bool = True) -> Tensor:

@@ -44,9 +44,6 @@ SORTED_BATCHES = 16
 WEIGHT_DECAY = 0.01
 """Weight decay of the optimizer."""
 
-PATIENCE = 3
-"""Epochs without better agreement with the teacher on the validation texts before training stops."""
-
 
 def position_code(tokens: int, width: int) -> Tensor:
     """Return sines and cosines of the position, (tokens, width); a text may have any length."""
@@ -261,7 +258,7 @@ def train(
     device: torch.device,
     description: str | None = None,
 ) -> History:
-    """Train in place until the agreement on the validation texts has not risen for PATIENCE epochs.
+    """Train in place until the agreement on the validation texts rises no more (`train_epochs`).
 
     The student ends with the weights of the best epoch; where no epoch has an agreement, of the last.
 
@@ -313,7 +310,6 @@ def train(
             options.epochs,
             clipped=parameters,
             validate=validate,
-            patience=PATIENCE,
             description=description,
         )
     student.cpu().requires_grad_(False)

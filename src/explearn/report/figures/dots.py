@@ -20,6 +20,7 @@ PANELS = {
     MARKS: "Finds\nwhat is\nmarked",
     MODEL: "Finds what\nthe model\nuses",
     MOSAICS.name: "Finds\nits class\n(mosaics)",
+    "marks_human": "Finds what\npeople\nmarked",
 }
 """Metric and title of the first panels; a panel without figures is left out. Planted words follow."""
 

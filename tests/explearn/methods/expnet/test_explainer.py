@@ -113,7 +113,7 @@ class TestProtocols:
         assert one.encoder == {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS}
 
     def test_a_single_task_cannot_be_left_out(self):
-        with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
+        with pytest.raises(ParamsError, match="needs another task than 'a' with marks; add one"):
             ExpNet().learn(task(name="a"))
 
     def test_tasks_of_two_architectures_do_not_mix(self):

@@ -12,7 +12,7 @@ from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, 
 import explearn
 from explearn import DataError, ModelError, UnsupportedError, load_classifier
 from explearn.methods.base.task import ListedTask
-from explearn.methods.ivra import objectives, training
+from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import SMaTParams
@@ -30,11 +30,10 @@ class TestTraining:
         ("cls", "criterion"), [(IvRA, "sim"), (IvRA, "comp"), (IvRA, "suff"), (IvRA, "cons"), (SMaT, "comp")]
     )
     def test_each_criterion_s_gradient_lowers_its_loss(self, cls, criterion, monkeypatch):
-        monkeypatch.setattr(training, "CHOICE_WEIGHT", 0.6)
         monkeypatch.setattr(objectives, "PERCENTS", (50,))
         classifier = tiny.make_classifier()
         rows = examples("train", 8)
-        explainer = cls(criteria=[criterion])
+        explainer = cls(criteria=[criterion], choice_weight=0.6)
         trainer = trainer_of(explainer.options, rows, classifier)
         trainer.module = explainer._sized(*size_of(classifier.model))
         if criterion == "sim":

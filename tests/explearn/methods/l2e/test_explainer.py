@@ -9,7 +9,7 @@ import torch
 
 from explearn import Example
 from explearn.methods.base.teachers import Lesson, Lessons
-from explearn.methods.base.training import seeded
+from explearn.methods.base.training import PATIENCE, seeded
 from explearn.methods.l2e import student as module
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.params import L2EParams
@@ -166,7 +166,7 @@ class TestLearning:
         opposite = lessons_of(rows, rows, sign=-1.0)
         reader = L2E(epochs=40, learning_rate=5e-3, **SMALL).fit_lessons(tiny.classifier(), rows, opposite)
         agreements = [epoch["agreement"] or 0.0 for epoch in reader.history]
-        assert len(agreements) == int(np.argmax(agreements)) + 1 + module.PATIENCE < 40
+        assert len(agreements) == int(np.argmax(agreements)) + 1 + PATIENCE < 40
 
 
 def quick(classifier, **options):
