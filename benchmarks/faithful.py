@@ -96,9 +96,9 @@ def main() -> None:
     else:
         classifier = load_classifier(data / "classifiers" / options.task, device="cpu")
     if options.methods:
-        task = Taught(classifier, train[: options.train], name=options.task)
-        task.samples = options.teacher_samples
-        print_methods(task, test, options.methods.split(","))
+        taught = Taught(classifier, train[: options.train], name=options.task)
+        taught.samples = options.teacher_samples
+        print_methods(taught, test, options.methods.split(","))
         return
     task = ListedTask(classifier, train, validation, name=options.task)
     trained = [train_reader(task, seed) for seed in range(options.seeds)]
