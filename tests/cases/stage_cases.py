@@ -137,5 +137,5 @@ def change_params(folder, **change):
 def required(stage, task="films"):
     """The options that a stage cannot do without."""
     more = {"fit": ["--method", "marker"], "teach": ["--teacher", "occlusion"], "study": ["--study", "students"]}
-    of_task = [] if stage in ("code", "study", "report") else ["--task", task]
+    of_task = [] if stage in ("code", "own_classifier", "study", "report") else ["--task", task]
     return [*of_task, *more.get(stage, [])]

@@ -189,7 +189,7 @@ def test_another_option_and_an_edit_run_what_depends_on_them_and_explain_by_thes
     times = {path.name: path.stat().st_mtime_ns for path in attributions.iterdir()}
     option = "+methods.marker_in_domain.options.hidden=8"
     output = ran.run("dvc", "exp", "run", *(f"--set-param={override}" for override in ran.overrides(option)))
-    assert stages(output) == {"code", "fit-features", "explain", "judge", "report"}
+    assert stages(output) == {"code", "fit-features", "explain", "judge", "own-classifier", "report"}
     changed = {name for name, time in times.items() if (attributions / name).stat().st_mtime_ns != time}
     assert changed == {"occlusion.parquet", "marker_in_domain.parquet"}
     config = ran.root / "data" / "explainers" / "reviews" / "marker_in_domain" / "config.json"

@@ -525,7 +525,7 @@ def read_report(folder: PathLike, by_text: bool = False) -> pd.DataFrame:
         ...     evaluation.save(folder + "/metrics/films")
         ...     frame = explearn.read_report(folder)
         >>> frame["sufficiency"].index.to_list()
-        [('films', 'random')]
+        [('texts', 'random')]
     """
     need("pandas", extra="pipeline", what="a frame")
     import pandas as pd

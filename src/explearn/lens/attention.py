@@ -54,7 +54,6 @@ class Attention:
         mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each query sees all of `keys`.
         probabilities: (b, h, n, n) if the model computes them explicitly, else None.
         keys: bool, (b, n), False at padding; None if unknown: `mask` then includes the padding.
-        padded: whether some of `keys` is padding.
         reads: how much of each token's vector the head reads, (b, n); see `read_weights`.
         position: the token that it reads, (b,); None if it reads all alike.
     """
@@ -65,7 +64,6 @@ class Attention:
     mask: Tensor | None = None
     probabilities: Tensor | None = None
     keys: Tensor | None = None
-    padded: bool = True
     reads: Tensor | None = None
     position: Tensor | None = None
 
@@ -76,7 +74,8 @@ class Attention:
             mask = mask[texts]
         if mask is not None and mask.shape[1] > 1:
             mask = mask[:, heads]
-        if self.keys is None or not self.padded:
+        # Asking a GPU would wait for it.
+        if self.keys is None or (self.keys.device.type == "cpu" and self.keys[texts].all()):
             return mask
         keys = self.keys[texts, None, None]
         if mask is None:
@@ -251,7 +250,7 @@ def attention_layers(
     wanted = range(count) if layers is None else layers
     calls = 0
     projected: list[Tensor] = []
-    pass_fields: dict[str, Any] = {}
+    pass_fields: dict[str, Tensor] = {}
 
     def on_start(_module: nn.Module, _args: object, kwargs: dict[str, Tensor]) -> None:
         nonlocal calls
@@ -259,14 +258,10 @@ def attention_layers(
         projected.clear()
         marks = {name: kwargs[name] for name in getattr(model, "marks", ()) if name in kwargs}
         batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"), marks)
-        keys = batch.attention_mask.bool()
         weights = read_weights(model, batch)
-        pass_fields.update(
-            keys=keys,
-            padded=not keys.all(),
-            reads=weights,
-            position=None if reads(model) == "mean" else weights.argmax(-1),
-        )
+        pass_fields.update(keys=batch.attention_mask.bool(), reads=weights)
+        if reads(model) != "mean":
+            pass_fields.update(position=weights.argmax(-1))
 
     def on_projection(_module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
         # Layers that also project distances with these weights (DeBERTa) do so after the content.

@@ -116,8 +116,8 @@ def check_place(name: str) -> None:
     from huggingface_hub import constants, model_info
     from huggingface_hub.file_download import repo_folder_name
 
-    cache = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
     with hub_errors(f"{name}: no such folder, and not to be had from the hub"):
+        cache = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
         try:
             model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT)
         except Exception as error:
