@@ -26,6 +26,7 @@ OPTIONS = {
     "lime": {"samples": 60},
     "shap": {"max_evals": 40},
     "kernel_shap": {"samples": 64},
+    "slalom": {"samples": 64},
     "solvex": {},
     "hierarchical": {},
     "random": {},

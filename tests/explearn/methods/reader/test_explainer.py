@@ -153,6 +153,10 @@ class TestExplaining:
         rhos = [np.corrcoef(a.scores, b.weights)[0, 1] for a, b in zip(attributions, lessons, strict=True)]
         assert np.mean(rhos) > 0.7 and attributions[0].certificate is None
 
+    def test_amortised_shap_is_reader_with_kernel_shap_for_a_teacher(self):
+        method = explearn.get_explainer("amortized_shap")
+        assert isinstance(method, Reader) and method.options == Reader(teacher="kernel_shap").options
+
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
