@@ -18,7 +18,7 @@ from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
 from explearn.predictors.function import function_predictor, is_function
-from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
+from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, capped, read_completion, with_label_head
 from explearn.predictors.heads.names import CLASSIFICATION, GENERATION, HEADS_OF_TASKS, head_of
 from explearn.predictors.heads.wrapped import WRAPPED
 from explearn.predictors.heads.zero_shot import ENTAILMENT, ZeroShotPredictor, index_of
@@ -260,6 +260,7 @@ def _load_classification(source: Source, params: Params) -> Predictor:
     model, tokenizer = _load_weights(source)
     if isinstance(params, CompletionParams):
         completion = Completion(params, tokenizer, source.name)
+        model = capped(model, completion)
         return TransformerPredictor(model, tokenizer, source.compute, source.name, completion)
     predictor = TransformerPredictor(model, tokenizer, source.compute, source.name)
     if params is None:

@@ -384,6 +384,8 @@ class TransformerPredictor(Predictor):
         Args:
             texts: the texts.
         """
+        if self.completion is not None and self.completion.params.takes_pairs:
+            return self.read([(text, text) for text in texts])
         return self.read(list(texts))
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
@@ -470,7 +472,7 @@ class TransformerPredictor(Predictor):
             self._adapters = adapters
             prompt = ""
             if self.completion is not None:
-                prompt = self.completion.params.model_dump_json()
+                prompt = self.completion.fingerprint
             labels = names_of(self.model.config)
             settings = {"labels": labels, "prompt": prompt, "problem": self.problem, "max_length": self.max_length}
             settings |= {"config": settings_of(self.model.config), "tokenizer": tokenizer_settings(self.tokenizer)}
