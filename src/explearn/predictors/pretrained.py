@@ -19,6 +19,7 @@ from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
 from explearn.predictors.function import function_predictor, is_function
 from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, capped, read_completion, with_label_head
+from explearn.predictors.heads.embedding import embedding_predictor
 from explearn.predictors.heads.names import CLASSIFICATION, GENERATION, HEADS_OF_TASKS, head_of
 from explearn.predictors.heads.wrapped import WRAPPED
 from explearn.predictors.heads.zero_shot import ENTAILMENT, ZeroShotPredictor, index_of
@@ -358,8 +359,9 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
 
     Args:
         classifier: a Predictor, a folder or hub name, a pipeline of transformers that classifies texts or tokens or
-            answers questions, a `CrossEncoder` of sentence-transformers, a transformers model and its tokenizer as a
-            pair, a fitted classifier of scikit-learn, or a function of texts.
+            answers questions, a `CrossEncoder` or `SentenceTransformer` of sentence-transformers, the latter with a
+            fitted linear classifier of scikit-learn as a pair, a SetFit model, a transformers model and its tokenizer
+            as a pair, a fitted classifier of scikit-learn, or a function of texts.
         compute: compute options for a folder or hub name.
 
     Raises:
@@ -374,6 +376,9 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
         return classifier
     if is_function(classifier):
         return function_predictor(classifier)
+    embedding = embedding_predictor(classifier, compute)
+    if embedding is not None:
+        return embedding
     if isinstance(classifier, tuple) and len(classifier) == 2:
         model, tokenizer = classifier
     else:  # a pipeline or a Trainer
