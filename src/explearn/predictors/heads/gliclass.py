@@ -91,10 +91,11 @@ class GLiClassPredictor(TransformerPredictor):
         tokenizer = copy.deepcopy(inner.tokenizer)
         tokenizer.model_max_length = inner.max_length
         before, _, behind = inner.prepare_input("{text}", list(labels)).partition("{text}")
-        self.around: tuple[str, str] = (before, behind)
-        config.update({"around": self.around})  # so that it is part of the fingerprint
+        self.prompt: tuple[str, str] = (before, behind)
+        config.update({"prompt": self.prompt})  # so that it is part of the fingerprint
         compute = compute or ComputeOptions(device=str(model.device), precision="saved")
-        super().__init__(LabelScorer(config, model), tokenizer, compute, name)
+        scorer: Any = LabelScorer(config, model)
+        super().__init__(scorer, tokenizer, compute, name)
         (encoding,) = self.encode([SAMPLE])
         read = inner.prepare_inputs([SAMPLE], list(labels), same_labels=True)["input_ids"][0]
         if list(encoding.input_ids) != read.tolist():
@@ -104,7 +105,7 @@ class GLiClassPredictor(TransformerPredictor):
         raise UnsupportedError(f"{self.name}: is saved by its own package")
 
     def encode_within(self, limit: int | None, texts: Sequence[PlainText]) -> list[Encoding]:
-        before, behind = self.around
+        before, behind = self.prompt
         encodings = []
         for number, text in enumerate(texts, start=1):
             if not isinstance(text, str):
