@@ -62,6 +62,7 @@ NOT_RUN = {
     "mlflow": "is no extra of Explearn",
     "CompareCallback": "needs a Trainer; tests/apps/test_trainer.py",
     "sentence_transformers": "needs its weights",
+    "guard-folder": "another head; tests/explearn/predictors/heads/test_chat.py",
     "tagger": "another head; tests/explearn/predictors/heads",
     "data/explainers/": "needs a run; tests/explearn/methods has what loads them",
     "film_classifier": "needs a second task; tests/explearn/methods/marker",

@@ -43,6 +43,7 @@ from explearn.methods.base.learned import LearnedExplainer as LearnedExplainer
 from explearn.methods.finding import load as load
 from explearn.methods.info import About as About
 from explearn.methods.info import MethodInfo as MethodInfo
+from explearn.methods.interactions import interaction_matrix as interaction_matrix
 from explearn.methods.interactions import interactions as interactions
 from explearn.methods.registry import get_explainer as get_explainer
 from explearn.methods.registry import get_info as get_info
@@ -56,6 +57,7 @@ from explearn.metrics.registry import list_metrics as list_metrics
 from explearn.metrics.registry import register_metric as register_metric
 from explearn.predictors.encoding import Batch as Batch
 from explearn.predictors.function import FunctionPredictor as FunctionPredictor
+from explearn.predictors.heads.embedding import SimilarityPredictor as SimilarityPredictor
 from explearn.predictors.labelled import Problem as Problem
 from explearn.predictors.llm.classifier import LLMClassifier as LLMClassifier
 from explearn.predictors.predictor import Predictor as Predictor

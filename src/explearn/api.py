@@ -52,14 +52,15 @@ def explain(
 
     Args:
         classifier: a `Predictor`, a folder or hub name, a text-classification pipeline of transformers, a pair
-            (model, tokenizer), a fitted classifier of scikit-learn, or a function of texts. For a model that classifies
+            (model, tokenizer), a fitted classifier of scikit-learn, a function of texts, a SetFit model, or a
+            SentenceTransformer, whose similarity of two texts is explained. For a model that classifies
             tokens: `load_classifier(name).at(token)`. For a bundle's folder, the classifier in it, which the bundle's
             explainer explains unless `method` names another.
         texts: a text, or a list of texts. A tuple of two strings is one text of two segments. Of a table of pandas or
             datasets, the column `text` is read.
         method: a method's name (`list_explainers`), the folder or hub name of what `load` takes, an explainer
             (`get_explainer`, `load`), or a list of these. None: AttnLRP, or integrated gradients or occlusion for a
-            model that AttnLRP cannot explain; `hierarchical` for an `LLMClassifier`.
+            model that AttnLRP cannot explain; `hierarchical` for an `LLMClassifier`, occlusion for a similarity.
         targets: class to explain, by name or index. One text: a class, or a list of several. Several texts: a class for
             all of them, or a list with an entry for each text. None: the predicted class (of a multi-label classifier
             each label that applies).

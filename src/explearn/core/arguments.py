@@ -93,8 +93,10 @@ def inputs_left_as_they_came(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def _left_as_it_came(argument: Any) -> Iterator[None]:
-    """Restore a model that is given with its tokenizer, or in a pipeline; do nothing for anything else."""
-    model: Any = getattr(argument, "model", None)
+    """Restore a model that is given itself, with its tokenizer, or in a pipeline or a SetFit model, if it is one."""
+    model: Any = argument
+    for name in ("model", "model_body"):
+        model = getattr(argument, name, model)
     if isinstance(argument, tuple) and argument:
         model = argument[0]
     if not hasattr(model, "modules"):

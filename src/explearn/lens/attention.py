@@ -334,6 +334,9 @@ def layer_count(model: nn.Module) -> int:
         UnsupportedError: the model's attention cannot be captured.
     """
     config: Any = model.config
+    no_attention = getattr(model, "no_attention", "")
+    if no_attention:
+        raise UnsupportedError(no_attention)
     if architecture(config).attention is None:
         supported = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if entry.attention))
         raise UnsupportedError(

@@ -110,6 +110,11 @@ def _measured_layers(classifier: TransformerPredictor) -> tuple[str, ...]:
         reordered = change({layer: output.flip(1)})
         if not doubled < UNSCALED * reordered:
             return tuple(names[module] for module in chain[:number])
+    if chain == [table]:
+        raise UnsupportedError(
+            f"only the direction of this {model.config.model_type!r} model's word embeddings counts, and no later "
+            f"layer has a row for each token; {INSTEAD}"
+        )
     return (names[table],)
 
 

@@ -7,12 +7,13 @@ from typing import Any, Literal, NamedTuple
 
 from explearn.methods.registry import explainer_class, known_infos
 
-Use = Literal["explain", "paid", "serve", "demo", "compare"]
+Use = Literal["explain", "paid", "similarity", "serve", "demo", "compare"]
 """Where a method is a default:
 
 * explain: the first one that can explain a classifier is taken. Each needs less access to the model than the one
   before: its architecture, its word embeddings, its mask, only its predictions.
 * paid: the same for a classifier whose answers cost money, however long the text.
+* similarity: the same for the similarity of two texts, which masks or padding in both would raise.
 * serve: all that can explain the service's classifier are taken. Each takes a few model passes, or, for occlusion,
   which needs only predictions, one per word.
 * demo: Explearn's own method that needs no training, a cheap faithful one, and the simplest one.
@@ -48,7 +49,7 @@ RANKED = (
     Default("lime", ["compare"]),
     Default("integrated_gradients", ["explain"]),
     Default("occlusion", ["explain", "serve", "demo"]),
-    Default("occlusion", ["explain"], {"removal": "delete"}),
+    Default("occlusion", ["explain", "similarity"], {"removal": "delete"}),
     Default("hierarchical", ["paid"]),
 )
 """All defaults, the first ones first."""

@@ -172,9 +172,14 @@ def _default(classifier: Predictor, seed: int | None) -> Explainer:
     Raises:
         UnsupportedError: none can.
     """
-    from explearn.methods.defaults import defaults  # the stages of a run, which take none, do not depend on them
+    from explearn.methods.defaults import Use, defaults  # the stages of a run, which take none, do not depend on them
 
-    for default in defaults("paid" if classifier.costs_money else "explain"):
+    use: Use = "explain"
+    if classifier.costs_money:
+        use = "paid"
+    elif classifier.compares_texts:
+        use = "similarity"
+    for default in defaults(use):
         explainer = get_explainer(default.method, **seeded(default.method, default.options, seed))
         try:
             explainer.check_explains(classifier)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 
+from explearn.core.arguments import inputs_left_as_they_came
+from explearn.core.arrays import Array
 from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.methods.perturbation.method import AskedText, PerturbedText, check_mask_token, stand_in
 from explearn.predictors.answers import Answers
 from explearn.predictors.labelled import check_use
 from explearn.predictors.predictor import Predictor
+from explearn.predictors.pretrained import as_predictor
 from explearn.text.encoding import Removal, Text
 from explearn.text.units import in_units
 
@@ -97,3 +101,61 @@ def interactions(
             )
         )
     return sorted(pairs, key=lambda pair: -abs(pair.value))
+
+
+@inputs_left_as_they_came
+def interaction_matrix(
+    classifier: Any, pair: Text, target: int | str | None = None, removal: Removal = "delete"
+) -> Array:
+    """Return how much more two words count together than alone, one from each of two texts.
+
+    Let f(S) be the probability of the class (for a regression, such as a similarity, its value) without the words S:
+
+        M(i, j) = f({}) - f({i}) - f({j}) + f({i, j})
+
+    It takes (n + 1) (m + 1) forward passes. Masks in both texts would make them alike, so words are deleted.
+    `interactions` averages such differences over sets of the other words.
+
+    Args:
+        classifier: a classifier of pairs, or a SentenceTransformer, as `explain` takes it.
+        pair: the two texts.
+        target: the class. None: the predicted one.
+        removal: `delete`: words are deleted; `mask`: they are masked.
+
+    Returns:
+        M, (n, m), a row for each word of the first text and a column for each of the second; NaN for words that are
+        not read.
+
+    Raises:
+        DataError: a single text.
+        UnsupportedError: a question, a token to classify, or no mask token where words are masked.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> explearn.interaction_matrix(make_classifier(), ("a warm sequel", "lazy dog")).shape
+        (3, 2)
+    """
+    classifier = as_predictor(classifier)
+    check_use(classifier, "interactions")
+    (encoding,) = classifier.read([pair])
+    start = encoding.pair_start
+    if start is None:
+        raise DataError("interaction_matrix: got a single text; expected a pair")
+    check_mask_token(classifier, removal)
+    perturbed = PerturbedText(encoding, stand_in(classifier))
+    first = np.flatnonzero(perturbed.words < start)
+    second = np.flatnonzero(perturbed.words >= start)
+    # Row i, column j: without word i of the first text and word j of the second; the last ones leave none out.
+    kept = np.ones((len(first) + 1, len(second) + 1, len(perturbed)), dtype=bool)
+    kept[np.arange(len(first)), :, first] = False
+    kept[:, np.arange(len(second)), second] = False
+    if target is None:
+        target = int(classifier.predict_logits([encoding])[0].argmax())
+    label = classifier.label_index(target)
+    asked = AskedText(perturbed, Answers(classifier), label, removal)
+    values = asked.values(kept.reshape(-1, len(perturbed))).reshape(kept.shape[:2])
+    together = values[-1, -1] - values[:-1, -1:] - values[-1:, :-1] + values[:-1, :-1]
+    matrix = np.full((start, len(encoding.words) - start), np.nan)
+    matrix[np.ix_(perturbed.words[first], perturbed.words[second] - start)] = together
+    return matrix

@@ -238,8 +238,9 @@ def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
 
     `mean` is the mean of all tokens; `marked` is the token that the input marks.
     """
-    if getattr(model, "reads_marked", False):
-        return "marked"
+    own: Literal["first", "last", "mean", "marked", ""] = getattr(model, "reads", "")
+    if own:
+        return own
     token = architecture(model.config).reads
     if token != "classifier_pooling":
         return token
@@ -254,7 +255,7 @@ def reads_last(model: Any) -> bool:
     For types without an entry, it does if the head is called `score`, as transformers calls that of all decoders.
     """
     entry = architecture(model.config)
-    return entry.reads == "last" or (entry is UNKNOWN and getattr(model, "score", None) is not None)
+    return reads(model) == "last" or (entry is UNKNOWN and getattr(model, "score", None) is not None)
 
 
 def head_size(config: Any) -> int:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from explearn.core.errors import ParamsError
 from explearn.core.examples import label_problem
@@ -96,11 +96,34 @@ class Shot(Section):
     label: str
 
 
+class ChatParams(Section):
+    """The model's own chat template around a prompt.
+
+    The instruction is the system's message, or begins the user's first one if the template has no system role. Each
+    shot is a message with its answer, and the text is the last message.
+    """
+
+    reply: str = ""
+    """Contains `{pair}` if the second segment replies to the text: the assistant's message after it."""
+    answer: str = ""
+    """What the model writes before the label word, such as two line ends (Llama Guard 3)."""
+    variables: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the template takes beside messages, such as `guideline` (ShieldGemma)."""
+
+
+def around_slots(template: str) -> tuple[str, str, str]:
+    """Return the parts of a template before the text, between it and its pair, and after both."""
+    before, _, rest = template.partition(TEXT_SLOT)
+    between, _, behind = rest.partition(PAIR_SLOT)
+    return before, between, behind
+
+
 class CompletionParams(Section):
     """A prompt that a generative model completes with the name of a class (AML, section 3).
 
     The prompt is the instruction, each shot (the template with its text, then its class's word) and the template with
-    the text, joined by `separator`. A class's logit is the next-token logit of its word's first token.
+    the text, joined by `separator` or put into the model's chat template. A class's logit is the next-token logit of
+    its word's first token.
     """
 
     template: str
@@ -113,14 +136,23 @@ class CompletionParams(Section):
     separator: str = "\n\n"
     mask: str | None = None
     """A one-token text that replaces a masked token (default: the tokenizer's mask or unknown token)."""
+    chat: ChatParams | None = None
+    """Put the prompt into the model's own chat template."""
 
     @property
     def takes_pairs(self) -> bool:
-        return PAIR_SLOT in self.template
+        return PAIR_SLOT in self._last_turns
+
+    @property
+    def _last_turns(self) -> str:
+        """The template, and what replies to it."""
+        if self.chat is None:
+            return self.template
+        return self.template + self.chat.reply
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        before, _, behind = self.template.partition(TEXT_SLOT)
+        before, _, behind = self._last_turns.partition(TEXT_SLOT)
         if self.template.count(TEXT_SLOT) != 1 or behind.count(PAIR_SLOT) > 1 or PAIR_SLOT in before:
             raise ValueError(
                 f"template: got {self.template!r}; expected {TEXT_SLOT} once, and {PAIR_SLOT} at most once behind it"
@@ -133,18 +165,23 @@ class CompletionParams(Section):
                 raise ValueError(
                     f"shots, number {number}: expected a pair where the template has {PAIR_SLOT}, else none"
                 )
+        if self.chat is not None and self.chat.reply and (self.shots or PAIR_SLOT not in self.chat.reply):
+            raise ValueError(f"chat, reply: got {self.chat.reply!r}; expected {PAIR_SLOT} in it, and no shots")
         return self
 
+    def filled(self, shot: Shot) -> str:
+        """Return the template with the text of a shot."""
+        before, between, behind = around_slots(self.template)
+        return before + shot.text + between + (shot.pair or "") + behind
+
     def around(self) -> tuple[str, str, str]:
-        """Return the parts of the prompt before a text, between it and its pair, and after both."""
-        before, rest = self.template.split(TEXT_SLOT)
-        between, _, behind = rest.partition(PAIR_SLOT)
+        """Return the parts of the prompt before a text, between it and its pair, and after both, without a chat."""
         start = ""
         if self.instruction:
             start = self.instruction + self.separator
         for shot in self.shots:
-            answer = self.label_words[shot.label] + self.separator
-            start += before + shot.text + between + (shot.pair or "") + behind + answer
+            start += self.filled(shot) + self.label_words[shot.label] + self.separator
+        before, between, behind = around_slots(self.template)
         return start + before, between, behind
 
 

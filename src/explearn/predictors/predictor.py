@@ -56,6 +56,7 @@ class Predictor(Labelled, ABC):
         max_length: most units of a text; longer texts are cut or refused.
         transformer: the transformer inside (`explearn.TransformerPredictor`); None if there is none to look into.
         costs_money: whether each prediction costs money.
+        compares_texts: whether it gives the similarity of two texts.
         fingerprint_kind: what the fingerprint is made from, for pages.
 
     Example:
@@ -73,6 +74,7 @@ class Predictor(Labelled, ABC):
     same_length: bool = False
     refuses: Mapping[Use, str] = {"windows": "it reads texts whole; leave out the windows"}
     costs_money: bool = False
+    compares_texts: bool = False
     fingerprint_kind: str = "as its class states it"
 
     # ---- what a subclass defines -----------------------------------------------------------------------------------

@@ -18,7 +18,9 @@ from explearn.core.errors import ModelError, ParamsError, kind_of
 from explearn.predictors.adapters import CONFIG as ADAPTER_CONFIG
 from explearn.predictors.adapters import Adapters, find_adapters
 from explearn.predictors.function import function_predictor, is_function
-from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
+from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, capped, read_completion, with_label_head
+from explearn.predictors.heads.embedding import embedding_predictor
+from explearn.predictors.heads.gliclass import GLiClassPredictor
 from explearn.predictors.heads.names import CLASSIFICATION, GENERATION, HEADS_OF_TASKS, head_of
 from explearn.predictors.heads.wrapped import WRAPPED
 from explearn.predictors.heads.zero_shot import ENTAILMENT, ZeroShotPredictor, index_of
@@ -260,6 +262,7 @@ def _load_classification(source: Source, params: Params) -> Predictor:
     model, tokenizer = _load_weights(source)
     if isinstance(params, CompletionParams):
         completion = Completion(params, tokenizer, source.name)
+        model = capped(model, completion)
         return TransformerPredictor(model, tokenizer, source.compute, source.name, completion)
     predictor = TransformerPredictor(model, tokenizer, source.compute, source.name)
     if params is None:
@@ -357,8 +360,10 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
 
     Args:
         classifier: a Predictor, a folder or hub name, a pipeline of transformers that classifies texts or tokens or
-            answers questions, a `CrossEncoder` of sentence-transformers, a transformers model and its tokenizer as a
-            pair, a fitted classifier of scikit-learn, or a function of texts.
+            answers questions, a `CrossEncoder` or `SentenceTransformer` of sentence-transformers, the latter with a
+            fitted linear classifier of scikit-learn as a pair, a SetFit model, a pipeline of GLiClass and labels as a
+            pair, a transformers model and its tokenizer as a pair, a fitted classifier of scikit-learn, or a function
+            of texts.
         compute: compute options for a folder or hub name.
 
     Raises:
@@ -373,8 +378,13 @@ def as_predictor(classifier: Any, compute: ComputeOptions | None = None) -> Pred
         return classifier
     if is_function(classifier):
         return function_predictor(classifier)
+    embedding = embedding_predictor(classifier, compute)
+    if embedding is not None:
+        return embedding
     if isinstance(classifier, tuple) and len(classifier) == 2:
         model, tokenizer = classifier
+        if hasattr(model, "pipe"):  # of GLiClass
+            return GLiClassPredictor(model, tokenizer, compute)
     else:  # a pipeline or a Trainer
         model = getattr(classifier, "model", None)
         tokenizer = getattr(classifier, "tokenizer", None) or getattr(classifier, "processing_class", None)

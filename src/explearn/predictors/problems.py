@@ -66,7 +66,8 @@ def with_values(model: Any, classes: int, labels: Sequence[str], change: OutputF
     copied = sharing_copy(model)
     copied.config.update(label_maps(labels))
     heads = _output_layers(copied, classes)
-    if rows is not None and len(heads) == 1 and not is_quantised(heads[0][1]):
+    in_head = not getattr(copied, "outputs_changed", False)
+    if rows is not None and in_head and len(heads) == 1 and not is_quantised(heads[0][1]):
         _set_head(copied, *heads[0], rows)
         return copied
 

@@ -82,6 +82,10 @@ class WrappedModel(torch.nn.Module):
     """Why methods that need a classification head cannot explain it; empty: they can."""
     own_head: ClassVar[str] = ""
     """Why methods that take a classification head apart cannot explain it."""
+    no_attention: ClassVar[str] = ""
+    """Why methods that look at attention or hidden states cannot explain it."""
+    reads: str = ""
+    """The token that its head reads, as `architectures.reads` names it; empty: as the table says."""
 
     def __init__(
         self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
@@ -95,10 +99,10 @@ class WrappedModel(torch.nn.Module):
         self.base_model_prefix = f"model.{self.model.base_model_prefix}"
 
     def __getattr__(self, name: str) -> Any:
-        model = self.__dict__.get("_modules", {}).get("model")
-        if name == "model" or model is None:
+        parts = self.__dict__.get("_modules", {})
+        if name in parts or "model" not in parts:
             return super().__getattr__(name)
-        return getattr(model, name)
+        return getattr(parts["model"], name)
 
 
 class TransformerPredictor(Predictor):
@@ -384,6 +388,8 @@ class TransformerPredictor(Predictor):
         Args:
             texts: the texts.
         """
+        if self.completion is not None and self.completion.params.takes_pairs:
+            return self.read([(text, text) for text in texts])
         return self.read(list(texts))
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
@@ -470,7 +476,7 @@ class TransformerPredictor(Predictor):
             self._adapters = adapters
             prompt = ""
             if self.completion is not None:
-                prompt = self.completion.params.model_dump_json()
+                prompt = self.completion.fingerprint
             labels = names_of(self.model.config)
             settings = {"labels": labels, "prompt": prompt, "problem": self.problem, "max_length": self.max_length}
             settings |= {"config": settings_of(self.model.config), "tokenizer": tokenizer_settings(self.tokenizer)}

@@ -25,8 +25,9 @@ from explearn.core.words import Segment, Span
 from explearn.core.writing import write_json
 from explearn.predictors.checks import same_logits
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
-from explearn.predictors.problems import changed_linear, label_maps
+from explearn.predictors.heads.chat import around_in_chat
+from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt
+from explearn.predictors.problems import changed_linear, label_maps, with_values
 from explearn.text.encoding import PlainText, align_words, segments_in
 
 if TYPE_CHECKING:
@@ -97,11 +98,13 @@ class Completion:
 
     Attributes:
         labels: the classes, in the order of their words.
+        around: the prompt before a text, between it and its pair, and after both.
         ids: the first token of each class's word when it continues the prompt.
         mask_token_id: id of the token that replaces a masked one; None: the tokenizer's mask or unknown token.
 
     Raises:
-        ModelError: label words share a first token or join with the template's end, or the mask is not one token.
+        ModelError: label words share a first token or join with the template's end, the mask is not one token, or there
+            is no chat template for a chat.
     """
 
     def __init__(
@@ -113,6 +116,9 @@ class Completion:
         self.tokenizer = tokenizer
         self.name = name
         self.labels = list(params.label_words)
+        self.around = params.around()
+        if params.chat is not None:
+            self.around = around_in_chat(params, params.chat, tokenizer, name)
         self.ids: list[int] = []
         words: dict[int, str] = {}
         for word in params.label_words.values():
@@ -135,7 +141,8 @@ class Completion:
         if mask is None:
             raise ModelError(f"{name}: its tokenizer has neither a mask nor an unknown token; name one as `mask`")
         pad = _first_id(tokenizer.pad_token_id, tokenizer.eos_token_id)
-        if mask == pad and params.template.rstrip().endswith((TEXT_SLOT, PAIR_SLOT)):
+        last = self.around[1 + params.takes_pairs]
+        if mask == pad and not last.strip():
             raise ModelError(
                 f"{name}: the template ends with the text, and {tokenizer.convert_ids_to_tokens(mask)!r}, which "
                 "stands for masked words, is also padding; expected words behind the text, or another `mask`"
@@ -143,7 +150,7 @@ class Completion:
 
     def prompt(self, text: str, pair: str | None = None) -> str:
         """Return the string that the model reads for a text that is not too long."""
-        before, between, behind = self.params.around()
+        before, between, behind = self.around
         return before + text + between + (pair or "") + behind
 
     def encode(self, texts: Sequence[PlainText], limit: int | None) -> list[Encoding]:
@@ -161,7 +168,7 @@ class Completion:
         for number, text in enumerate(texts, start=1):
             segments = segments_in(text)
             where = f"text {number}"
-            expected = "a pair, as the template has {pair}"
+            expected = "a pair, as the prompt has {pair}"
             if not self.params.takes_pairs:
                 expected = "one segment, or {pair} in it"
             if (len(segments) == 2) != self.params.takes_pairs:
@@ -177,6 +184,11 @@ class Completion:
         params = self.params.model_copy(update={"label_words": words, "shots": shots})
         return Completion(params, self.tokenizer, self.name)
 
+    @property
+    def fingerprint(self) -> str:
+        """The prompt, with what surrounds a text, which a chat template may change from day to day."""
+        return self.params.model_dump_json() + repr(self.around)
+
     def save(self, folder: PathLike) -> None:
         """Write the prompt into the model's folder."""
         write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
@@ -184,7 +196,7 @@ class Completion:
     def _encode(self, segments: Sequence[Segment], limit: int | None, where: str) -> Encoding:
         texts = [segment.text for segment in segments]
         ids, offsets = self._read(self.prompt(*texts))
-        before, between, _ = self.params.around()
+        before, between, _ = self.around
         starts = (len(before), len(before) + len(texts[0]) + len(between))
         parts = list(zip(starts, segments, strict=False))
         # Positions of each part; a token that spans a text and the prompt belongs to the text.
@@ -217,9 +229,13 @@ class Completion:
     def _read(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
         """Return ids and characters of a text's sub-tokens, None for special ones.
 
-        A token that the tokenizer appends to each text is left out, since the prompt's next token is predicted.
+        A token that the tokenizer appends to each text is left out, since the prompt's next token is predicted. A chat
+        template writes special tokens itself.
         """
-        read = self.tokenizer([text], truncation=False, verbose=False, return_offsets_mapping=True)
+        added = self.params.chat is None
+        read = self.tokenizer(
+            [text], truncation=False, verbose=False, return_offsets_mapping=True, add_special_tokens=added
+        )
         offsets = list(read["offset_mapping"][0])
         end = 0
         for position, segment in enumerate(read.sequence_ids(0)):
@@ -270,8 +286,21 @@ def with_label_head(model: Any, completion: Completion) -> Any:
         raise ModelError(f"{name}: a {kind!r} model has no linear output layer; expected one, for the label words")
     setattr(classifier, classifier.base_model_prefix, getattr(model, model.base_model_prefix))
     classifier.score = changed_linear(output, lambda value: value[completion.ids])
+    classifier = capped(classifier, completion)
     _check_same(model.eval(), classifier.eval(), completion)
     return classifier
+
+
+def capped(classifier: Any, completion: Completion) -> Any:
+    """Return a classifier with the soft cap that its language model puts on next-token logits (Gemma 2), if any.
+
+    c tanh(z / c), for the logit z and the cap c (Gemma Team 2024, "Gemma 2", section 2).
+    """
+    cap = getattr(classifier.config, "final_logit_softcapping", None)
+    if cap is None:
+        return classifier
+    labels = completion.labels
+    return with_values(classifier, len(labels), labels, lambda logits: cap * torch.tanh(logits / cap), None)
 
 
 @torch.inference_mode()

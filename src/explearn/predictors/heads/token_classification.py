@@ -68,8 +68,7 @@ class WordReader(WrappedModel):
         "this method takes the head apart, and knows only that of a classifier of texts; attn_lrp, gae, attcat and "
         "the methods that look at attention, gradients or perturbed texts explain one that classifies tokens"
     )
-    reads_marked = True
-    """Tells `architectures.reads` which token's vector the head reads."""
+    reads = "marked"
 
     def forward(
         self, classified: torch.Tensor, fixed: torch.Tensor | None = None, **inputs: Any

@@ -87,7 +87,9 @@ class LLMParams(CompletionParams):
     """Name of the model that predicts answers with and without the model's own reasons; empty: `model`."""
 
     @model_validator(mode="after")
-    def _words_differ(self) -> Self:
+    def _fits_a_server(self) -> Self:
+        if self.chat is not None:
+            raise ValueError("chat: got one; expected none, since servers put messages into the model's own template")
         words = [normalised_word(word) for word in self.label_words.values()]
         for first, second in combinations(words, 2):
             if first.startswith(second) or second.startswith(first):

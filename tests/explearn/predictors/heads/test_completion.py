@@ -88,7 +88,7 @@ def written_out(kind, text):
     return ids, logits[words].double().numpy()
 
 
-@pytest.mark.parametrize("kind", tiny.DECODERS)
+@pytest.mark.parametrize("kind", (*tiny.DECODERS, "gemma2"))
 def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind, prompted):
     of = prompted(kind)
     assert of.labels == ["slow", "quick"]
