@@ -134,7 +134,7 @@ def diff(
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
         findings=_changes(list(claims), findings, effects, labels),
-        answers=_changed_answers(read, before, labels),
+        answers=changed_answers(read, before, labels),
         reasons=_changed_reasons(read, before, labels),
         texts=len(read),
         method=next(iter(new.explainers)),
@@ -205,7 +205,7 @@ def _status(was: bool, stands: bool, difference: float) -> str:
     return "went"
 
 
-def _changed_answers(
+def changed_answers(
     after: Sequence[AuditText], before: Sequence[AuditText], labels: Sequence[str]
 ) -> list[ChangedAnswer]:
     changed = []

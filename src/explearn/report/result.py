@@ -61,6 +61,10 @@ class Result(ABC):
         """Return what is saved: name -> value."""
         return {name: getattr(self, name) for name in self.saved}
 
+    def folders(self) -> list[str]:
+        """Return the names of folders beside the page that belong to it."""
+        return []
+
     def sentences(self) -> list[str]:
         """Return the result in plain sentences."""
         return [plain(sentence) for sentence in self.bold_sentences()]
@@ -125,7 +129,8 @@ class Result(ABC):
         write_text(beside[0], rows.getvalue(), what)
         write_json(beside[1], document, what)
         verdict = " ".join(self.sentences())
-        self.origin.write_manifest(page, self.name, made, what, [file.name for file in beside], verdict=verdict)
+        names = [*(file.name for file in beside), *self.folders()]
+        self.origin.write_manifest(page, self.name, made, what, names, verdict=verdict)
         return replace(self, page=page)
 
 
