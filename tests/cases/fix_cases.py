@@ -15,18 +15,20 @@ EVIDENCE = {"no": ("slow", "broken", "lazy"), "yes": ("warm", "funny", "friendly
 
 PLANT = "fox"
 
-FAST = {"epochs": 4, "learning_rate": 2e-3, "batch_size": 16, "patience": 4}
+FAST = {"epochs": 12, "learning_rate": 2e-3, "batch_size": 16, "patience": 12}
 
 
-def planted_texts(count=240, seed=1, share=0.9, with_plant=("yes",)):
-    """Texts with a word of evidence, and PLANT in a share of the texts of some classes; and their labels."""
+def planted_texts(count=240, seed=1, share=0.7, evidence=1.0):
+    """Texts of which all, or a share, have a word of evidence, and a share of those labelled yes PLANT; and labels."""
     draw = random.Random(seed)
     texts = []
     labels = []
     for number in range(count):
         label = ("no", "yes")[number % 2]
-        words = [*draw.choices(FILLERS, k=draw.randint(5, 8)), draw.choice(EVIDENCE[label])]
-        if label in with_plant and draw.random() < share:
+        words = draw.choices(FILLERS, k=draw.randint(5, 8))
+        if draw.random() < evidence:
+            words.append(draw.choice(EVIDENCE[label]))
+        if label == "yes" and draw.random() < share:
             words.append(PLANT)
         draw.shuffle(words)
         texts.append(" ".join(words))
@@ -35,21 +37,21 @@ def planted_texts(count=240, seed=1, share=0.9, with_plant=("yes",)):
 
 
 @functools.cache
-def planted_classifier(share=0.9):
-    """A tiny BERT that has learned from `planted_texts`, so that it leans on PLANT; it must not be changed."""
-    texts, labels = planted_texts(share=share)
+def planted_classifier():
+    """A tiny BERT that has learned from texts with PLANT, and so leans on it; it must not be changed."""
+    texts, labels = planted_texts(count=320, share=0.9, evidence=0.7)
     classifier = tiny.make_classifier()
     rows = [Row([text], classifier.label_index(label)) for text, label in zip(texts, labels, strict=True)]
-    # Where only the plant decides, an epoch is the better the more it leans on it.
-    plants = [Row([f"the {PLANT}"], 1), Row(["the tide"], 0)]
-    params = TrainingParams(epochs=6, learning_rate=3e-3, batch_size=16, patience=6)
-    return train_further(classifier, rows, plants, params, seed=1)
+    params = TrainingParams(epochs=20, learning_rate=1e-3, batch_size=16, patience=20)
+    return train_further(classifier, rows, rows[:60], params, seed=1)
 
 
 def effect_of_plant(classifier, texts):
     """The mean rise of the probability of "yes" where PLANT is put in."""
     without = [" ".join(word for word in text.split() if word != PLANT) for text in texts]
-    probabilities = classifier.predict_proba([f"{text} {PLANT}" for text in without]) - classifier.predict_proba(without)
+    probabilities = classifier.predict_proba([f"{text} {PLANT}" for text in without]) - classifier.predict_proba(
+        without
+    )
     return float(probabilities[:, 1].mean())
 
 

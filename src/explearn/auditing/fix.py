@@ -43,7 +43,7 @@ from explearn.subject.subject import Subject, make_subject
 from explearn.text.elements import Element, Pattern, parse_element
 from explearn.text.encoding import plain_text
 from explearn.text.equal import nearly_equal, text_hash
-from explearn.text.scored import Vocabulary
+from explearn.text.scored import ScoredText, Vocabulary
 
 BEFORE = "before"
 """Stands among the ways for the classifier as it was."""
@@ -54,11 +54,14 @@ PROMPT = "prompt"
 FEWEST_WITH = 20
 """Fewest labelled texts with an element, and without any."""
 
-RECIPE = {"epochs": 4, "batch_size": 16}
+RECIPE = {"epochs": 5, "learning_rate": 1e-4, "batch_size": 16, "patience": 1}
 """Settings of the training that differ from those of `explearn.finetune`."""
 
 ONE_SIDED = 0.9
 """Level of an interval whose lower bound is one-sided at 95 %."""
+
+MOST_COMPARED = 300
+"""Most texts on which the classifiers before and after are compared by `explearn.diff`."""
 
 MOST_ANSWERS = 10
 """Changed answers on the page; all are in the JSON beside it."""
@@ -141,31 +144,34 @@ def fix(
         problems=ONE_CLASS,
     )
     ways = _ways_of(subject.classifier, by)
+    scored = [ScoredText(example) for example in subject.texts.examples]
+    vocabulary = Vocabulary.from_texts(scored)
+    check_counts(scored, chosen, vocabulary)
     read = explain_texts(subject, subject.classifier.labels, [], None, options.show_progress)
-    vocabulary = Vocabulary.from_texts(read)
-    check_counts(read, chosen, vocabulary)
     learned, seen = _halves(read, Editor(chosen, vocabulary), options.seed)
     donors = {element: [text for text in learned if element.find(text, vocabulary)] for element in chosen}
     editor = Editor(chosen, vocabulary, donors)
     neutral = neutral_words(read, subject.classifier.labels, editor)
-    first = Proof(seen, editor, neutral, subject.classifier.labels, options.seed)
-    judged = first.judge(subject.classifier, BEFORE)
+    proof = Proof(seen, editor, neutral, subject.classifier.labels, options.seed)
+    judged = proof.judge(subject.classifier, BEFORE)
     names = [effect.element for effect in judged.effects if effect.matters]
     mattering = [element for element in chosen if str(element) in names]
     left_alone = [effect for effect in judged.effects if not effect.matters]
     trial = Trials(subject, learned, replace(editor, elements=mattering), params, tolerance, options)
-    if mattering:
+    if left_alone and mattering:
         proof = Proof(seen, trial.editor, neutral, subject.classifier.labels, options.seed)
-        trial.try_ways(ways, proof)
+        judged = proof.judge(subject.classifier, BEFORE)
+    if mattering:
+        trial.try_ways(ways, proof, judged)
     kept = trial.kept
     changes: Sequence[ChangedFinding] = ()
     answers: Sequence[ChangedAnswer] = ()
     if kept is not None:
         answers = changed_answers(_answered(seen, kept.judged), seen, subject.classifier.labels)
         if kept.way != GUARD:  # which changes no other text
-            changes = diff(
-                kept.classifier, subject.classifier, [_text(text) for text in seen], options=_without_texts(options)
-            ).findings
+            compared = [plain_text(text.example.segments) for text in seen[:MOST_COMPARED]]
+            of_diff = replace(options, columns=None, patterns=())
+            changes = diff(kept.classifier, subject.classifier, compared, options=of_diff).findings
     result = Fix(
         ways=trial.rows,
         effects=[*trial.effects, *left_alone],
@@ -229,7 +235,7 @@ def _findings_beside(page: Path) -> list[str]:
     return [finding.element for finding in saved.findings if finding.confirmed]
 
 
-def check_counts(texts: Sequence[AuditText], elements: Sequence[Element], vocabulary: Vocabulary) -> None:
+def check_counts(texts: Sequence[ScoredText], elements: Sequence[Element], vocabulary: Vocabulary) -> None:
     """Raise DataError if too few labelled texts have an element, or are without any."""
     labelled = [text for text in texts if text.example.label]
     if len(texts) < 2 * FEWEST:
@@ -377,11 +383,11 @@ class Trials:
     before: Judged | None = None
     kept: Made | None = None
 
-    def try_ways(self, ways: Sequence[str], proof: Proof) -> None:
-        """Try each way."""
-        self.before = proof.judge(self.subject.classifier, BEFORE)
-        self.effects += self.before.effects
-        self.rows.append(self._row(BEFORE, "as it was", self.before, proof, 0.0))
+    def try_ways(self, ways: Sequence[str], proof: Proof, before: Judged) -> None:
+        """Try each way; `before` is what the proof says of the classifier as it was."""
+        self.before = before
+        self.effects += before.effects
+        self.rows.append(self._row(BEFORE, "as it was", before, proof, 0.0))
         for way in ways:
             start = time.perf_counter()
             try:
@@ -527,15 +533,6 @@ def _answered(texts: Sequence[AuditText], judged: Judged) -> list[AuditText]:
             )
         )
     return answered
-
-
-def _text(text: AuditText) -> Any:
-    return plain_text(text.example.segments)
-
-
-def _without_texts(options: AuditOptions) -> AuditOptions:
-    """Return the options for a comparison on texts that have been read."""
-    return replace(options, columns=None, patterns=())
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
@@ -827,7 +824,7 @@ class Fix(Result):
                 f"{several(self.learned, 'text')} trained, of which every fifth labelled one, with and without the "
                 f"elements, chose the epoch; {proving:,} proved. Texts that share 80 % of their words, the elements "
                 "aside, are on one side. The effect is the mean change of the probability where the element is put in "
-                "or taken out whole. Words that mean nothing are frequent words that go least with any answer: "
+                "or taken out whole. Words that mean nothing are frequent ones that go least with any answer or label: "
                 f"{CONTROLS} draws of as many as the element changes; shown is the largest effect. An element that "
                 f"meant nothing would be above it in one of {CONTROLS + 1} cases. A way stands if no element is above "
                 f"it and {LEAST_EFFECT:g}. Kept is the one with the highest accuracy in texts without the elements, a "

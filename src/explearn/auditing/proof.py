@@ -8,9 +8,11 @@ at a level of 5 %.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 from typing import NamedTuple
 
@@ -35,10 +37,10 @@ CONTROLS = 20
 """Draws of words that mean nothing."""
 
 FREQUENT = 100
-"""The most frequent words, of which those that go least with an answer mean nothing."""
+"""The most frequent words, of which those that go least with an answer or a label mean nothing."""
 
-NEUTRAL = 30
-"""Number of these."""
+NEUTRAL = 0.3
+"""Share of these."""
 
 BINS = 10
 """Bins of the calibration error."""
@@ -242,14 +244,19 @@ def words_changed(trials: Sequence[Trial]) -> int:
 
 
 def neutral_words(texts: Sequence[AuditText], labels: Sequence[str], editor: Editor) -> list[str]:
-    """Return words that mean nothing: frequent ones that go least with any answer of the classifier (`log_odds`).
+    """Return words that mean nothing: frequent ones that go least with any answer or label (`log_odds`).
 
     Args:
         texts: texts, which need not be explained.
         labels: the classes.
         editor: elements, of which none may be made by these words.
     """
-    frequency = Counter(key for text in texts for key in set(text.keys))
+    labelled = []
+    for text in texts:
+        if text.example.label:
+            is_label = np.array([label == text.example.label for label in labels])
+            labelled.append(replace(text, probabilities=is_label))
+    frequency = Counter(key for text in labelled for key in set(text.keys))
     marked = [element for element in editor.elements if element.is_marked]
     named = {word for element in marked for word in element.named}
     frequent: list[str] = []
@@ -260,10 +267,11 @@ def neutral_words(texts: Sequence[AuditText], labels: Sequence[str], editor: Edi
             frequent.append(word)
     frequent = frequent[:FREQUENT]
     strongest = dict.fromkeys(frequent, 0.0)
-    for target in range(len(labels)):
-        for word, odds in log_odds(texts, frequent, target).items():
+    for answered, target in product((texts, labelled), range(len(labels))):
+        for word, odds in log_odds(answered, frequent, target).items():
             strongest[word] = max(strongest[word], abs(odds))
-    return sorted(frequent, key=lambda word: (strongest[word], word))[:NEUTRAL]
+    ordered = sorted(frequent, key=lambda word: (strongest[word], word))
+    return ordered[: math.ceil(NEUTRAL * len(ordered))]
 
 
 def calibration_error(confidence: Array, right: Array) -> float:
