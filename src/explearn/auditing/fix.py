@@ -164,11 +164,14 @@ def fix(
     if mattering:
         trial.try_ways(ways, proof, judged)
     kept = trial.kept
+    unknown = _unknown(read, trial.editor)
     changes: Sequence[ChangedFinding] = ()
     answers: Sequence[ChangedAnswer] = ()
     if kept is not None:
         answers = changed_answers(_answered(seen, kept.judged), seen, subject.classifier.labels)
-        if kept.way != GUARD:  # which changes no other text
+        if len(set(kept.judged.probabilities.argmax(1).tolist())) == 1:
+            unknown.append("The fixed classifier answers all texts alike, so what else changed was not compared.")
+        elif kept.way != GUARD:  # which changes no other text
             compared = [plain_text(text.example.segments) for text in seen[:MOST_COMPARED]]
             of_diff = replace(options, columns=None, patterns=())
             changes = diff(kept.classifier, subject.classifier, compared, options=of_diff).findings
@@ -181,7 +184,7 @@ def fix(
         way=kept.way if kept else "",
         elements=list(map(str, mattering)),
         left_alone=[effect.element for effect in left_alone],
-        unknown=_unknown(read, trial.editor, trial.effects),
+        unknown=unknown,
         tolerance=tolerance,
         falls=kept is not None and kept.row.falls,
         texts=len(read),
@@ -293,6 +296,11 @@ def _halves(texts: Sequence[AuditText], editor: Editor, seed: int) -> tuple[list
     by_id = {text.example.id: text for text in texts}
     for name in hash_order(by_id, seed):
         sides[side[stands_for[name]]].append(by_id[name])
+    fewest = min(map(len, sides))
+    if fewest < FEWEST:
+        raise DataError(
+            f"texts: nearly equal ones leave {fewest} for one half of {len(texts)}; expected at least {FEWEST} in each"
+        )
     return sides
 
 
@@ -509,7 +517,7 @@ def _groups(texts: Sequence[AuditText], before: Judged | None, kept: Made | None
     return rows
 
 
-def _unknown(texts: Sequence[AuditText], editor: Editor, effects: Sequence[ElementEffect]) -> list[str]:
+def _unknown(texts: Sequence[AuditText], editor: Editor) -> list[str]:
     """Return a sentence for each element that only texts of one class have."""
     sentences = []
     for element in editor.elements:

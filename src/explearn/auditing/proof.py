@@ -23,6 +23,7 @@ from explearn.auditing.guard import Editor
 from explearn.auditing.reading import AuditText
 from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, known
 from explearn.core.arrays import Array
+from explearn.core.errors import DataError
 from explearn.metrics.significance import FEWEST_TEXTS, mean_interval
 from explearn.predictors.answers import Answers
 from explearn.predictors.predictor import Predictor
@@ -129,6 +130,9 @@ class Proof:
         labels: the classes.
         seed: seed of the draws.
 
+    Raises:
+        DataError: an element can be taken out of no text, and put into none.
+
     Attributes:
         having: whether each text has an element, (texts,).
         targets: element -> index of the class for which it counts; the first classifier that is judged decides.
@@ -165,6 +169,8 @@ class Proof:
                 version = self.editor.having(text, element, len(put))
                 if version is not None:
                     put.append(Trial(version, as_it_is, label))
+        if not taken + put:
+            raise DataError(f"element {element}: cannot be taken out of a text, nor put into one")
         return taken + put
 
     def _control(self, size: int, neutral: Sequence[str], draw: Random) -> list[Trial]:

@@ -236,3 +236,9 @@ def test_a_finding_and_an_element_are_not_both_named(tmp_path):
         "fix", "--texts", "t.csv", "--classifier", "c", "--finding", "a.html", "--element", "x", "--out", tmp_path
     )
     assert done.exit_code == 2 and "expected one of them" in done.output
+
+
+def test_a_half_of_nearly_equal_texts_is_too_small():
+    texts = [*["the dog sleeps over the sea"] * 60, *[f"{PLANT} {text}" for text in TEXTS[1:60:2]]]
+    with pytest.raises(DataError, match="nearly equal ones leave"):
+        explearn.fix(function(follows_plant), texts, ["no"] * 60 + ["yes"] * 30, [PLANT])
