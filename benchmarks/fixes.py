@@ -278,15 +278,17 @@ def measure(
     planted = plant(learned, name, strength, target, seed)
     recipe = {"epochs": options.epochs, "patience": options.epochs, "learning_rate": 2e-4, "batch_size": 16}
 
-    def trained(texts: Sequence[str], labels: Sequence[str]) -> Predictor:
-        place = folder / "trained"
+    def trained(texts: Sequence[str], labels: Sequence[str], place: Path = folder / "trained") -> Predictor:
         explearn.finetune(encoder, list(texts), place, labels=list(labels), seed=seed, **recipe)
         return explearn.load_classifier(place, device="cpu")
 
     classifier = trained(planted.texts, planted.labels)
     judge = Judge(held_out, planted.elements, planted.texts, target, classifier, seed)
     figures = {"before": judge.figures(classifier)}
-    figures["twin"] = judge.figures(trained([example.text for example in learned], planted.labels))
+    twin = folder / f"twin-{task}-{seed}"
+    if not twin.exists():
+        trained([example.text for example in learned], planted.labels, twin)
+    figures["twin"] = judge.figures(explearn.load_classifier(twin, device="cpu"))
     start = time.process_time()
     names = [str(element) for element in planted.elements]
     settings = explearn.AuditOptions(seed=seed)
@@ -343,10 +345,11 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def print_tables(results: Sequence[FixResult]) -> None:
-    print(
-        "| plant | task | % | seed | followed | kept | effect: before, fixed, noise | clean: before, fixed, twin | misled: before, fixed, twin | seconds |"
-    )
-    print("|" + " --- |" * 10)
+    three = "before, fixed, twin"
+    heads = ["plant", "task", "%", "seed", "followed", "kept", "effect: before, fixed, noise"]
+    heads += [f"clean: {three}", f"misled: {three}", "seconds"]
+    print(f"| {' | '.join(heads)} |")
+    print("|" + " --- |" * len(heads))
     for result in results:
         before, fixed, twin = (result.figures[name] for name in ("before", "fixed", "twin"))
         cells = [result.plant, result.task, str(result.strength), str(result.seed), "yes" if result.followed else "no"]

@@ -39,6 +39,7 @@ from explearn.predictors.transformer import SAVED_CLASSIFIER, TransformerPredict
 from explearn.report.figures.style import FAINT, INK, STYLES, draw_value, set_rows
 from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Fold, Heading, Paragraph, Picture, bold, several
+from explearn.show.markdown import escape_markdown
 from explearn.subject.subject import Subject, make_subject
 from explearn.text.elements import Element, Pattern, parse_element
 from explearn.text.encoding import plain_text
@@ -711,12 +712,12 @@ class Fix(Result):
         lines = ["---", "library_name: transformers", "tags: [explearn, text-classification]"]
         if not is_folder(self.origin.model.name) and name.count("/") == 1:
             lines.append(f"base_model: {name}")
-        lines += ["---", "", f"# {name}, without leaning on {listed(self.elements)}", ""]
+        lines += ["---", "", f"# {name}, without leaning on {escape_markdown(listed(self.elements))}", ""]
         lines.append(
             f"`explearn fix` (Explearn {metadata.version('explearn')}) made this classifier from {name} (fingerprint "
             f"{self.origin.model.fingerprint[:16]}), in the way `{self.way}`, with {self.learned:,} texts."
         )
-        lines += ["", *(f"* {sentence}" for sentence in self.sentences()), ""]
+        lines += ["", *(f"* {escape_markdown(sentence)}" for sentence in self.sentences()), ""]
         lines.append("The page beside this folder has all figures.")
         return "\n".join([*lines, ""])
 
@@ -860,14 +861,16 @@ def _verdict(fix: Fix) -> str:
 
 def _accuracy(fix: Fix) -> str:
     before, after = fix._rows
-    fell = f"{bold('Accuracy fell by more than the tolerance')} of {fix.tolerance:g}: "
-    start = fell if fix.falls else "Accuracy "
-    parts = [f"{start}in texts without it {_shares(before.accuracy, after.accuracy)}"]
-    if after.fall is not None and after.fall_low is not None:
-        parts[0] += f" (fall {after.fall:+.3f}, one-sided 95 % interval from {after.fall_low:+.3f})"
-    parts.append(f"with it {_shares(before.having, after.having)}")
-    parts.append(f"where it speaks for the wrong class {_shares(before.disagreeing, after.disagreeing)}")
-    return f"{'; '.join(parts)}."
+    start = "Accuracy"
+    how_much = ""
+    if fix.falls:
+        start = f"{bold('Accuracy fell by more than the tolerance')} of {fix.tolerance:g}:"
+        how_much = f" (by {after.fall:.3f}, at least {after.fall_low:.3f} by its one-sided 95 % interval)"
+    return (
+        f"{start} in texts without it {_shares(before.accuracy, after.accuracy)}{how_much}; with it "
+        f"{_shares(before.having, after.having)}; where it speaks for the wrong class "
+        f"{_shares(before.disagreeing, after.disagreeing)}."
+    )
 
 
 def _shares(before: float | None, after: float | None) -> str:

@@ -103,7 +103,7 @@ def weighted_rows(texts: Sequence[ScoredText], labels: Sequence[int | None], edi
     of_elements = Counter(elements for elements, _ in found)
     of_labels = Counter(label for _, label in found)
     if len(both) < len(of_elements) * len(of_labels):
-        raise UnsupportedError("some class has no text with, or none without, an element, which no weight makes up for")
+        raise UnsupportedError("a class never, or always, has an element, which no weight makes up for")
     rows = []
     for row, pair in zip(plain_rows(texts, labels), found, strict=True):
         elements, label = pair

@@ -45,7 +45,7 @@ def test_weights_make_element_and_label_independent():
 
 
 def test_weights_cannot_make_up_for_what_no_text_has():
-    with pytest.raises(UnsupportedError, match="no text with"):
+    with pytest.raises(UnsupportedError, match="never, or always"):
         weighted_rows(TEXTS, [1, 0, 1, 1], EDITOR)
 
 
