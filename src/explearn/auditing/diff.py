@@ -43,6 +43,29 @@ MOST_ANSWERS = 100
 """Changed answers on the page; all are in the JSON beside it."""
 
 
+FINDING_COLUMNS = {
+    "Element": "element",
+    "Counts for": "target",
+    "Change": "status",
+    "Texts with it": "texts",
+    "Difference": "difference",
+    "Effect before": "before",
+    "Effect now": "after",
+    "Corrected p-value": "corrected",
+    "Kind": "kind",
+}
+"""Heading -> attribute of a `ChangedFinding`."""
+
+ANSWER_COLUMNS = {
+    "Text": "text",
+    "Answer before": "before",
+    "Answer now": "after",
+    "Its probability before": "probability_before",
+    "Its probability now": "probability",
+}
+"""Heading -> attribute of a `ChangedAnswer`."""
+
+
 @inputs_left_as_they_came
 def diff(
     classifier: Any,
@@ -393,24 +416,6 @@ class Diff(Result):
 
     def blocks(self) -> list[Block]:
         """Return the page of a difference, but for how it was made."""
-        finding_columns = {
-            "Element": "element",
-            "Counts for": "target",
-            "Change": "status",
-            "Texts with it": "texts",
-            "Difference": "difference",
-            "Effect before": "before",
-            "Effect now": "after",
-            "Corrected p-value": "corrected",
-            "Kind": "kind",
-        }
-        answer_columns = {
-            "Text": "text",
-            "Answer before": "before",
-            "Answer now": "after",
-            "Its probability before": "probability_before",
-            "Its probability now": "probability",
-        }
         reason_columns = {
             "Text": "text",
             "Answer": "answer",
@@ -427,9 +432,9 @@ class Diff(Result):
             Bullets(self.bold_sentences()),
             *notes,
             Heading("Findings"),
-            records_table("Findings confirmed for either classifier", self.findings, finding_columns),
+            records_table("Findings confirmed for either classifier", self.findings, FINDING_COLUMNS),
             Heading("Changed answers"),
-            records_table(f"Texts with another answer, at most {MOST_ANSWERS}", answers, answer_columns),
+            records_table(f"Texts with another answer, at most {MOST_ANSWERS}", answers, ANSWER_COLUMNS),
             Heading("Changed reasons"),
             records_table("Texts with the same answer whose scores changed most", self.reasons, reason_columns),
             Heading("How this was done"),

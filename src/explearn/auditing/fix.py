@@ -3,9 +3,10 @@ seen, and the best is kept; and the page that shows it."""
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -15,7 +16,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from explearn.auditing.diff import ChangedAnswer, ChangedFinding, changed_answers, diff
+from explearn.auditing.diff import (
+    ANSWER_COLUMNS,
+    FINDING_COLUMNS,
+    ChangedAnswer,
+    ChangedFinding,
+    changed_answers,
+    diff,
+)
 from explearn.auditing.findings import NO_GROUP
 from explearn.auditing.guard import Editor, guarded, write_guard
 from explearn.auditing.proof import CONTROLS, ElementEffect, Judged, Proof, neutral_words, share
@@ -55,8 +63,11 @@ PROMPT = "prompt"
 FEWEST_WITH = 20
 """Fewest labelled texts with an element, and without any."""
 
-RECIPE = {"epochs": 5, "learning_rate": 1e-4, "batch_size": 16, "patience": 1}
-"""Settings of the training that differ from those of `explearn.finetune`."""
+STEPS = 120
+"""Steps of a training, at least; epochs are whole."""
+
+RECIPE = {"learning_rate": 1e-4, "batch_size": 16}
+"""Settings of the training that differ from those of `explearn.finetune`; for epochs and patience see `recipe`."""
 
 ONE_SIDED = 0.9
 """Level of an interval whose lower bound is one-sided at 95 %."""
@@ -127,7 +138,7 @@ def fix(
     options = options_of(AuditOptions, options)
     if out is not None:
         check_out(Path(checked_path(out, "out")))
-    params: TrainingParams = check_section(TrainingParams, {**RECIPE, **training})
+    recipe(1, training)  # says now what cannot be used
     if by not in ("auto", *WAYS, GUARD, PROMPT):
         raise UnknownNameError("way", by, ["auto", *WAYS, GUARD, PROMPT])
     chosen = named_elements(elements, options.patterns)
@@ -140,8 +151,8 @@ def fix(
         user_texts,
         seed=options.seed,
         compute=options.compute,
-        files=[texts, elements],
-        settings={"elements": list(map(str, chosen)), "by": by, "tolerance": tolerance, **params.model_dump()},
+        files=[texts, elements if isinstance(elements, os.PathLike) else None],
+        settings={"elements": list(map(str, chosen)), "by": by, "tolerance": tolerance, "training": training},
         problems=ONE_CLASS,
     )
     ways = _ways_of(subject.classifier, by)
@@ -158,7 +169,7 @@ def fix(
     names = [effect.element for effect in judged.effects if effect.matters]
     mattering = [element for element in chosen if str(element) in names]
     left_alone = [effect for effect in judged.effects if not effect.matters]
-    trial = Trials(subject, learned, replace(editor, elements=mattering), params, tolerance, options)
+    trial = Trials(subject, learned, replace(editor, elements=mattering), training, tolerance, options)
     if left_alone and mattering:
         proof = Proof(seen, trial.editor, neutral, subject.classifier.labels, options.seed)
         judged = proof.judge(subject.classifier, BEFORE)
@@ -169,8 +180,10 @@ def fix(
     changes: Sequence[ChangedFinding] = ()
     answers: Sequence[ChangedAnswer] = ()
     if kept is not None:
-        answers = changed_answers(_answered(seen, kept.judged), seen, subject.classifier.labels)
-        if len(set(kept.judged.probabilities.argmax(1).tolist())) == 1:
+        rows = zip(seen, kept.judged.probabilities, strict=True)
+        answered = [replace(text, probabilities=row) for text, row in rows]
+        answers = changed_answers(answered, seen, subject.classifier.labels)
+        if len({text.predicted for text in answered}) == 1:
             unknown.append("The fixed classifier answers all texts alike, so what else changed was not compared.")
         elif kept.way != GUARD:  # which changes no other text
             compared = [plain_text(text.example.segments) for text in seen[:MOST_COMPARED]]
@@ -190,7 +203,7 @@ def fix(
         falls=kept is not None and kept.row.falls,
         texts=len(read),
         learned=len(learned),
-        hint=user_texts.hint,
+        hint=subject.texts.hint,
         classifier=kept.classifier if kept else subject.classifier,
         editor=trial.editor,
         origin=subject.origin,
@@ -305,6 +318,22 @@ def _halves(texts: Sequence[AuditText], editor: Editor, seed: int) -> tuple[list
     return sides
 
 
+def recipe(rows: int, training: Mapping[str, Any]) -> TrainingParams:
+    """Return the settings of a training: those of the user, else RECIPE, with epochs for STEPS, and early stopping.
+
+    Args:
+        rows: number of rows.
+        training: the user's settings.
+
+    Raises:
+        ParamsError: one of them cannot be used.
+    """
+    params: TrainingParams = check_section(TrainingParams, {**RECIPE, **training})
+    epochs = math.ceil(STEPS / math.ceil(rows / params.batch_size))
+    given = {"epochs": epochs, "patience": math.ceil(epochs / 4), **training}
+    return params.model_copy(update={name: given[name] for name in ("epochs", "patience")})
+
+
 # ---- the ways --------------------------------------------------------------------------------------------------------
 
 
@@ -372,7 +401,7 @@ class Trials:
         subject: the classifier and its texts.
         learned: texts that train.
         editor: the elements that matter.
-        params: settings of the training.
+        training: settings of the training that the user gave.
         tolerance: by how much the accuracy may fall.
         options: seed and progress bars.
         rows: a row for each way.
@@ -384,7 +413,7 @@ class Trials:
     subject: Subject
     learned: Sequence[AuditText]
     editor: Editor
-    params: TrainingParams
+    training: Mapping[str, Any]
     tolerance: float
     options: AuditOptions
     rows: list[Way] = field(default_factory=list)
@@ -445,8 +474,9 @@ class Trials:
                 if version is not None:
                     validation.append(Row([version], label))
         rows = WAYS[way](train, train_labels, self.editor)
+        params = recipe(len(rows), self.training)
         description = f"train ({way})" if self.options.show_progress else None
-        return train_further(classifier, rows, validation, self.params, self.subject.seed, description)
+        return train_further(classifier, rows, validation, params, self.subject.seed, description)
 
     def _row(self, way: str, status: str, judged: Judged, proof: Proof, seconds: float) -> Way:
         assert self.before is not None
@@ -530,18 +560,6 @@ def _unknown(texts: Sequence[AuditText], editor: Editor) -> list[str]:
                 "answers are lost without it, cannot be known from these texts."
             )
     return sentences
-
-
-def _answered(texts: Sequence[AuditText], judged: Judged) -> list[AuditText]:
-    """Return the texts with other answers."""
-    answered = []
-    for text, probabilities in zip(texts, judged.probabilities, strict=True):
-        answered.append(
-            AuditText(
-                example=text.example, shares=None, probabilities=probabilities, right=None, unread=0, group=text.group
-            )
-        )
-    return answered
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
@@ -771,7 +789,9 @@ class Fix(Result):
         if self.hint:
             blocks.append(Paragraph(self.hint, style="note"))
         if self.answers:
-            blocks += [Heading("Changed answers"), _answer_table(self)]
+            caption = f"Texts with another answer, at most {MOST_ANSWERS}"
+            answers = self.answers[:MOST_ANSWERS]
+            blocks += [Heading("Changed answers"), records_table(caption, answers, ANSWER_COLUMNS)]
         if self.groups:
             shown = {"Group": "group", "Texts": "texts", "Right before": "before", "Right after": "after"}
             blocks += [Heading("Groups"), records_table("Right answers by group", self.groups, shown)]
@@ -812,19 +832,8 @@ class Fix(Result):
         if self.way == GUARD:
             yield Paragraph("A guard answers texts without the elements as before, so nothing else can change.")
             return
-        shown = {
-            "Element": "element",
-            "Counts for": "target",
-            "Change": "status",
-            "Texts with it": "texts",
-            "Difference": "difference",
-            "Effect before": "before",
-            "Effect now": "after",
-            "Corrected p-value": "corrected",
-            "Kind": "kind",
-        }
         changed = [change for change in self.changes if change.status != "the same"]
-        yield records_table("Findings that came, grew, shrank or went", changed, shown)
+        yield records_table("Findings that came, grew, shrank or went", changed, FINDING_COLUMNS)
 
     def _method(self) -> list[Block]:
         proving = self.texts - self.learned
@@ -888,17 +897,6 @@ def _else(fix: Fix) -> str:
         return f"{changed}; no new leaning was found."
     named = [f"{change.element} for {change.target} ({change.before:+.2f} to {change.after:+.2f})" for change in new]
     return f"{changed}; {bold(several(len(new), 'leaning') + ' came or grew')}: {listed(named, len(named))}."
-
-
-def _answer_table(fix: Fix) -> Block:
-    shown = {
-        "Text": "text",
-        "Answer before": "before",
-        "Answer now": "after",
-        "Its probability before": "probability_before",
-        "Its probability now": "probability",
-    }
-    return records_table(f"Texts with another answer, at most {MOST_ANSWERS}", fix.answers[:MOST_ANSWERS], shown)
 
 
 def _left(way: Way) -> float:

@@ -269,7 +269,7 @@ def neutral_words(texts: Sequence[AuditText], labels: Sequence[str], editor: Edi
     for word in sorted(frequency, key=lambda word: (-frequency[word], word)):
         alone = ScoredText.of(word)
         makes_one = any(element.find(alone, editor.vocabulary) for element in marked)
-        if word.isalpha() and word not in named and not makes_one:
+        if word not in named and not makes_one:
             frequent.append(word)
     frequent = frequent[:FREQUENT]
     strongest = dict.fromkeys(frequent, 0.0)
