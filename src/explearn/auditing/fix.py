@@ -330,8 +330,8 @@ def recipe(rows: int, training: Mapping[str, Any]) -> TrainingParams:
     """
     params: TrainingParams = check_section(TrainingParams, {**RECIPE, **training})
     epochs = math.ceil(STEPS / math.ceil(rows / params.batch_size))
-    given = {"epochs": epochs, "patience": math.ceil(epochs / 4), **training}
-    return params.model_copy(update={name: given[name] for name in ("epochs", "patience")})
+    course = {"epochs": epochs, "patience": math.ceil(epochs / 4)}
+    return params.model_copy(update={name: value for name, value in course.items() if name not in training})
 
 
 # ---- the ways --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from fix_cases import FAST, PLANT, effect_of_plant, follows_plant, function, pla
 
 import explearn
 from explearn import DataError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.auditing.fix import BEFORE, Made, Way, _halves, named_elements
+from explearn.auditing.fix import BEFORE, Made, Way, _halves, named_elements, recipe
 from explearn.auditing.guard import Editor
 from explearn.auditing.reading import AuditText
 from explearn.text.elements import Word
@@ -154,6 +154,13 @@ def test_the_best_is_within_the_tolerance_then_no_guard_then_the_most_accurate()
     assert rank("data", 0.8) > rank("tokens", 0.7)
     assert rank("tokens", 0.7) > rank("guard", 0.9)
     assert rank("guard", 0.7) > rank("data", 0.9, falls=True)
+
+
+def test_few_texts_are_trained_on_for_more_epochs():
+    assert (recipe(160, {}).epochs, recipe(160, {}).patience) == (12, 3)
+    assert (recipe(16_000, {}).epochs, recipe(16_000, {}).patience) == (1, 1)
+    given = recipe(160, {"epochs": 2, "patience": 1, "lora": {"rank": 2}})
+    assert (given.epochs, given.patience, given.lora.rank) == (2, 1, 2)
 
 
 class TestAGuard:
