@@ -158,7 +158,8 @@ def fix(
     ways = _ways_of(subject.classifier, by)
     scored = [ScoredText(example) for example in subject.texts.examples]
     vocabulary = Vocabulary.from_texts(scored)
-    check_counts(scored, chosen, vocabulary)
+    named = list(chosen)
+    chosen = common_elements(scored, named, vocabulary, isinstance(elements, os.PathLike | Audit))
     read = explain_texts(subject, subject.classifier.labels, [], None, options.show_progress)
     learned, seen = _halves(read, Editor(chosen, vocabulary), options.seed)
     donors = {element: [text for text in learned if element.find(text, vocabulary)] for element in chosen}
@@ -177,6 +178,9 @@ def fix(
         trial.try_ways(ways, proof, judged)
     kept = trial.kept
     unknown = _unknown(read, trial.editor)
+    if len(chosen) < len(named):
+        rare = listed([str(element) for element in named if element not in chosen])
+        unknown.append(f"In fewer than {FEWEST_WITH} labelled texts, and so not looked at: {rare}.")
     changes: Sequence[ChangedFinding] = ()
     answers: Sequence[ChangedAnswer] = ()
     if kept is not None:
@@ -252,26 +256,41 @@ def _findings_beside(page: Path) -> list[str]:
     return [finding.element for finding in saved.findings if finding.confirmed]
 
 
-def check_counts(texts: Sequence[ScoredText], elements: Sequence[Element], vocabulary: Vocabulary) -> None:
-    """Raise DataError if too few labelled texts have an element, or are without any."""
+def common_elements(
+    texts: Sequence[ScoredText], elements: Sequence[Element], vocabulary: Vocabulary, of_audit: bool
+) -> list[Element]:
+    """Return the elements that enough labelled texts have.
+
+    Args:
+        texts: the texts.
+        elements: the elements.
+        vocabulary: facts about all texts.
+        of_audit: whether an audit names them, of which rare ones are left out.
+
+    Raises:
+        DataError: too few labelled texts have an element, or are without any.
+    """
     labelled = [text for text in texts if text.example.label]
     if len(texts) < 2 * FEWEST:
         raise DataError(f"texts: got {len(texts)}; expected at least {2 * FEWEST}, half to train and half to prove")
-    names = listed([str(element) for element in elements])
-    without = 0
+    counts = {}
     for element in elements:
-        count = sum(bool(element.find(text, vocabulary)) for text in labelled)
-        if count < FEWEST_WITH:
-            raise DataError(
-                f"element {element}: is in {several(count, 'labelled text')}; expected at least {FEWEST_WITH}"
-            )
+        counts[element] = sum(bool(element.find(text, vocabulary)) for text in labelled)
+    common = [element for element in elements if counts[element] >= FEWEST_WITH]
+    if not common or (len(common) < len(elements) and not of_audit):
+        rarest = min(elements, key=lambda element: counts[element])
+        count = several(counts[rarest], "labelled text")
+        raise DataError(f"element {rarest}: is in {count}; expected at least {FEWEST_WITH}")
+    without = 0
     for text in labelled:
-        without += not any(element.find(text, vocabulary) for element in elements)
+        without += not any(element.find(text, vocabulary) for element in common)
     if without < FEWEST_WITH:
+        names = listed([str(element) for element in common])
         raise DataError(
             f"texts: {without} of {several(len(labelled), 'labelled text')} are without {names}; expected at least "
             f"{FEWEST_WITH}, to see what the classifier does without"
         )
+    return common
 
 
 def _ways_of(classifier: Predictor, by: str) -> list[str]:

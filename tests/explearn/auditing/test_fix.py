@@ -194,6 +194,18 @@ def test_an_audit_names_the_elements(tmp_path):
     assert explearn.fix(function(follows_plant), TEXTS, LABELS, audit).way == "guard"
 
 
+def test_rare_findings_of_an_audit_are_left_out_and_named():
+    texts = [f"{text} castle" if number < 30 else text for number, text in enumerate(TEXTS)]
+    classifier = function(lambda words: PLANT in words or "castle" in words)
+    audit = explearn.audit(classifier, texts)
+    assert "‘castle’" in [finding.element for finding in audit.findings.confirmed]
+    labels = ["" if 11 < number < 30 else label for number, label in enumerate(LABELS)]
+    fixed = explearn.fix(classifier, texts, labels, audit)
+    assert fixed.elements == [f"‘{PLANT}’"]
+    (sentence,) = [said for said in fixed.unknown if "fewer than 20 labelled texts" in said]
+    assert "‘castle’" in sentence
+
+
 def test_nearly_equal_texts_are_in_one_half():
     texts = [f"{text} {PLANT}" for text in TEXTS] + TEXTS
     read = []

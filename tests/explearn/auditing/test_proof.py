@@ -65,7 +65,8 @@ def test_what_any_word_does_is_noise():
 def test_a_phrase_is_beside_as_many_words():
     phrase = proof([Phrase(("the", "dog"))])
     (effect,) = phrase.judge(predictor(lambda words: 0.2 + 0.02 * len(words)), "").effects
-    assert effect.effect == pytest.approx(0.04) and effect.noise == pytest.approx(0.04)
+    # Some texts have it twice.
+    assert effect.effect == pytest.approx(0.04, abs=0.005) and effect.noise == pytest.approx(0.04)
 
 
 def test_answers_disagree_where_the_element_speaks_for_another_class():
