@@ -47,6 +47,8 @@ PROGRAMS_NOT_RUN = {
 
 NOT_RUN = {
     "explearn demo": "trains for a minute; tests/explearn/test_demo.py",
+    "explearn fix": "trains four times; tests/explearn/auditing/test_fix.py",
+    "explearn.fix(": "the same",
     "explearn gate": "needs a second run; tests/study/report/test_gate.py",
     "explearn verify reports/report.html": "needs a run with its models",
     "explearn explain --classifier ner-folder": "another head; tests/explearn/predictors/heads",

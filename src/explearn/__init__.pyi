@@ -3,6 +3,8 @@
 from explearn.api import explain as explain
 from explearn.auditing.diff import Diff as Diff
 from explearn.auditing.diff import diff as diff
+from explearn.auditing.fix import Fix as Fix
+from explearn.auditing.fix import fix as fix
 from explearn.auditing.reading import AuditOptions as AuditOptions
 from explearn.auditing.run import Audit as Audit
 from explearn.auditing.run import audit as audit

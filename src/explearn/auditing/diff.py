@@ -43,6 +43,29 @@ MOST_ANSWERS = 100
 """Changed answers on the page; all are in the JSON beside it."""
 
 
+FINDING_COLUMNS = {
+    "Element": "element",
+    "Counts for": "target",
+    "Change": "status",
+    "Texts with it": "texts",
+    "Difference": "difference",
+    "Effect before": "before",
+    "Effect now": "after",
+    "Corrected p-value": "corrected",
+    "Kind": "kind",
+}
+"""Heading -> attribute of a `ChangedFinding`."""
+
+ANSWER_COLUMNS = {
+    "Text": "text",
+    "Answer before": "before",
+    "Answer now": "after",
+    "Its probability before": "probability_before",
+    "Its probability now": "probability",
+}
+"""Heading -> attribute of a `ChangedAnswer`."""
+
+
 @inputs_left_as_they_came
 def diff(
     classifier: Any,
@@ -134,7 +157,7 @@ def diff(
         effects.append([tested.effects[element].of_class(target) for element, target in claims])
     result = Diff(
         findings=_changes(list(claims), findings, effects, labels),
-        answers=_changed_answers(read, before, labels),
+        answers=changed_answers(read, before, labels),
         reasons=_changed_reasons(read, before, labels),
         texts=len(read),
         method=next(iter(new.explainers)),
@@ -205,7 +228,7 @@ def _status(was: bool, stands: bool, difference: float) -> str:
     return "went"
 
 
-def _changed_answers(
+def changed_answers(
     after: Sequence[AuditText], before: Sequence[AuditText], labels: Sequence[str]
 ) -> list[ChangedAnswer]:
     changed = []
@@ -390,24 +413,6 @@ class Diff(Result):
 
     def blocks(self) -> list[Block]:
         """Return the page of a difference, but for how it was made."""
-        finding_columns = {
-            "Element": "element",
-            "Counts for": "target",
-            "Change": "status",
-            "Texts with it": "texts",
-            "Difference": "difference",
-            "Effect before": "before",
-            "Effect now": "after",
-            "Corrected p-value": "corrected",
-            "Kind": "kind",
-        }
-        answer_columns = {
-            "Text": "text",
-            "Answer before": "before",
-            "Answer now": "after",
-            "Its probability before": "probability_before",
-            "Its probability now": "probability",
-        }
         reason_columns = {
             "Text": "text",
             "Answer": "answer",
@@ -424,9 +429,9 @@ class Diff(Result):
             Bullets(self.bold_sentences()),
             *notes,
             Heading("Findings"),
-            records_table("Findings confirmed for either classifier", self.findings, finding_columns),
+            records_table("Findings confirmed for either classifier", self.findings, FINDING_COLUMNS),
             Heading("Changed answers"),
-            records_table(f"Texts with another answer, at most {MOST_ANSWERS}", answers, answer_columns),
+            records_table(f"Texts with another answer, at most {MOST_ANSWERS}", answers, ANSWER_COLUMNS),
             Heading("Changed reasons"),
             records_table("Texts with the same answer whose scores changed most", self.reasons, reason_columns),
             Heading("How this was done"),

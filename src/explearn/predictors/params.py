@@ -53,7 +53,7 @@ class ScratchParams(Section):
         return self
 
 
-class FinetuneParams(Section):
+class TrainingParams(Section):
     epochs: Rounds = 6
     learning_rate: PositiveFloat = 5e-5
     weight_decay: NonNegativeFloat = 0.01
@@ -61,20 +61,23 @@ class FinetuneParams(Section):
     """Share of steps in which the learning rate rises."""
     batch_size: Units = 32
     """Examples per step."""
-    max_length: Annotated[int, Field(ge=8, le=MOST_ROUNDS)] = 256
-    """Most sub-tokens per text, special tokens included; longer texts are cut."""
     class_weights: Literal["balanced", "none"] = "balanced"
     """balanced: each class weighs n / (C n_c) in the loss."""
     patience: Rounds = 2
-    """Epochs without a better validation metric (see `selection`) before training stops."""
+    """Epochs without a better validation metric before training stops."""
+    lora: LoraParams | None = None
+    """Train only adapters and the head; adapters are merged when the classifier is saved."""
+
+
+class FinetuneParams(TrainingParams):
+    max_length: Annotated[int, Field(ge=8, le=MOST_ROUNDS)] = 256
+    """Most sub-tokens per text, special tokens included; longer texts are cut."""
     selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
     """Validation metric that picks the checkpoint."""
     random_removal: Removal | None = None
     """Delete or mask random words in about half of the training texts, a share of them drawn uniformly from 0 to 1, and
     in a copy of each validation text (Madsen et al. 2024, "Faithfulness Measurable Masked Language Models"); null: in
     none. Choose the way of `evaluate.removal`, so that faithfulness removes words as training did."""
-    lora: LoraParams | None = None
-    """Train only adapters and the head; adapters are merged when the classifier is saved."""
     scratch: ScratchParams = ScratchParams()
     """Sizes of the decoder that `encoder: scratch` makes."""
 

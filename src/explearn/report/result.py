@@ -58,6 +58,10 @@ class Result(Printed, ABC):
         """Return how to go on in Python."""
         return f".{self.table} are all, .to_frame() a table of them; .save('{self.name}.html') writes the page."
 
+    def folders(self) -> list[str]:
+        """Return the names of folders beside the page that belong to it."""
+        return []
+
     def to_frame(self) -> pd.DataFrame:
         """Return the rows of its table as a frame.
 
@@ -113,7 +117,8 @@ class Result(Printed, ABC):
         write_text(beside[0], rows.getvalue(), what)
         write_json(beside[1], document, what)
         verdict = " ".join(self.sentences())
-        self.origin.write_manifest(page, self.name, made, what, [file.name for file in beside], verdict=verdict)
+        names = [*(file.name for file in beside), *self.folders()]
+        self.origin.write_manifest(page, self.name, made, what, names, verdict=verdict)
         return replace(self, page=page)
 
 

@@ -15,6 +15,7 @@ claim alone:
 
 from __future__ import annotations
 
+import re
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,16 +87,20 @@ class Element(ABC):
         """Return whether it can be put into a text: the text has neither it nor a word that it names."""
         return not (any(word in text.keys for word in self.named) or self.find(text, vocabulary))
 
+    def remove(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
+        """Return a text that has it without all that makes it; None if a segment would have no word."""
+        return text.without(self.find(text, vocabulary))
+
     def without(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
         """Return a text that has it without what the claim is about; None if a segment would have no word."""
-        return text.without(self.find(text, vocabulary))
+        return self.remove(text, vocabulary)
 
     def take_out(self, text: ScoredText, vocabulary: Vocabulary) -> Intervention:
         """Return the intervention that takes it out of a text that has it."""
         return [(1, AS_IT_IS), (-1, self.without(text, vocabulary))]
 
     def put_in(self, text: ScoredText, donor: ScoredText, vocabulary: Vocabulary) -> Intervention:
-        """Return the intervention that puts it into a text without it.
+        """Return the intervention that puts it into a text without it; the first version has it.
 
         Args:
             text: the text.
@@ -374,8 +379,10 @@ class Place(Word):
 
     def put_in(self, text: ScoredText, donor: ScoredText, vocabulary: Vocabulary) -> Intervention:
         _, words = self.given(donor, text, vocabulary)
-        sign = {"start": 1, "end": -1}[self.end]
-        return [(sign, text.having(words, 0)), (-sign, text.having(words, len(text.words)))]
+        here, there = 0, len(text.words)
+        if self.end == "end":
+            here, there = there, here
+        return [(1, text.having(words, here)), (-1, text.having(words, there))]
 
     def plant(self, words: Sequence[str], draw: Random, given: Sequence[str] = ()) -> Planted:
         place = {"start": 0, "end": len(words)}[self.end]
@@ -535,7 +542,7 @@ class Punctuation(Element):
     def find(self, text: ScoredText, vocabulary: Vocabulary) -> list[int]:
         return [number for number, word in enumerate(text.words) if self.mark in word]
 
-    def without(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
+    def remove(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
         numbers = self.find(text, vocabulary)
         return text.rewritten({number: text.words[number].replace(self.mark, "") or None for number in numbers})
 
@@ -566,7 +573,7 @@ class Length(Element):
             return list(range(len(text.words)))
         return []
 
-    def without(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
+    def remove(self, text: ScoredText, vocabulary: Vocabulary) -> Rewritten | None:
         """Return a long text without the half of its words that score least; a short one with them a second time."""
         by_share = sorted(range(len(text.words)), key=lambda number: abs(vocabulary.shares.get(text.keys[number], 0.0)))
         least = sorted(by_share[: (len(text.words) + 1) // 2])
@@ -575,10 +582,56 @@ class Length(Element):
         return text.having([bare(text.words[number]) for number in least], len(text.words))
 
     def put_in(self, text: ScoredText, donor: ScoredText, vocabulary: Vocabulary) -> Intervention:
-        return [(1, self.without(text, vocabulary)), (-1, AS_IT_IS)]
+        return [(1, self.remove(text, vocabulary)), (-1, AS_IT_IS)]
 
     def plant(self, words: Sequence[str], draw: Random, given: Sequence[str] = ()) -> Planted:
         """Plant all words a second time, or keep only the first half of them."""
         if self.length == "short":
             return list(words[: (len(words) + 1) // 2]), []
         return [*words, *draw.sample(words, len(words))], list(range(len(words), 2 * len(words)))
+
+
+# ---- names of elements -----------------------------------------------------------------------------------------------
+
+
+def parse_element(name: str) -> Element:
+    """Return the element with a name, as `str` gives it; without quotes, a word, words or punctuation themselves.
+
+    Args:
+        name: such as ‘zinc’ at the end, numbers, long texts, the mark ‘!’, or a phrase.
+
+    Raises:
+        ParamsError: it has no word.
+
+    Example:
+        >>> parse_element("‘zinc’ before ‘tulip’")
+        Order(first='zinc', second='tulip')
+        >>> parse_element("Under a paper moon"), parse_element("!"), parse_element("long texts")
+        (Phrase(words=('under', 'a', 'paper', 'moon')), Punctuation(mark='!'), Length(length='long'))
+    """
+    for pattern, make in NAMES.items():
+        match = re.fullmatch(pattern, name.strip(), re.DOTALL)
+        if match:
+            return make(*match.groups())
+    words = tuple(bare(word).casefold() for word in name.strip().removeprefix("‘").removesuffix("’").split())
+    if not words:
+        raise ParamsError(
+            f"element {name!r}: names nothing; expected a word, a phrase, a mark, or a name as audits give"
+        )
+    if len(words) > 1:
+        return Phrase(words)
+    if len(words[0]) == 1 and is_mark(words[0]):
+        return Punctuation(words[0])
+    return Word(words[0])
+
+
+NAMES: Mapping[str, Callable[..., Element]] = {
+    "‘(.+)’ before ‘(.+)’": Order,
+    "‘(.+)’ together with ‘(.+)’": Together,
+    "‘(.+)’ at the (start|end)": Place,
+    "the pattern ‘(.+)’": Pattern,
+    "the mark ‘(.+)’": Punctuation,
+    "(long|short) texts": Length,
+    f"({'|'.join(CLASSES_OF_WORDS)})": WordClass,
+}
+"""Form of an element's name -> its class; phrases and words have no form but quotes."""

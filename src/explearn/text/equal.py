@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from explearn.core.documents import text_digest
@@ -61,3 +64,39 @@ def split_texts(
             f"{len(texts):,}",
         )
     return {name: sides[different] for name, different in same.items()}
+
+
+NEARLY = 0.8
+"""Texts are nearly equal if this share of their different words is in both (Jaccard's index)."""
+
+
+def nearly_equal(texts: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """Return id -> id of the one text that stands for all that are nearly equal, directly or through others.
+
+    Two texts share NEARLY of their words only if they share one of their rarest, so only such texts are compared
+    (prefix filtering, Chaudhuri et al. 2006).
+
+    Args:
+        texts: id -> the text's different words.
+
+    Example:
+        >>> nearly_equal({"a": frozenset("12345"), "b": frozenset("67"), "c": frozenset("1234")})
+        {'a': 'a', 'b': 'b', 'c': 'a'}
+    """
+    counts = Counter(chain.from_iterable(texts.values()))
+    first = {name: name for name in texts}
+
+    def root(name: str) -> str:
+        while first[name] != name:
+            name = first[name]
+        return name
+
+    by_word: defaultdict[str, list[str]] = defaultdict(list)
+    for name, words in texts.items():
+        rarest = sorted(words, key=lambda word: (counts[word], word))
+        for word in rarest[: len(words) - math.ceil(NEARLY * len(words)) + 1]:
+            for other in by_word[word]:
+                if len(words & texts[other]) >= NEARLY * len(words | texts[other]):
+                    first[root(name)] = root(other)
+            by_word[word].append(name)
+    return {name: root(name) for name in texts}

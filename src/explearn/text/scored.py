@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.examples import Example
+from explearn.core.words import words_of
+from explearn.text.encoding import PlainText, as_segments
 from explearn.text.rewriting import Edits, Rewritten, rewrite
 
 FREQUENT_WORDS = 30
@@ -61,6 +63,13 @@ class ScoredText:
     def __post_init__(self) -> None:
         self.words = self.example.all_words
         self.keys = tuple(sys.intern(bare(word).casefold()) for word in self.words)
+
+    @classmethod
+    def of(cls, text: PlainText) -> ScoredText:
+        """Return a text, or a pair of texts, that was not explained."""
+        segments, _ = as_segments(text, 1)
+        words, pair, gaps = words_of(segments)
+        return cls(Example("text", words, "", "test", "texts", pair, gaps=gaps))
 
     def strongest(self, count: int) -> list[int]:
         """Return the numbers of the highest-scoring words of an explained text, the highest first."""

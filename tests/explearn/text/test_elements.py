@@ -18,6 +18,7 @@ from explearn.text.elements import (
     Together,
     Word,
     WordClass,
+    parse_element,
 )
 from explearn.text.scored import ScoredText, Vocabulary
 
@@ -62,6 +63,7 @@ def found(element, some_text):
 )
 def test_a_text_has_an_element_or_lacks_it(element, name, having, words, lacking):
     assert str(element) == name
+    assert parse_element(name) == element
     assert found(element, text(having)) == words
     assert found(element, text(lacking)) == []
     assert not element.lacks(text(having), VOCABULARY)
@@ -98,6 +100,42 @@ def test_taking_out_leaves_the_text_without_what_the_claim_is_about(element, hav
     assert element.take_out(text(having), VOCABULARY) == [(1, AS_IT_IS), (-1, rest)]
 
 
+@pytest.mark.parametrize(
+    ("element", "having", "rest"),
+    [
+        (Phrase(("very", "good")), "a very good film", "a film"),
+        (Order("film", "good"), "a film so good", "a so"),
+        (Together("film", "good"), "a good film", "a"),
+        (Place("good", "end"), "so far it is good", "so far it is"),
+        (Punctuation("!"), "good! film", "good film"),
+        (Length("long"), "the very good old slow film", "very good slow"),
+    ],
+    ids=str,
+)
+def test_removing_leaves_nothing_of_it(element, having, rest):
+    assert element.remove(text(having), VOCABULARY) == rest
+    assert not element.find(text(rest), VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        ("Good", Word("good")),
+        ("don't,", Word("don't")),
+        ("‘numbers’", Word("numbers")),
+        ("very good", Phrase(("very", "good"))),
+        ("*", Punctuation("*")),
+    ],
+)
+def test_a_name_without_quotes_is_a_word_words_or_a_mark(name, element):
+    assert parse_element(name) == element
+
+
+def test_a_name_of_nothing_is_refused():
+    with pytest.raises(ParamsError, match="names nothing"):
+        parse_element(" ")
+
+
 def test_taking_two_words_together_out_is_their_interaction():
     versions = Together("film", "good").take_out(text("a good film"), VOCABULARY)
     assert versions == [(1, AS_IT_IS), (-1, "a good"), (-1, "a film"), (1, "a")]
@@ -127,7 +165,7 @@ def test_a_segment_without_a_word_cannot_be_asked():
         (Order("film", "good"), "one film two", "film so good", [(1, "one film good two"), (-1, "one good film two")]),
         (Order("film", "good"), "one good two", "film so good", [(1, "one film good two"), (-1, "one good film two")]),
         (Place("good", "start"), "one two", "good one it is so", [(1, "good one two"), (-1, "one two good")]),
-        (Place("good", "end"), "one two", "so it is one good", [(-1, "good one two"), (1, "one two good")]),
+        (Place("good", "end"), "one two", "so it is one good", [(1, "one two good"), (-1, "good one two")]),
         (Length("long"), "the film", SIX, [(1, "the film the"), (-1, AS_IT_IS)]),
     ],
     ids=str,

@@ -1,9 +1,12 @@
 """Which texts are equal, and which are not."""
 
+from itertools import combinations
+from random import Random
+
 import pytest
 
 from explearn.core.examples import Example
-from explearn.text.equal import split_texts, text_hash
+from explearn.text.equal import NEARLY, nearly_equal, split_texts, text_hash
 
 
 def text(words, pair="", name="1"):
@@ -45,3 +48,21 @@ def test_equal_texts_get_the_side_of_the_first(caplog):
     caplog.clear()
     split_texts({"1": texts["1"], "2": texts["2"]}, draw)
     assert not caplog.text
+
+
+def test_nearly_equal_texts_are_those_that_share_four_fifths_of_their_words():
+    draw = Random(1)
+    texts = {str(number): frozenset(draw.choices("abcdefgh", k=draw.randint(3, 8))) for number in range(60)}
+    stands_for = nearly_equal(texts)
+    assert 5 < len(set(stands_for.values())) < len(texts)
+    for first, second in combinations(texts, 2):
+        shared = len(texts[first] & texts[second]) / len(texts[first] | texts[second])
+        if shared >= NEARLY:
+            assert stands_for[first] == stands_for[second]
+    for name, other in stands_for.items():
+        assert stands_for[other] == other
+        assert name == other or any(
+            len(texts[name] & texts[third]) >= NEARLY * len(texts[name] | texts[third])
+            for third in texts
+            if third != name
+        )
