@@ -34,7 +34,7 @@ BOUNDS = {
 """Figure -> attributes that hold its interval."""
 
 FORMATS = dict.fromkeys(("texts", "changed", "wrong", "mended", "right", "right_lost"), ",")
-FORMATS |= dict.fromkeys(("accuracy", "probability", "probability_before"), ".3f")
+FORMATS |= dict.fromkeys(("accuracy", "probability", "probability_before", "reference", "now"), ".3f")
 FORMATS["corrected"] = ".2g"
 """Figure -> its format; others are shown with their sign."""
 
