@@ -153,6 +153,23 @@ def _groups(groups: Sequence[object] | None, count: int) -> list[str]:
 def explain_texts(
     subject: Subject, labels: Sequence[str], explained: Collection[int], scores: JobScores | None, show_progress: bool
 ) -> list[AuditText]:
+    """Return the texts with answers and scores, as `scored_texts` does.
+
+    Raises:
+        DataError: the classifier answers all texts alike.
+    """
+    read = scored_texts(subject, labels, explained, scores, show_progress)
+    if len({text.predicted for text in read}) == 1:
+        raise DataError(
+            f"{subject.classifier.name}: answers {labels[read[0].predicted]!r} for all {len(read)} texts; expected "
+            "texts with at least two answers"
+        )
+    return read
+
+
+def scored_texts(
+    subject: Subject, labels: Sequence[str], explained: Collection[int], scores: JobScores | None, show_progress: bool
+) -> list[AuditText]:
     """Return the texts with answers, and scores of those that are wanted.
 
     Args:
@@ -162,9 +179,6 @@ def explain_texts(
         scores: a job's scores, in place of the method's; there may be none of an answer, nor of a text that the
             classifier does not answer without some words.
         show_progress: show a bar.
-
-    Raises:
-        DataError: the classifier answers all texts alike.
     """
     examples = subject.texts.examples
     order = [subject.classifier.labels.index(label) for label in labels]
@@ -193,11 +207,6 @@ def explain_texts(
                     text.right = text.example.label == labels[text.predicted]
                 read.append(text)
             bar.update(len(numbers))
-    if len({text.predicted for text in read}) == 1:
-        raise DataError(
-            f"{subject.classifier.name}: answers {labels[read[0].predicted]!r} for all {len(read)} texts; expected "
-            "texts with at least two answers"
-        )
     return read
 
 

@@ -32,6 +32,11 @@ def audit(
         Path | None,
         typer.Option(help="Folder of a finished `explearn job` on these texts, whose scores are read."),
     ] = None,
+    benign: Annotated[
+        Path | None,
+        typer.Option(help="Texts that should pass: false alarms, and the words that cause them, come first."),
+    ] = None,
+    passes: Annotated[str | None, typer.Option(help="The answer that --benign texts should get.")] = None,
     pattern: Patterns = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("audit.html"),
     work: WorkFolder = None,
@@ -54,7 +59,18 @@ def audit(
     settings = AuditOptions(
         patterns=pattern or (), columns=columns, work=work, seed=seed, compute=compute, show_progress=True
     )
-    result = run(classifier([chosen]), texts, None, group, chosen or method, scores=scores, out=out, options=settings)
+    result = run(
+        classifier([chosen]),
+        texts,
+        None,
+        group,
+        chosen or method,
+        scores=scores,
+        benign=benign,
+        passes=passes,
+        out=out,
+        options=settings,
+    )
     result.print()
     tell(result.page)
 
