@@ -242,7 +242,7 @@ def run_series(pools: dict[str, Pool], lexicon: Lexicon, kind: str, seed: str) -
             judged = judge(figures, LEAST_CHANGE, HORIZON)
             if judged.changed.any():
                 alarms[figures.about].append(number)
-            named = {figures.rows[row][0][1] for row in np.flatnonzero(judged.changed)}
+            named = {figures.rows[row][0][1] for row in np.flatnonzero(judged.changed).tolist()}
             if figures.about == "reasons" and named & {"‘zinc’", "‘tulip’"}:
                 alarms["plant"].append(number)
         if words_drift(reference, days[-1]):
@@ -329,8 +329,8 @@ def make_job(folder: Path, texts: int, seed: int) -> None:
                     arrays.append(pa.nulls(count, field.type) if values is None else pa.array(values, field.type))
                 writer.write_table(pa.Table.from_arrays(arrays, schema=WORD_SCHEMA))
         parts[str(number)] = {"file": file, **FileFacts.of(folder / file).model_dump()}
-    settings = {"classifier": "made", "labels": ["no", "yes"], "methods": [{"name": "gae"}], "options": {"gae": {}}}
-    settings |= {"weights": {"gae": None}, "windows": None, "unit": "word", "versions": {"torch": "2"}}
+    settings: dict[str, Any] = {"classifier": "made", "labels": ["no", "yes"], "methods": [{"name": "gae"}]}
+    settings |= {"options": {"gae": {}}, "weights": {"gae": None}, "windows": None, "unit": "word", "versions": {"torch": "2"}}
     write_json(folder / "_manifest.json", {"settings": settings, "parts": parts})
     (folder / "_SUCCESS").touch()
 

@@ -515,6 +515,9 @@ class Watch(Result):
     @property
     def verdict(self) -> str:
         """One sentence: whether what the classifier leans on changed, and why."""
+        return self.sentences()[0]
+
+    def _verdict(self) -> str:
         reasons = self.changed("reasons")
         if not reasons:
             return (
@@ -533,7 +536,7 @@ class Watch(Result):
 
     def bold_sentences(self) -> list[str]:
         """Return the verdict, and what is known of the classifier, the texts and the answers."""
-        return [self.verdict, self._classifier(), self._inputs(), self._answers()]
+        return [self._verdict(), self._classifier(), self._inputs(), self._answers()]
 
     def _classifier(self) -> str:
         sample = self.sample
