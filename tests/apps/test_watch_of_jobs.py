@@ -84,5 +84,5 @@ def test_sides_that_cannot_be_compared_are_a_sentence(days, tmp_path):
     other = tmp_path / "other"
     texts = ("--texts", days / "day-1.txt", "--out", other, "--classifier", f"{days / 'code.py'}:old")
     assert run("job", *texts, "--method", "lime", "-o", "samples=20").exit_code == 0
-    assert "explained with other method" in complaint(watch(days, other))
+    assert "explained with another method" in complaint(watch(days, other))
     assert "got 'source' with a job; expected `id`" in complaint(watch(days, "day-1", "--group", "source"))

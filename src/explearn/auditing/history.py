@@ -1,17 +1,19 @@
-"""The history of a watch: a Parquet file with a row for each day and element, a row group for each day."""
+"""The history of a watch: a Parquet file with a row for each day and figure, a row group for each day."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from explearn.auditing.changes import Figure, Judged
 from explearn.auditing.tallies import Lexicon, Tally
 from explearn.core.errors import ParamsError
 from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
+from explearn.metrics.betting import means
 
 WHAT = "a history of explearn watch"
 
@@ -20,23 +22,16 @@ MOST_DAYS = 14
 
 SCHEMA = make_schema(
     day=pa.string(),
-    about=pa.string(),
-    element=pa.string(),
-    kind=pa.string(),
-    target=pa.string(),
-    group=pa.string(),
+    **dict.fromkeys(Figure._fields, pa.string()),
     texts=pa.int64(),
     value=pa.float64(),
     corrected=pa.float64(),
     changed=pa.bool_(),
     counts=pa.list_(pa.int64()),
 )
-"""A row a day and element; `counts`: by weight, of the day's texts with the element; of an answer, of those with it."""
+"""`texts`, `value`: of the day alone; `counts`: of a reason, its texts by weight."""
 
 _DAY = pa.schema([SCHEMA.field("day")])
-
-Key = tuple[str, str, str, str]
-"""What a value is about, element, class and group."""
 
 
 class History:
@@ -44,41 +39,38 @@ class History:
 
     Args:
         path: the file. None, or a file that is not there: no earlier day.
-        reference: hash of the reference, and settings on which the counts depend.
+        settings: the hash of the reference, and what else the counts depend on.
         day: name of today; if it is the last day, its rows are replaced.
 
     Attributes:
-        days: names of the earlier days.
+        days: names of the days, today last.
 
     Raises:
         DataError: the file is damaged.
         ParamsError: it has another reference, or today is an earlier day.
     """
 
-    def __init__(self, path: Path | None, reference: Mapping[str, Any], day: str) -> None:
+    def __init__(self, path: Path | None, settings: Mapping[str, Any], day: str) -> None:
         self.path = path
         self.days: list[str] = []
-        self._reference = dict(reference)
-        self._day = day
-        if path is None or not path.exists():
-            return
-        if read_metadata(path) != self._reference:
-            raise ParamsError(
-                f"{path}: is the history of another reference, or of other settings; expected the same ones, or "
-                "another file"
-            )
-        with open_parquet(path, SCHEMA) as file:
-            for group in range(file.num_row_groups):
-                self.days.append(str(read_group(file, group, _DAY, path)["day"][0]))
-        if self.days[-1] == day:
-            self.days.pop()
-        if day in self.days:
+        self._settings = dict(settings)
+        if path is not None and path.exists():
+            if read_metadata(path) != self._settings:
+                raise ParamsError(
+                    f"{path}: is the history of another reference, or of other settings; use another file"
+                )
+            with open_parquet(path, SCHEMA) as file:
+                for group in range(file.num_row_groups):
+                    self.days.append(str(read_group(file, group, _DAY, path)["day"][0]))
+        if day in self.days[:-1]:
             raise ParamsError(f"day: got {day!r}, after which the history has other days; expected a new name")
+        if self.days[-1:] != [day]:
+            self.days.append(day)
 
     def tallies(self, lexicon: Lexicon) -> list[Tally]:
         """Return the last days before today, at most MOST_DAYS less one."""
         tallies = []
-        for table in self._tables(max(0, len(self.days) - MOST_DAYS + 1)):
+        for table in self._tables(max(0, len(self.days) - MOST_DAYS)):
             tally = Tally(lexicon)
             for row in table.to_pylist():
                 stratum = row["target"], row["group"]
@@ -90,31 +82,42 @@ class History:
             tallies.append(tally)
         return tallies
 
-    def values(self, keys: Collection[Key]) -> dict[Key, list[float]]:
-        """Return what each key was on each of the earlier days, 0 where the day has none."""
-        values = {key: [0.0] * len(self.days) for key in keys}
-        elements = pa.array([element for _, element, _, _ in keys], pa.string())
+    def values(self, figures: Collection[Figure]) -> dict[Figure, list[float]]:
+        """Return what each figure was on each of the earlier days, 0 where the day has none."""
+        values = {figure: [0.0] * (len(self.days) - 1) for figure in figures}
+        elements = pa.array([figure.element for figure in figures], pa.string())
         for number, table in enumerate(self._tables(0)):
             for row in table.filter(pc.is_in(table["element"], elements)).to_pylist():
-                key = row["about"], row["element"], row["target"], row["group"]
-                if key in values:
-                    values[key][number] = row["value"]
+                figure = Figure(*(row[name] for name in Figure._fields))
+                if figure in values:
+                    values[figure][number] = row["value"]
         return values
 
     def _tables(self, start: int) -> Iterator[pa.Table]:
         """Yield the rows of the earlier days from a number on."""
-        if self.path is None or not self.days:
+        if self.path is None or len(self.days) == 1:
             return
         with open_parquet(self.path, SCHEMA) as file:
-            for group in range(start, len(self.days)):
+            for group in range(start, len(self.days) - 1):
                 yield read_group(file, group, SCHEMA, self.path)
 
-    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the history with the rows of today; the file is replaced once it is complete."""
+    def add(self, judged: Judged, today: Tally) -> None:
+        """Write the history with today's rows, those that any text has; the file is replaced once it is complete."""
         if self.path is None:
             return
-        table = pa.Table.from_pylist([{"day": self._day, **row} for row in rows], schema=SCHEMA)
-        with parquet_writer(self.path, SCHEMA, self._reference, WHAT) as writer:
-            for earlier in self._tables(0):
-                writer.write_table(earlier, row_group_size=max(1, earlier.num_rows))
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
+        rows = []
+        for row, figure in enumerate(judged.figures):
+            stratum = figure.target, figure.group
+            counts: list[int] = []
+            if figure.about == "reasons":
+                counts = today.of(stratum)[today.lexicon.numbers[figure.kind, figure.element]].tolist()
+            texts = sum(counts) or int(judged.today[row, -1])
+            if not texts:
+                continue
+            of_day = {"day": self.days[-1], "texts": texts, "value": float(means(judged.today[row])), "counts": counts}
+            of_day |= {"corrected": float(judged.corrected[row]), "changed": bool(judged.changed[row])}
+            rows.append(figure._asdict() | of_day)
+        table = pa.Table.from_pylist(rows, schema=SCHEMA)
+        with parquet_writer(self.path, SCHEMA, self._settings, WHAT) as writer:
+            for day in [*self._tables(0), table]:
+                writer.write_table(day, row_group_size=max(1, day.num_rows))

@@ -273,7 +273,6 @@ class _Settings(Shape):
     weights: dict[str, Any]
     windows: int | None
     unit: str
-    versions: dict[str, str]
 
 
 class _Manifest(Shape):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,8 @@ from explearn.auditing.changes import (
     TEXTS,
     UNKNOWN,
     Change,
+    Figure,
     changes,
-    figures_of,
-    history_rows,
     judge,
 )
 from explearn.auditing.claims import Claim
@@ -42,7 +42,7 @@ from explearn.methods.finding import find_explainer
 from explearn.predictors.batching import progress
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.figures.style import FAINT, INK, STYLES, draw_value, set_rows
+from explearn.report.figures.style import FAINT, STYLES
 from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Fold, Heading, Paragraph, Picture, bold, several
 from explearn.subject.manifest import Origin, RecordedClassifier
@@ -66,11 +66,8 @@ MOST_MOVED = 0.05
 MOST_TESTED = 12
 """Changed elements whose effect is measured, the largest changes."""
 
-DRAWN = 12
-"""Changes in the picture."""
-
 LINES = 6
-"""Elements in the picture of the history."""
+"""Reasons in the picture."""
 
 BECAUSE = {
     TEXTS: "because the texts are others",
@@ -176,80 +173,72 @@ def watch(
         if model is not None and model.fingerprint != second.classifier:
             raise ParamsError(f"classifier: {model.name} is not the one that explained `now`; expected that one")
         sample = _sample(first, second, model, method)
-    day = options.day or second.name
     settings = {"reference": first.digest, "least": options.least, "patterns": list(options.patterns)}
     settings["group"] = options.group
-    past = History(history, settings, day)
-    tallies = [*past.tallies(lexicon), second.tally]
-    days = [*past.days, day]
+    past = History(history, settings, options.day or second.name)
+    tallies = [first.tally, *past.tallies(lexicon), second.tally]
+    judged = judge(tallies, options.least, HORIZON if history else 1)
     other_fingerprint = first.classifier != second.classifier
     other_classifier = other_fingerprint or (sample is not None and sample.is_other)
-    told: list[Change] = []
-    rows: list[dict[str, object]] = []
-    looked_at: dict[str, int] = {}
-    for figures in figures_of(first.tally, tallies):
-        judged = judge(figures, options.least, HORIZON if history else 1)
-        looked_at[figures.about] = len(figures.rows)
-        told += changes(judged, days, first.tally, tallies, other_classifier)
-        rows += history_rows(judged, lexicon, second.tally)
+    told = changes(judged, past.days, other_classifier)
     if model is not None:
         told = _with_effects(told, first, second, model, options)
-    files = [*first.files, *second.files]
+    reasons = [change for change in told if change.about == "reasons"]
+    drawn = [_figure(change) for change in reasons if change.changed] or [_figure(change) for change in reasons]
     request = {**settings, "call": "explearn.watch", "method": second.method, "seed": options.seed}
     request |= {"texts": text_digest(first.digest + second.digest), "classifier": second.classifier}
     recorded = model or RecordedClassifier("the jobs' classifier", second.classifier)
+    files = [*first.files, *second.files]
     result = Watch(
         changes=told,
         texts=second.tally.total,
         reference_texts=first.tally.total,
-        looked_at=looked_at,
-        days=days,
+        looked_at=Counter(figure.about for figure in judged.figures),
+        days=past.days,
         other_fingerprint=other_fingerprint,
         sample=sample,
         method=second.method,
         least=options.least,
-        hint=" ".join(filter(None, (first.hint, second.hint, _other_versions(first, second)))),
-        past=past.values([_key(change) for change in _drawn(told)]),
+        hint=" ".join(filter(None, (first.hint, second.hint))),
+        past=past.values(drawn[:LINES]),
         origin=Origin("explearn.watch", classifier, recorded, options.compute or ComputeOptions(), files, request),
     )
     if out is not None:
         result = result.save(out)
-    past.add(rows)
+    past.add(judged, second.tally)
     return result
 
 
 # ---- the two sides ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """Texts that were explained, as counts.
 
     Attributes:
-        what: reference or now.
         name: name of its folder or file.
         tally: the counts.
         classifier: fingerprint of the classifier.
         labels: its classes.
         method: name of the method.
         explained: how it explained, which both sides must share.
-        versions: package -> version; empty where they were explained here.
         files: the files that were read.
-        digest: hash of the scores, or of the texts.
+        digest: hash of the scores, or of texts, method and classifier.
+        is_job: whether it is a job, rather than texts that were explained here.
         hint: sentences on texts that were left out, and columns that were not used.
     """
 
-    what: str
     name: str
     tally: Tally
     classifier: str
     labels: Sequence[str]
     method: str
     explained: Mapping[str, Any]
-    versions: Mapping[str, str]
     files: Sequence[Any]
     digest: str
-    hint: str
+    is_job: bool
+    hint: str = ""
 
 
 def _read_side(
@@ -260,11 +249,7 @@ def _read_side(
         return _read_job(what, Path(source), tally, method, options)
     if model is None:
         raise ParamsError(f"{what}: got texts and no classifier; expected the folder of a finished job, or both")
-    name = what
-    columns = options.columns
-    if isinstance(source, str | Path):
-        name = Path(source).name
-    texts = given_texts(source, None, columns, options.group)
+    texts = given_texts(source, None, options.columns, options.group)
     subject = make_subject(
         "explearn.watch", model, texts, [method], seed=options.seed, compute=options.compute, files=[source]
     )
@@ -274,26 +259,31 @@ def _read_side(
     with progress(f"explain {what}" if options.show_progress else None, len(examples)) as bar:
         for start in range(0, len(examples), CHUNK_TEXTS):
             chunk = examples[start : start + CHUNK_TEXTS]
-            table = to_arrow(explainer.explain(subject.classifier, chunk)).select(COLUMNS.names)
+            table = to_arrow(explainer.explain(model, chunk)).select(COLUMNS.names)
             if groups:
                 of_words = [groups[identifier] for identifier in table["id"].to_pylist()]
                 table = table.set_column(COLUMNS.names.index("id"), COLUMNS.field("id"), [of_words])
             tally.add(table)
             bar.update(len(chunk))
-    request = subject.origin.request
-    explained = {"methods": request["methods"]}
-    digest = text_digest(repr((request["texts"], explained, model.fingerprint)))
-    hint = subject.texts.hint
+    settings = explainer.options.model_dump(exclude_defaults=True)
     return Side(
-        what, name, tally, model.fingerprint, model.labels, explainer.name, explained, {}, [source], digest, hint
+        name=Path(source).name if isinstance(source, str | Path) else what,
+        tally=tally,
+        classifier=model.fingerprint,
+        labels=model.labels,
+        method=explainer.name,
+        explained=_explained(explainer.name, settings, explainer.settings().get("weights"), None),
+        files=[source],
+        digest=text_digest(repr(subject.origin.request)),
+        is_job=False,
+        hint=subject.texts.hint,
     )
 
 
 def _read_job(what: str, folder: Path, tally: Tally, method: Any, options: WatchOptions) -> Side:
     if options.group not in (None, "id"):
         raise ParamsError(f"group: got {options.group!r} with a job; expected `id`, its --id-column")
-    name = method.name if isinstance(method, Explainer) else method
-    job = FinishedJob(folder, name)
+    job = FinishedJob(folder, method.name if isinstance(method, Explainer) else method)
     settings = job.settings
     if settings.unit != "word":
         raise DataError(f"{folder}: has scores of {settings.unit}s; expected a job with --unit word")
@@ -304,26 +294,22 @@ def _read_job(what: str, folder: Path, tally: Tally, method: Any, options: Watch
             bar.update(tally.total - before)
     if not tally.total:
         raise DataError(f"{folder}: has no scores of the answers; expected a job without --target")
-    explained = {
-        "method": job.method,
-        "options": settings.options.get(job.method),
-        "weights": settings.weights.get(job.method),
-        "windows": settings.windows,
-    }
-    digest = file_digest(job.files[0])
+    weights = settings.weights.get(job.method)
     return Side(
-        what,
-        folder.name,
-        tally,
-        settings.classifier,
-        settings.labels,
-        job.method,
-        explained,
-        settings.versions,
-        job.files,
-        digest,
-        "",
+        name=folder.name,
+        tally=tally,
+        classifier=settings.classifier,
+        labels=settings.labels,
+        method=job.method,
+        explained=_explained(job.method, settings.options[job.method], weights, settings.windows),
+        files=job.files,
+        digest=file_digest(job.files[0]),
+        is_job=True,
     )
+
+
+def _explained(method: str, options: Mapping[str, Any], weights: Any, windows: int | None) -> dict[str, Any]:
+    return {"method": method, "options": options, "weights": weights, "windows": windows}
 
 
 def _check_alike(first: Side, second: Side) -> None:
@@ -333,22 +319,11 @@ def _check_alike(first: Side, second: Side) -> None:
             f"{', '.join(first.labels)}"
         )
     for name, value in first.explained.items():
-        if second.explained.get(name) != value:
+        if second.explained[name] != value:
             raise ParamsError(
-                f"now: was explained with other {name} ({second.explained.get(name)}) than the reference ({value}); "
-                "expected the same, or differences would come from it"
+                f"now: was explained with another {name.rstrip('s')} ({second.explained[name]}) than the reference "
+                f"({value}); expected the same, or differences would come from it"
             )
-
-
-def _other_versions(first: Side, second: Side) -> str:
-    """Return a sentence on packages of which the two jobs had other versions."""
-    others = []
-    for name, version in first.versions.items():
-        if second.versions.get(name, version) != version:
-            others.append(f"{name} {version}, then {second.versions[name]}")
-    if not others:
-        return ""
-    return f"The jobs ran with other versions: {listed(others, len(others))}."
 
 
 # ---- is it another classifier ----------------------------------------------------------------------------------------
@@ -377,9 +352,9 @@ class Sample:
 
 
 def _sample(first: Side, second: Side, model: Predictor | None, method: Any) -> Sample | None:
-    if not first.versions and not second.versions:
+    if not first.is_job and not second.is_job:
         return None
-    if model is not None and first.versions:  # of a job
+    if model is not None and first.is_job:
         kept = [first.tally.kept[digest] for digest in sorted(first.tally.kept)][:EXPLAINED_AGAIN]
         options = first.explained["options"] if method is None or isinstance(method, str) else None
         explainer = find_explainer(method or first.method, options, classifier=model)
@@ -418,7 +393,7 @@ def _with_effects(
     for side in (first, second):
         start = len(examples)
         for digest in sorted(side.tally.kept):
-            examples.append(replace(side.tally.kept[digest].example, id=f"{side.what}-{len(examples)}"))
+            examples.append(replace(side.tally.kept[digest].example, id=f"kept-{len(examples)}"))
         of_sides.append(range(start, len(examples)))
     user_texts = UserTexts("watch", examples, (), [])
     subject = make_subject("explearn.watch", model, user_texts, seed=options.seed, compute=options.compute)
@@ -456,8 +431,8 @@ class Watch(Result):
         sample: the texts that say whether the classifier is the same; None if it explained both sides here.
         method: the method of the attributions.
         least: smallest change that matters, in shares of texts.
-        hint: sentences on texts that were left out, columns that were not used, and other versions.
-        past: what the first reasons were on earlier days.
+        hint: sentences on texts that were left out, and columns that were not used.
+        past: what the first reasons were on the earlier days.
         origin: where it comes from.
         page: path of the page; None if none was written.
 
@@ -498,7 +473,7 @@ class Watch(Result):
     method: str
     least: float
     hint: str
-    past: Mapping[tuple[str, str, str, str], Sequence[float]] = field(default_factory=dict)
+    past: Mapping[Figure, Sequence[float]]
 
     def __str__(self) -> str:
         return f"{several(len(self.changed('reasons')), 'changed reason')} on {several(self.texts, 'text')}"
@@ -567,17 +542,13 @@ class Watch(Result):
 
     def blocks(self) -> list[Block]:
         """Return the page of a watch, but for how it was made."""
-        reasons = self.changed("reasons")
         blocks: list[Block] = [Heading("What changed in what this classifier leans on", level=1)]
         blocks.append(Bullets(self.bold_sentences()))
         if self.hint:
             blocks.append(Paragraph(self.hint, style="note"))
-        if len(self.days) > 1 and self.past:
+        if self.past:
             blocks.append(self._history_picture())
-        if reasons:
-            blocks += [changes_picture(reasons[:DRAWN], self.least), Heading("Changed reasons")]
-            blocks.append(_changes_table("Reasons that changed", reasons))
-        for about, title in (("inputs", "Changed texts"), ("answers", "Changed answers")):
+        for about, title in zip(ABOUT, ("Changed reasons", "Changed texts", "Changed answers"), strict=True):
             if self.changed(about):
                 blocks += [Heading(title), _changes_table(title, self.changed(about))]
         blocks.append(Heading("Not changed"))
@@ -606,24 +577,18 @@ class Watch(Result):
         ]
 
     def _history_picture(self) -> Picture:
-        told = [change for change in self.changes if _key(change) in self.past]
+        told = [change for change in self.changes if _figure(change) in self.past]
         return Picture(
             "history.svg",
-            "Weight of the reasons that changed most, day by day; dashed: the reference",
-            "A line an element: its mean weight on each day",
-            (4.1, 2.6 + 0.1 * len(told)),
+            "In what share of the texts it is a main reason (its mean weight), day by day",
+            "A line an element: its mean weight in the reference and on each day",
+            (4.1, 2.4 + 0.1 * len(told)),
             partial(_draw_history, told, self.past, self.days),
         )
 
 
-def _drawn(told: Sequence[Change]) -> list[Change]:
-    """Return the reasons in the picture of the history: those that changed, or else the largest differences."""
-    reasons = [change for change in told if change.about == "reasons"]
-    return ([change for change in reasons if change.changed] or reasons)[:LINES]
-
-
-def _key(change: Change) -> tuple[str, str, str, str]:
-    return change.about, change.element, change.target, change.group
+def _figure(change: Change) -> Figure:
+    return Figure(change.about, change.element, change.kind, change.target, change.group)
 
 
 def _told(change: Change) -> str:
@@ -647,41 +612,16 @@ def _changes_table(caption: str, told: Sequence[Change]) -> Block:
     return records_table(caption, told, kept)
 
 
-def changes_picture(told: Sequence[Change], least: float) -> Picture:
-    """Return a picture of the differences, with the band of what does not matter."""
-    return Picture(
-        "changes.svg",
-        f"Change of the weight, in shares of texts, with 95 % intervals; grey: less than {least:g}",
-        "A row a reason: now less the reference",
-        (4.1, 0.9 + 0.24 * len(told)),
-        partial(_draw_changes, told, least),
-    )
-
-
-def _draw_changes(told: Sequence[Change], least: float, drawing: Any) -> None:
-    axes = drawing.subplots()
-    names = []
-    for change in told:
-        names.append(shortened(f"{change.element} for {change.target} {change.group}".strip(), 30))
-        words = f"{change.element}: {change.difference:+.3f}"
-        draw_value(
-            axes, len(names) - 1, change.difference, (change.low, change.high), (STYLES["learned"][0], "o"), words
-        )
-    axes.axvspan(-least, least, color=FAINT, zorder=0)
-    axes.axvline(0, color=INK, linewidth=0.8)
-    set_rows(axes, names, "x")
-
-
 def _draw_history(
-    told: Sequence[Change], past: Mapping[Any, Sequence[float]], days: Sequence[str], drawing: Any
+    told: Sequence[Change], past: Mapping[Figure, Sequence[float]], days: Sequence[str], drawing: Any
 ) -> None:
     axes = drawing.subplots()
     for change, (colour, marker) in zip(told, STYLES.values(), strict=False):
-        values = [*past[_key(change)], change.now]
-        name = shortened(f"{change.element} for {change.target}", 30)
-        axes.plot(range(len(days)), values, color=colour, marker=marker, markersize=3, linewidth=1, label=name)
-        axes.axhline(change.reference, color=colour, linestyle="--", linewidth=0.7)
+        values = [change.reference, *past[_figure(change)], change.now]
+        name = shortened(f"{change.element} for {change.target} {change.group}".strip(), 30)
+        axes.plot(values, color=colour, marker=marker, markersize=3, linewidth=1, label=name)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
-    places = sorted({0, len(days) // 2, len(days) - 1})
-    axes.set_xticks(places, labels=[shortened(days[place], 12) for place in places])
+    names = ["reference", *days]
+    places = sorted({0, len(days) // 2, len(days)})
+    axes.set_xticks(places, labels=[shortened(names[place], 12) for place in places])
     drawing.legend(fontsize=8, frameon=False, loc="outside upper left", ncols=2)

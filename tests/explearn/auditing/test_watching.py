@@ -4,7 +4,7 @@ import pytest
 from watch_cases import classifier, day
 
 import explearn
-from explearn.auditing.changes import RELATION, TEXTS, figures_of, judge
+from explearn.auditing.changes import RELATION, TEXTS, Figure, judge
 from explearn.auditing.tallies import COLUMNS, Lexicon, Tally
 from explearn.core.errors import ParamsError
 from explearn.core.word_tables import to_arrow
@@ -114,9 +114,9 @@ def test_a_change_is_dated_by_the_day_on_which_it_began():
         tally.add(table_of(day(seed, 150, alpha=0.4, beta=0.3), classifier("alpha", *["beta"] * (seed > 13))))
         days.append(tally)
     for last in range(1, 7):
-        reasons, _, _ = figures_of(reference, days[:last])
-        judged = judge(reasons, 0.01, 365)
-        names = {reasons.rows[row][0][1] for row in range(len(reasons.rows)) if judged.changed[row]}
-        assert ("‘beta’" in names) == (last > 3)
-    windows = {reasons.rows[row]: judged.window[row] for row in range(len(reasons.rows))}
-    assert windows[("word", "‘beta’"), ("yes", "")] == 3
+        judged = judge([reference, *days[:last]], 0.01, 365)
+        since = dict(zip(judged.figures, judged.days, strict=True))
+        changed = dict(zip(judged.figures, judged.changed, strict=True))
+        beta = Figure("reasons", "‘beta’", "word", "yes", "")
+        assert changed[beta] == (last > 3)
+    assert since[beta] == 3
