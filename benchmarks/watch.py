@@ -47,7 +47,7 @@ import explearn
 from _shortcuts import read_task
 from explearn.auditing.changes import ABOUT, HORIZON, LEAST_CHANGE, judge
 from explearn.auditing.history import MOST_DAYS
-from explearn.auditing.tallies import COLUMNS, Lexicon, Tally
+from explearn.auditing.tallies import COLUMNS, Lexicon, Tally, shares_of
 from explearn.core.arrays import Array, Counts
 from explearn.core.file_facts import FileFacts
 from explearn.core.parquet import open_parquet, parquet_writer
@@ -82,6 +82,7 @@ def part(data: SourceDataset, ids: Sequence[str], split: Any) -> SourceDataset:
 def save_pool(folder: Path, name: str, classifier: Any, texts: Sequence[str]) -> None:
     """Explain texts, and save the scores of their words."""
     explained = explearn.explain(classifier, texts, "occlusion")
+    assert isinstance(explained, explearn.Attributions)
     with parquet_writer(folder / f"{name}.parquet", COLUMNS) as writer:
         writer.write_table(to_arrow(explained).select(COLUMNS.names))
 
@@ -130,9 +131,7 @@ class Pool:
         numbers = [lexicon.read(word)[0] for word in words.dictionary.to_pylist()]
         is_first = np.diff(table["text"].to_numpy(), prepend=-1) != 0
         text = np.cumsum(is_first) - 1
-        scores = np.nan_to_num(table["score"].to_numpy().astype(np.float64))
-        sums = np.add.reduceat(np.abs(scores), np.flatnonzero(is_first))
-        shares = scores / np.where(sums > 0, sums, 1)[text]
+        shares = shares_of(table["score"].to_numpy(), np.flatnonzero(is_first))
         self._holders, self._elements, self._levels = whole._weights(text, words.indices.to_numpy(), shares, numbers)
         self.answers = np.array(table["target"].take(np.flatnonzero(is_first)).to_pylist())
 
@@ -246,7 +245,8 @@ def run_series(pools: dict[str, Pool], lexicon: Lexicon, kind: str, seed: str) -
 
 def make_series(task: str, seed: int, folder: Path, first: int, count: int, kinds: Sequence[str]) -> None:
     lexicon = Lexicon()
-    names = sorted({name for pair in KINDS.values() for mixture in pair for name in mixture[:3] if name})
+    mixtures = [mixture for kind in kinds for mixture in KINDS[kind]]
+    names = sorted({name for mixture in mixtures for name in mixture[:3] if name})
     pools = {name: Pool(folder / f"{task}-{seed}", name, lexicon) for name in names}
     for number in range(first, first + count):
         for kind in kinds:

@@ -73,7 +73,6 @@ WRITERS = {
     "audit": command("audit", *MODEL, *TABLE, "--method", "random", name="out.html"),
     "diff": command("diff", *MODEL, "--against", "{given}/old", *TABLE, "--method", "random", name="out.html"),
     "watch": command("watch", *MODEL, *SIDES, name="out.html"),
-    "watch --history": command("watch", *MODEL, *SIDES, name="out.parquet", out="--history"),
     "record": command("record", *MODEL, "--method", "occlusion", "a fox", name="out.html"),
     "train": command("train", "reader", *MODEL, *TABLE, "-o", "epochs=1", "-o", "samples=4", "-o", "width=8"),
     "finetune": command("finetune", *TABLE, "--encoder", "{given}/old", "--device", "cpu", "-o", "epochs=1"),

@@ -81,6 +81,10 @@ def test_with_a_classifier_the_reference_is_explained_again(days):
 
 def test_sides_that_cannot_be_compared_are_a_sentence(days, tmp_path):
     assert "holds no finished job" in complaint(watch(days, tmp_path))
+    (tmp_path / "mine.parquet").write_text("mine")
+    for more in ((), ("--force",)):
+        assert "mine.parquet" in complaint(watch(days, "day-1", "--history", tmp_path / "mine.parquet", *more))
+    assert (tmp_path / "mine.parquet").read_text() == "mine"
     other = tmp_path / "other"
     texts = ("--texts", days / "day-1.txt", "--out", other, "--classifier", f"{days / 'code.py'}:old")
     assert run("job", *texts, "--method", "lime", "-o", "samples=20").exit_code == 0

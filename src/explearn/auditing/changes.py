@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explearn.auditing.claims import FEWEST_TEXTS
 from explearn.auditing.tallies import LEVELS, Tally
@@ -40,7 +41,7 @@ ABOUT: tuple[About, ...] = ("reasons", "inputs", "answers")
 
 
 class Figure(NamedTuple):
-    """A share of texts, which may change; its fields are those of a `Change`."""
+    """A share of texts, which may change; its fields are those of a `ChangedFigure`."""
 
     about: About
     element: str
@@ -50,7 +51,7 @@ class Figure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedFigure:
     """A figure in the reference and now, each a share of texts.
 
     Attributes:
@@ -107,7 +108,7 @@ def count_figures(tallies: Sequence[Tally]) -> tuple[list[Figure], Counts]:
     names = list(tallies[0].lexicon.numbers)
     strata = sorted(set().union(*(tally.texts for tally in tallies)))
     figures: list[Figure] = []
-    parts: list[Counts] = []
+    parts: list[NDArray[np.int32]] = []
     for group in sorted({group for _, group in strata}):
         targets = [target for target, of_group in strata if of_group == group]
         answered = np.array([[tally.texts[target, group] for target in targets] for tally in tallies])
@@ -129,7 +130,7 @@ def count_figures(tallies: Sequence[Tally]) -> tuple[list[Figure], Counts]:
     return figures, np.concatenate(parts, axis=1)
 
 
-def _yes_or_no(hits: Counts, texts: Counts) -> Counts:
+def _yes_or_no(hits: Counts, texts: Counts) -> NDArray[np.int32]:
     """Return counts of the lowest and the highest level, (tallies, figures, levels)."""
     counts = np.zeros((*hits.shape, LEVELS + 1), dtype=np.int32)
     counts[:, :, 0] = texts - hits
@@ -186,7 +187,7 @@ def judge(tallies: Sequence[Tally], least: float, horizon: int) -> Judged:
     return Judged(figures, counts[0], counts[-1], now, corrected, changed, days)
 
 
-def changes(judged: Judged, days: Sequence[str], other_classifier: bool) -> list[Change]:
+def changes(judged: Judged, days: Sequence[str], other_classifier: bool) -> list[ChangedFigure]:
     """Return what is told of: those that rose first, then those that fell, the largest differences first.
 
     Args:
@@ -201,14 +202,14 @@ def changes(judged: Judged, days: Sequence[str], other_classifier: bool) -> list
     for row, figure in enumerate(judged.figures):
         if figure.about == "inputs":
             frequencies[figure] = before[row], after[row]
-    told: dict[str, list[Change]] = {about: [] for about in ABOUT}
+    told: dict[str, list[ChangedFigure]] = {about: [] for about in ABOUT}
     for row in order.tolist():
         figure = judged.figures[row]
         if len(told[figure.about]) == MOST_ROWS:
             continue
         low, high = difference_interval(judged.reference[row], judged.now[row], CONFIDENCE)
-        change = Change(
-            *figure,
+        change = ChangedFigure(
+            **figure._asdict(),
             texts=int(judged.now[row, 1:].sum()),
             reference=float(before[row]),
             now=float(after[row]),
@@ -226,7 +227,7 @@ def changes(judged: Judged, days: Sequence[str], other_classifier: bool) -> list
     return [change for about in ABOUT for change in told[about]]
 
 
-def _with_cause(change: Change, before: float, after: float, other_classifier: bool) -> Change:
+def _with_cause(change: ChangedFigure, before: float, after: float, other_classifier: bool) -> ChangedFigure:
     """Tell how much of a reason's change comes from how often texts have it, from `before` to `after`.
 
     A figure is r f, where f is the share of all texts that have the element, and r all else: how such texts are

@@ -107,6 +107,18 @@ class KeptText(NamedTuple):
         return not same or float(np.abs(self.shares - shares).max()) > tolerance
 
 
+def shares_of(scores: NDArray[np.floating[Any]], first: Counts) -> Array:
+    """Return each word's share of its text's absolute scores, (words,); 0 for a word that was not read.
+
+    Args:
+        scores: the scores, (words,).
+        first: index of the first word of each text.
+    """
+    known = np.nan_to_num(scores.astype(np.float64))
+    sums = np.add.reduceat(np.abs(known), first)
+    return np.asarray(known / np.repeat(np.where(sums > 0, sums, 1), np.diff(first, append=len(known))))
+
+
 class Tally:
     """What the scores of some texts lean on.
 
@@ -132,6 +144,11 @@ class Tally:
         """Number of all texts."""
         return sum(count for (_, group), count in self.texts.items() if not group)
 
+    @property
+    def kept_texts(self) -> list[KeptText]:
+        """The texts that are kept, in the order of their hashes."""
+        return [self.kept[digest] for digest in sorted(self.kept)]
+
     def of(self, stratum: Stratum) -> NDArray[np.int32]:
         """Return the counts of a stratum with a row for each element of the lexicon."""
         counts = self.counts[stratum]
@@ -155,9 +172,7 @@ class Tally:
         is_first = np.diff(table["text"].to_numpy(), prepend=-1) != 0
         first = np.flatnonzero(is_first)
         text = np.cumsum(is_first) - 1
-        scores = np.nan_to_num(table["score"].to_numpy().astype(np.float64))
-        sums = np.add.reduceat(np.abs(scores), first)
-        shares = scores / np.where(sums > 0, sums, 1)[text]
+        shares = shares_of(table["score"].to_numpy(), first)
         holders, elements, levels = self._weights(text, codes, shares, [numbers for numbers, _ in read])
         for stratum, members in self._strata(table, first):
             counts = self.of(stratum)

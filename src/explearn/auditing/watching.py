@@ -19,7 +19,7 @@ from explearn.auditing.changes import (
     RELATION,
     TEXTS,
     UNKNOWN,
-    Change,
+    ChangedFigure,
     Figure,
     changes,
     judge,
@@ -28,7 +28,7 @@ from explearn.auditing.claims import Claim
 from explearn.auditing.history import WHAT, History
 from explearn.auditing.reading import AuditText, FinishedJob
 from explearn.auditing.tables import MOST_NAMED, percent, records_table, shortened
-from explearn.auditing.tallies import COLUMNS, Lexicon, Tally
+from explearn.auditing.tallies import COLUMNS, Lexicon, Tally, shares_of
 from explearn.auditing.tested import LEVEL, Tested
 from explearn.core.arguments import inputs_left_as_they_came, options_of
 from explearn.core.compute import ComputeOptions
@@ -39,13 +39,14 @@ from explearn.core.word_tables import to_arrow
 from explearn.core.writing import check_place
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.finding import find_explainer
+from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.report.figures.style import FAINT, STYLES
 from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Fold, Heading, Paragraph, Picture, bold, several
-from explearn.subject.manifest import Origin, RecordedClassifier
+from explearn.subject.manifest import Origin, JobClassifier
 from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.elements import Pattern
@@ -187,7 +188,7 @@ def watch(
     drawn = [_figure(change) for change in reasons if change.changed] or [_figure(change) for change in reasons]
     request = {**settings, "call": "explearn.watch", "method": second.method, "seed": options.seed}
     request |= {"texts": text_digest(first.digest + second.digest), "classifier": second.classifier}
-    recorded = model or RecordedClassifier("the jobs' classifier", second.classifier)
+    recorded = model or JobClassifier("the jobs' classifier", second.classifier)
     files = [*first.files, *second.files]
     result = Watch(
         changes=told,
@@ -355,15 +356,18 @@ def _sample(first: Side, second: Side, model: Predictor | None, method: Any) -> 
     if not first.is_job and not second.is_job:
         return None
     if model is not None and first.is_job:
-        kept = [first.tally.kept[digest] for digest in sorted(first.tally.kept)][:EXPLAINED_AGAIN]
-        options = first.explained["options"] if method is None or isinstance(method, str) else None
+        options = None
+        if not isinstance(method, Explainer):
+            options = first.explained["options"]
         explainer = find_explainer(method or first.method, options, classifier=model)
+        kept = dict(zip(map(str, range(EXPLAINED_AGAIN)), first.tally.kept_texts, strict=False))
+        examples = [replace(text.example, id=name) for name, text in kept.items()]
+        again = explainer.explain(model, examples)
         moved = 0
-        for text, attribution in zip(kept, explainer.explain(model, [text.example for text in kept]), strict=True):
-            scores = np.nan_to_num(attribution.scores.astype(np.float64))
-            shares = scores / (np.abs(scores).sum() or 1.0)
-            moved += text.differs(attribution.predicted, attribution.probability, shares)
-        return Sample(len(kept), moved, again=True)
+        for attribution in again:
+            shares = shares_of(attribution.scores, np.zeros(1, dtype=np.int64))
+            moved += kept[attribution.example_id].differs(attribution.predicted, attribution.probability, shares)
+        return Sample(len(again), moved, again=True)
     both = sorted(first.tally.kept.keys() & second.tally.kept.keys())
     moved = 0
     for digest in both:
@@ -376,8 +380,8 @@ def _sample(first: Side, second: Side, model: Predictor | None, method: Any) -> 
 
 
 def _with_effects(
-    told: Sequence[Change], first: Side, second: Side, model: Predictor, options: WatchOptions
-) -> list[Change]:
+    told: Sequence[ChangedFigure], first: Side, second: Side, model: Predictor, options: WatchOptions
+) -> list[ChangedFigure]:
     """Measure the effect of reasons that changed, in kept texts of both sides (`Tested`)."""
     lexicon = first.tally.lexicon
     chosen = [change for change in told if change.about == "reasons" and change.changed and not change.group]
@@ -392,13 +396,12 @@ def _with_effects(
     of_sides = []
     for side in (first, second):
         start = len(examples)
-        for digest in sorted(side.tally.kept):
-            examples.append(replace(side.tally.kept[digest].example, id=f"kept-{len(examples)}"))
+        examples += [text.example for text in side.tally.kept_texts]
         of_sides.append(range(start, len(examples)))
     user_texts = UserTexts("watch", examples, (), [])
     subject = make_subject("explearn.watch", model, user_texts, seed=options.seed, compute=options.compute)
     texts = []
-    for example, row in zip(examples, model.predict_proba(examples), strict=True):
+    for example, row in zip(examples, Answers(model).ask(examples, gaps=True), strict=True):
         texts.append(AuditText(example=example, probabilities=row, right=None, unread=0, group=""))
     vocabulary = Vocabulary.from_texts(texts)
     effects = []
@@ -461,9 +464,9 @@ class Watch(Result):
         "hint",
     )
     table = "changes"
-    row = Change
+    row = ChangedFigure
 
-    changes: Sequence[Change]
+    changes: Sequence[ChangedFigure]
     texts: int
     reference_texts: int
     looked_at: Mapping[str, int]
@@ -478,7 +481,7 @@ class Watch(Result):
     def __str__(self) -> str:
         return f"{several(len(self.changed('reasons')), 'changed reason')} on {several(self.texts, 'text')}"
 
-    def changed(self, about: str) -> list[Change]:
+    def changed(self, about: str) -> list[ChangedFigure]:
         """Return the changes of reasons, inputs or answers by more than what matters, beyond chance."""
         return [change for change in self.changes if change.about == about and change.changed]
 
@@ -587,11 +590,11 @@ class Watch(Result):
         )
 
 
-def _figure(change: Change) -> Figure:
+def _figure(change: ChangedFigure) -> Figure:
     return Figure(change.about, change.element, change.kind, change.target, change.group)
 
 
-def _told(change: Change) -> str:
+def _told(change: ChangedFigure) -> str:
     """Return a change in words, such as "‘zinc’ for world (main reason of 0 % of these answers, now 9 %)"."""
     of_what = {"reasons": "main reason of {} of these answers", "inputs": "in {} of the texts", "answers": "{} of all"}
     what = bold(change.element or change.target)
@@ -602,7 +605,7 @@ def _told(change: Change) -> str:
     return f"{what} ({of_what[change.about].format(percent(change.reference))}, now {percent(change.now)})"
 
 
-def _changes_table(caption: str, told: Sequence[Change]) -> Block:
+def _changes_table(caption: str, told: Sequence[ChangedFigure]) -> Block:
     shown = {"Element": "element", "Answer": "target", "Group": "group", "Reference": "reference", "Now": "now"}
     shown |= {"Difference": "difference", "Corrected p-value": "corrected", "Since": "since", "Cause": "cause"}
     shown |= {"Through other texts": "through_texts", "Effect, reference": "effect_reference"}
@@ -613,7 +616,7 @@ def _changes_table(caption: str, told: Sequence[Change]) -> Block:
 
 
 def _draw_history(
-    told: Sequence[Change], past: Mapping[Figure, Sequence[float]], days: Sequence[str], drawing: Any
+    told: Sequence[ChangedFigure], past: Mapping[Figure, Sequence[float]], days: Sequence[str], drawing: Any
 ) -> None:
     axes = drawing.subplots()
     for change, (colour, marker) in zip(told, STYLES.values(), strict=False):

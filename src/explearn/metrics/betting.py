@@ -72,15 +72,17 @@ def _least(below: Array, above: Array, margin: float) -> Array:
 
 def means(counts: Counts) -> Array:
     """Return the mean of each sample, (rows,); 0 for one without values."""
+    return _moments(counts)[0]
+
+
+def _moments(counts: Counts) -> tuple[Array, Array]:
+    """Return the mean of each sample and its squared standard error, (rows,) each."""
     levels = np.linspace(0, 1, counts.shape[-1])
-    return np.asarray(counts @ levels / np.maximum(counts.sum(axis=-1), 1))
-
-
-def _errors(counts: Counts) -> Array:
-    """Return the squared standard error of each mean, (rows,)."""
-    squares = np.linspace(0, 1, counts.shape[-1]) ** 2
-    sizes = np.maximum(counts.sum(axis=-1), 1)
-    return np.asarray((counts @ squares / sizes - means(counts) ** 2) / sizes)
+    powers = np.stack([np.ones_like(levels), levels, levels**2], axis=1)
+    sums = counts.astype(np.float64) @ powers
+    sizes = np.maximum(sums[..., 0], 1)
+    mean = sums[..., 1] / sizes
+    return mean, np.maximum(sums[..., 2] / sizes - mean**2, 0) / sizes
 
 
 def log_evidence_of_rise(first: Counts, second: Counts, margin: float) -> Array:
@@ -99,8 +101,8 @@ def log_evidence_of_rise(first: Counts, second: Counts, margin: float) -> Array:
         array([ True])
     """
     logs = np.full(len(first), -np.inf)
-    errors = np.sqrt(np.maximum(_errors(first) + _errors(second), 0))
-    rows = np.flatnonzero(means(second) - means(first) - margin > LEAST_ERRORS * errors)
+    (before, error_before), (after, error_after) = _moments(first), _moments(second)
+    rows = np.flatnonzero(after - before - margin > LEAST_ERRORS * np.sqrt(error_before + error_after))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         chosen = rows[start : start + ROWS_AT_ONCE]
         logs[chosen] = _least(log_wealth_below(first[chosen]), log_wealth(second[chosen]), margin)

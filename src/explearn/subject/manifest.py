@@ -356,8 +356,8 @@ MADE = ("Date", "Command", "Machine")
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedClassifier:
-    """A classifier that others computed with, and of which the fingerprint is known.
+class JobClassifier:
+    """The classifier of a job, which is not at hand: only its fingerprint is known.
 
     Attributes:
         name: what pages call it.
@@ -367,7 +367,7 @@ class RecordedClassifier:
 
     name: str
     fingerprint: str
-    fingerprint_kind: str = "as recorded"
+    fingerprint_kind: str = "of the job"
 
     @property
     def device(self) -> torch.device:
@@ -377,7 +377,7 @@ class RecordedClassifier:
         return torch.device("cpu")
 
 
-def facts_of(model: Predictor | RecordedClassifier, otherwise: str) -> dict[str, str]:
+def facts_of(model: Predictor | JobClassifier, otherwise: str) -> dict[str, str]:
     """Return when and how something was computed: heading -> fact.
 
     Args:
@@ -413,7 +413,7 @@ class Origin:
 
     call: str
     classifier: object
-    model: Predictor | RecordedClassifier
+    model: Predictor | JobClassifier
     compute: ComputeOptions
     files: Sequence[object]
     request: Mapping[str, Any]
