@@ -293,7 +293,7 @@ def print_table(folder: Path) -> None:
 def make_job(folder: Path, texts: int, seed: int) -> None:
     """Write the parts and the manifest of a job with drawn words and scores."""
     draw = np.random.default_rng(seed)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     vocabulary = np.array([f"word{number}" for number in range(100_000)])
     shares = 1 / np.arange(1, len(vocabulary) + 1)
     cumulated = np.cumsum(shares / shares.sum())
@@ -327,16 +327,17 @@ def make_job(folder: Path, texts: int, seed: int) -> None:
 
 
 def million(folder: Path, texts: int) -> None:
-    for seed, name in enumerate(("reference", "now")):
-        if not (folder / name).exists():
-            make_job(folder / name, texts, seed)
+    for seed, (name, count) in enumerate({"reference": texts // 10, "now": texts}.items()):
+        if not (folder / name / "_SUCCESS").exists():
+            make_job(folder / name, count, seed)
     start = time.perf_counter()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     watch = explearn.watch(folder / "reference", folder / "now", history=folder / "history.parquet")
     watch.print()
     seconds = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"twice {texts:,} texts: {seconds:.0f} s; {after / 2**20:.2f} GiB at most ({before / 2**20:.2f} before)")
+    memory = f"{after / 2**20:.2f} GiB at most ({before / 2**20:.2f} before)"
+    print(f"a reference of {texts // 10:,} texts and a day of {texts:,}: {seconds:.0f} s; {memory}")
 
 
 def main() -> None:

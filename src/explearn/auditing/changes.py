@@ -170,7 +170,7 @@ def judge(tallies: Sequence[Tally], least: float, horizon: int) -> Judged:
     """
     figures, counts = count_figures(tallies)
     logs = []
-    window = np.zeros(counts.shape[1:], dtype=np.int64)
+    window = np.zeros_like(counts[0])
     for day in counts[:0:-1]:
         window = window + day
         logs.append(log_evidence_of_change(counts[0], window, least))
@@ -181,7 +181,7 @@ def judge(tallies: Sequence[Tally], least: float, horizon: int) -> Judged:
         corrected[about == kind] = false_discovery(corrected[about == kind])
     changed = corrected <= LEVEL
     days = np.where(changed, np.argmax(logs, axis=0) + 1, 1)
-    now = counts[-1].astype(np.int64)
+    now = counts[-1].copy()
     for row in np.flatnonzero(changed):
         now[row] = counts[-days[row] :, row].sum(axis=0)
     return Judged(figures, counts[0], counts[-1], now, corrected, changed, days)

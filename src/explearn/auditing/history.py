@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from explearn.auditing.changes import Figure, Judged
-from explearn.auditing.tallies import Lexicon, Tally
+from explearn.auditing.tallies import LEVELS, Lexicon, Tally
+from explearn.core.arrays import Counts
 from explearn.core.errors import ParamsError
 from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
 from explearn.metrics.betting import means
@@ -27,9 +29,9 @@ SCHEMA = make_schema(
     value=pa.float64(),
     corrected=pa.float64(),
     changed=pa.bool_(),
-    counts=pa.list_(pa.int64()),
+    counts=pa.list_(pa.int32()),
 )
-"""`texts`, `value`: of the day alone; `counts`: of a reason, its texts by weight."""
+"""`texts`, `value`: of the day alone; `counts`: of a reason, its texts by weight, from the least above 0 on."""
 
 _DAY = pa.schema([SCHEMA.field("day")])
 
@@ -78,7 +80,7 @@ class History:
                     tally.texts[stratum] = row["texts"]
                 if row["about"] == "reasons":
                     number = lexicon.number((row["kind"], row["element"]))
-                    tally.of(stratum)[number] = row["counts"]
+                    tally.of(stratum)[number] = [row["texts"] - sum(row["counts"]), *row["counts"]]
             tallies.append(tally)
         return tallies
 
@@ -105,19 +107,32 @@ class History:
         """Write the history with today's rows, those that any text has; the file is replaced once it is complete."""
         if self.path is None:
             return
-        rows = []
-        for row, figure in enumerate(judged.figures):
-            stratum = figure.target, figure.group
-            counts: list[int] = []
-            if figure.about == "reasons":
-                counts = today.of(stratum)[today.lexicon.numbers[figure.kind, figure.element]].tolist()
-            texts = sum(counts) or int(judged.today[row, -1])
-            if not texts:
-                continue
-            of_day = {"day": self.days[-1], "texts": texts, "value": float(means(judged.today[row])), "counts": counts}
-            of_day |= {"corrected": float(judged.corrected[row]), "changed": bool(judged.changed[row])}
-            rows.append(figure._asdict() | of_day)
-        table = pa.Table.from_pylist(rows, schema=SCHEMA)
+        # By columns, since rows of a million texts would take more memory than their counts.
+        having = [_texts(figure, judged.today[row], today) for row, figure in enumerate(judged.figures)]
+        rows = np.flatnonzero(having)
+        figures = [judged.figures[row] for row in rows.tolist()]
+        is_reason = np.array([figure.about == "reasons" for figure in figures])
+        weights = judged.today[rows[is_reason], 1:]
+        starts = np.append(0, np.cumsum(is_reason * LEVELS))
+        columns = {
+            "day": [self.days[-1]] * len(rows),
+            **dict(zip(Figure._fields, zip(*figures, strict=True), strict=True)),
+            "texts": np.array(having)[rows],
+            "value": means(judged.today[rows]),
+            "corrected": judged.corrected[rows],
+            "changed": judged.changed[rows],
+            "counts": pa.ListArray.from_arrays(pa.array(starts, pa.int32()), weights.ravel()),
+        }
+        arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
+        table = pa.Table.from_arrays(arrays, schema=SCHEMA)
         with parquet_writer(self.path, SCHEMA, self._settings, WHAT) as writer:
             for day in [*self._tables(0), table]:
                 writer.write_table(day, row_group_size=max(1, day.num_rows))
+
+
+def _texts(figure: Figure, counts: Counts, today: Tally) -> int:
+    """Return the number of today's texts that have an element, or an answer."""
+    if figure.about != "reasons":
+        return int(counts[-1])
+    number = today.lexicon.numbers[figure.kind, figure.element]
+    return int(today.of((figure.target, figure.group))[number].sum())

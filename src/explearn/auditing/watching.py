@@ -46,7 +46,7 @@ from explearn.predictors.pretrained import as_predictor
 from explearn.report.figures.style import FAINT, STYLES
 from explearn.report.result import Result
 from explearn.show.blocks import Block, Bullets, Fold, Heading, Paragraph, Picture, bold, several
-from explearn.subject.manifest import Origin, JobClassifier
+from explearn.subject.manifest import JobClassifier, Origin
 from explearn.subject.subject import make_subject
 from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.elements import Pattern
