@@ -39,6 +39,7 @@ from explearn.core.word_tables import to_arrow
 from explearn.core.writing import check_place
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.finding import find_explainer
+from explearn.metrics.betting import means
 from explearn.predictors.answers import Answers
 from explearn.predictors.batching import progress
 from explearn.predictors.predictor import Predictor
@@ -186,6 +187,11 @@ def watch(
         told = _with_effects(told, first, second, model, options)
     reasons = [change for change in told if change.about == "reasons"]
     drawn = [_figure(change) for change in reasons if change.changed] or [_figure(change) for change in reasons]
+    by_day = past.values(drawn[:LINES])
+    today = means(judged.today)
+    for row, figure in enumerate(judged.figures):
+        if figure in by_day:
+            by_day[figure].append(float(today[row]))
     request = {**settings, "call": "explearn.watch", "method": second.method, "seed": options.seed}
     request |= {"texts": text_digest(first.digest + second.digest), "classifier": second.classifier}
     recorded = model or JobClassifier("the jobs' classifier", second.classifier)
@@ -201,7 +207,7 @@ def watch(
         method=second.method,
         least=options.least,
         hint=" ".join(filter(None, (first.hint, second.hint))),
-        past=past.values(drawn[:LINES]),
+        by_day=by_day,
         origin=Origin("explearn.watch", classifier, recorded, options.compute or ComputeOptions(), files, request),
     )
     if out is not None:
@@ -435,7 +441,7 @@ class Watch(Result):
         method: the method of the attributions.
         least: smallest change that matters, in shares of texts.
         hint: sentences on texts that were left out, and columns that were not used.
-        past: what the first reasons were on the earlier days.
+        by_day: what the first reasons were on each day.
         origin: where it comes from.
         page: path of the page; None if none was written.
 
@@ -476,7 +482,7 @@ class Watch(Result):
     method: str
     least: float
     hint: str
-    past: Mapping[Figure, Sequence[float]]
+    by_day: Mapping[Figure, Sequence[float]]
 
     def __str__(self) -> str:
         return f"{several(len(self.changed('reasons')), 'changed reason')} on {several(self.texts, 'text')}"
@@ -549,7 +555,7 @@ class Watch(Result):
         blocks.append(Bullets(self.bold_sentences()))
         if self.hint:
             blocks.append(Paragraph(self.hint, style="note"))
-        if self.past:
+        if self.by_day:
             blocks.append(self._history_picture())
         for about, title in zip(ABOUT, ("Changed reasons", "Changed texts", "Changed answers"), strict=True):
             if self.changed(about):
@@ -580,13 +586,13 @@ class Watch(Result):
         ]
 
     def _history_picture(self) -> Picture:
-        told = [change for change in self.changes if _figure(change) in self.past]
+        told = [change for change in self.changes if _figure(change) in self.by_day]
         return Picture(
             "history.svg",
             "In what share of the texts it is a main reason (its mean weight), day by day",
             "A line an element: its mean weight in the reference and on each day",
             (4.1, 2.4 + 0.1 * len(told)),
-            partial(_draw_history, told, self.past, self.days),
+            partial(_draw_history, told, self.by_day, self.days),
         )
 
 
@@ -616,11 +622,11 @@ def _changes_table(caption: str, told: Sequence[ChangedFigure]) -> Block:
 
 
 def _draw_history(
-    told: Sequence[ChangedFigure], past: Mapping[Figure, Sequence[float]], days: Sequence[str], drawing: Any
+    told: Sequence[ChangedFigure], by_day: Mapping[Figure, Sequence[float]], days: Sequence[str], drawing: Any
 ) -> None:
     axes = drawing.subplots()
     for change, (colour, marker) in zip(told, STYLES.values(), strict=False):
-        values = [change.reference, *past[_figure(change)], change.now]
+        values = [change.reference, *by_day[_figure(change)]]
         name = shortened(f"{change.element} for {change.target} {change.group}".strip(), 30)
         axes.plot(values, color=colour, marker=marker, markersize=3, linewidth=1, label=name)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
