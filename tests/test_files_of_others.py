@@ -65,12 +65,14 @@ def kept(given, target, force):
 
 MODEL = ("--classifier", "{given}/model", "--device", "cpu")
 TABLE = ("--texts", "{given}/t.csv", "--text-column", "text")
+SIDES = ("--reference", "{given}/t.csv", "--now", "{given}/t.csv", "--method", "random")
 EXPLAIN = ("explain", *MODEL, "--method", "random", "a fox")
 WRITERS = {
     **{f"explain {suffix}": command(*EXPLAIN, name=f"out.{suffix}") for suffix in ("html", "csv", "jsonl", "parquet")},
     "compare": command("compare", *MODEL, *TABLE, "--method", "gae", name="out.html"),
     "audit": command("audit", *MODEL, *TABLE, "--method", "random", name="out.html"),
     "diff": command("diff", *MODEL, "--against", "{given}/old", *TABLE, "--method", "random", name="out.html"),
+    "watch": command("watch", *MODEL, *SIDES, name="out.html"),
     "record": command("record", *MODEL, "--method", "occlusion", "a fox", name="out.html"),
     "train": command("train", "reader", *MODEL, *TABLE, "-o", "epochs=1", "-o", "samples=4", "-o", "width=8"),
     "finetune": command("finetune", *TABLE, "--encoder", "{given}/old", "--device", "cpu", "-o", "epochs=1"),

@@ -8,6 +8,9 @@ from explearn.auditing.fix import fix as fix
 from explearn.auditing.reading import AuditOptions as AuditOptions
 from explearn.auditing.run import Audit as Audit
 from explearn.auditing.run import audit as audit
+from explearn.auditing.watching import Watch as Watch
+from explearn.auditing.watching import WatchOptions as WatchOptions
+from explearn.auditing.watching import watch as watch
 from explearn.bundle.export import export as export
 from explearn.bundle.hub import push_to_hub as push_to_hub
 from explearn.comparison.run import CompareOptions as CompareOptions

@@ -41,6 +41,10 @@ def serve(
             help="Manifest (.json) next to a page of `explearn compare` for this classifier; its verdict is shown.",
         ),
     ] = None,
+    watch: Annotated[
+        Path | None,
+        typer.Option(help="Page of `explearn watch`, whose figures /metrics has; read anew at each scrape."),
+    ] = None,
     pairs: Annotated[
         bool,
         typer.Option(
@@ -95,6 +99,10 @@ def serve(
         if comparison is not None:
             verdict = read_verdict(comparison, loaded)
         app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or (), verdict=verdict, pairs=pairs)
+        if watch is not None:
+            from explearn_apps.serve.watched import WatchCollector
+
+            app.state.engine.metrics.registry.register(WatchCollector(watch))
         app.state.engine.warm_up()
         for name, reason in left_out.items():
             print(f"left out: {name} ({reason})", file=sys.stderr)

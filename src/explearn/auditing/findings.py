@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,29 @@ class ErrorCause:
     mended: int
     right_lost: int
     right: int
+
+
+@dataclass(frozen=True, slots=True)
+class FalseAlarms:
+    """What the classifier answers to texts that should pass.
+
+    Attributes:
+        passes: the answer that they should get.
+        texts: number of the texts.
+        alarms: number of those that get another answer.
+        share: share of these.
+        low: lower bound of its 95 % interval.
+        high: upper bound.
+        causes: confirmed findings without which they would pass, those that mend most first.
+    """
+
+    passes: str
+    texts: int
+    alarms: int
+    share: float
+    low: float | None
+    high: float | None
+    causes: Sequence[ErrorCause]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from explearn.core.arguments import check_listed
 from explearn.core.arrays import Array
@@ -152,6 +153,23 @@ def _groups(groups: Sequence[object] | None, count: int) -> list[str]:
 def explain_texts(
     subject: Subject, labels: Sequence[str], explained: Collection[int], scores: JobScores | None, show_progress: bool
 ) -> list[AuditText]:
+    """Return the texts with answers and scores, as `scored_texts` does.
+
+    Raises:
+        DataError: the classifier answers all texts alike.
+    """
+    read = scored_texts(subject, labels, explained, scores, show_progress)
+    if len({text.predicted for text in read}) == 1:
+        raise DataError(
+            f"{subject.classifier.name}: answers {labels[read[0].predicted]!r} for all {len(read)} texts; expected "
+            "texts with at least two answers"
+        )
+    return read
+
+
+def scored_texts(
+    subject: Subject, labels: Sequence[str], explained: Collection[int], scores: JobScores | None, show_progress: bool
+) -> list[AuditText]:
     """Return the texts with answers, and scores of those that are wanted.
 
     Args:
@@ -161,9 +179,6 @@ def explain_texts(
         scores: a job's scores, in place of the method's; there may be none of an answer, nor of a text that the
             classifier does not answer without some words.
         show_progress: show a bar.
-
-    Raises:
-        DataError: the classifier answers all texts alike.
     """
     examples = subject.texts.examples
     order = [subject.classifier.labels.index(label) for label in labels]
@@ -192,11 +207,6 @@ def explain_texts(
                     text.right = text.example.label == labels[text.predicted]
                 read.append(text)
             bar.update(len(numbers))
-    if len({text.predicted for text in read}) == 1:
-        raise DataError(
-            f"{subject.classifier.name}: answers {labels[read[0].predicted]!r} for all {len(read)} texts; expected "
-            "texts with at least two answers"
-        )
     return read
 
 
@@ -259,17 +269,21 @@ class _Settings(Shape):
     classifier: str
     labels: list[str]
     methods: list[_Method]
+    options: dict[str, dict[str, Any]]
+    weights: dict[str, Any]
+    windows: int | None
+    unit: str
 
 
 class _Manifest(Shape):
-    """The fields of a job's manifest that an audit reads."""
+    """The fields of a job's manifest that are read here."""
 
     settings: _Settings
     parts: dict[str, _Part]
 
 
 class FinishedJob:
-    """A finished job, whose scores an audit reads.
+    """A finished job, whose scores `explearn.audit` and `explearn.watch` read.
 
     Args:
         folder: the job's folder.
@@ -277,6 +291,7 @@ class FinishedJob:
 
     Attributes:
         method: the method.
+        settings: how its texts were explained.
         files: its files, the manifest first.
 
     Raises:
@@ -301,7 +316,7 @@ class FinishedJob:
                 raise DataError(f"{folder / part.file}: has changed since the job wrote it; run the job again")
         self.method = method
         self.files = [manifest, *(folder / part.file for part in job.parts.values())]
-        self._settings = job.settings
+        self.settings = job.settings
 
     def scores(self, classifier: Predictor, texts: Sequence[Example]) -> JobScores:
         """Return its scores.
@@ -314,13 +329,26 @@ class FinishedJob:
             DataError: classifier or texts are others.
         """
         manifest, *parts = self.files
-        same = self._settings.classifier == classifier.fingerprint and self._settings.labels == list(classifier.labels)
+        same = self.settings.classifier == classifier.fingerprint and self.settings.labels == list(classifier.labels)
         if not same:
             raise DataError(f"{manifest.parent}: is a job of another classifier, or of classes with other names")
         scores: JobScores = {}
         for part in parts:
             _read_part(part, self.method, texts, scores)
         return scores
+
+    def tables(self, columns: pa.Schema) -> Iterator[pa.Table]:
+        """Yield the scores for the answers, by row groups, which hold whole texts.
+
+        Args:
+            columns: the columns; `method`, `target` and `predicted` are among them.
+        """
+        for part in self.files[1:]:
+            with open_parquet(part, columns) as file:
+                for group in range(file.num_row_groups):
+                    table = read_group(file, group, columns, part)
+                    answers = pc.equal(table["target"], table["predicted"])
+                    yield table.filter(pc.and_(answers, pc.equal(table["method"], self.method)))
 
 
 def _read_part(path: Path, method: str, texts: Sequence[Example], scores: JobScores) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from explearn.auditing.findings import (
     FEWEST_VALUES,
     NO_GROUP,
     ErrorCause,
+    FalseAlarms,
     Finding,
     FindingList,
     GroupDifference,
@@ -22,19 +23,23 @@ from explearn.auditing.reading import (
     FEWEST,
     MOST_SEARCHED,
     AuditOptions,
+    AuditText,
     FinishedJob,
     accuracy,
     audited_texts,
     explain_texts,
     halves,
     rates,
+    scored_texts,
 )
 from explearn.auditing.tables import EFFECT, MOST_NAMED, cell, percent, records_table, shortened
-from explearn.auditing.tested import LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, accuracy_test, group_figures
+from explearn.auditing.tested import CONFIDENCE, LEAST_EFFECT, LEVEL, MOST_TEXTS, Tested, accuracy_test, group_figures
 from explearn.core.arguments import inputs_left_as_they_came, options_of
-from explearn.core.documents import checked_path, file_digest
-from explearn.core.errors import DataError, listed
+from explearn.core.documents import checked_path, file_digest, text_digest
+from explearn.core.errors import DataError, ParamsError, listed
 from explearn.methods.base.explainer import Explainer, unread_words_known
+from explearn.methods.finding import find_explainer
+from explearn.metrics.significance import mean_interval
 from explearn.report.figures.style import INK, STYLES, draw_value, set_rows
 from explearn.report.result import Result
 from explearn.show.blocks import (
@@ -51,7 +56,8 @@ from explearn.show.blocks import (
     columns,
     several,
 )
-from explearn.subject.subject import make_subject
+from explearn.subject.subject import Subject, make_subject
+from explearn.subject.texts import TextColumns, UserTexts, given_texts
 from explearn.text.elements import Pattern
 from explearn.text.scored import Vocabulary
 
@@ -76,6 +82,8 @@ def audit(
     method: str | Explainer | None = None,
     *,
     scores: str | Path | None = None,
+    benign: Any = None,
+    passes: str | None = None,
     out: str | Path | None = None,
     options: AuditOptions | None = None,
 ) -> Audit:
@@ -96,6 +104,9 @@ def audit(
         groups: the group of each text, or the column that names it. A text may lack one, and is then only counted.
         method: a method's name, or an explainer. None: as `explearn.explain`, or the job's.
         scores: folder of a finished `explearn job` on these texts, whose scores are read; none is computed.
+        benign: texts that should pass, as a file, list or table: which do not, and the words that cause these false
+            alarms, come first. They are searched, too; no claim is tested on them.
+        passes: the answer that they should get.
         out: a page to write (`Audit.save`).
         options: further settings.
 
@@ -125,7 +136,10 @@ def audit(
     user_texts = audited_texts(texts, labels, groups, options.columns)
     explainers: list[Any] = [method]
     settings: dict[str, Any] = {"patterns": list(options.patterns)}
-    files = [texts]
+    files = [texts, benign]
+    if benign is not None:
+        benign = _benign_texts(benign, passes, options)
+        settings["benign"] = text_digest(repr(benign.examples))
     job = None
     if scores is not None:
         job = FinishedJob(Path(scores), method)
@@ -150,22 +164,31 @@ def audit(
     searched, held_out = halves(subject.texts.examples, options.seed)
     with unread_words_known():
         read = explain_texts(subject, classes, searched, job_scores, options.show_progress)
+        passing = []
+        if benign is not None:
+            if job is not None:
+                explainers = [find_explainer(job.method, job.settings.options[job.method])]
+            passing = _passing_texts(subject, benign, explainers, options)
     explained = [i for i in searched if read[i].shares is not None]
     if scores is not None and len(explained) < FEWEST / 2:
         raise DataError(
             f"{scores}: has scores of the answers to {len(explained)} of {len(searched)} searched texts; expected "
             "a job without --target"
         )
-    vocabulary = Vocabulary.from_texts(read)
-    claims = find_claims([read[i] for i in explained], vocabulary, patterns)
-    tested = Tested(subject, classes, read, vocabulary, explained, held_out, claims)
+    every = [*read, *passing]
+    should_pass = range(len(read), len(every))
+    explained += [i for i in should_pass if every[i].shares is not None]
+    vocabulary = Vocabulary.from_texts(every)
+    claims = find_claims([every[i] for i in explained], vocabulary, patterns)
+    tested = Tested(subject, classes, every, vocabulary, explained, held_out, claims)
     findings = list(zip(tested.run(options.show_progress), claims, strict=True))
     # Confirmed ones first, the largest effects first.
     findings.sort(key=lambda pair: (not pair[0].confirmed, -(pair[0].effect or 0.0), pair[0].target, pair[0].element))
     confirmed = [claim for finding, claim in findings if finding.confirmed]
     result = Audit(
         findings=FindingList(finding for finding, _ in findings),
-        errors=tested.errors(confirmed),
+        errors=tested.errors(confirmed, range(len(read))),
+        false_alarms=_false_alarms(passing, passes, tested.errors(confirmed, should_pass)),
         groups=group_figures(read, classes),
         groups_p_value=accuracy_test(read),
         differences=tested.differences(confirmed),
@@ -175,7 +198,7 @@ def audit(
         labelled=sum(text.right is not None for text in read),
         method=job.method if job else next(iter(subject.explainers)),
         unread=sum(text.unread for text in read),
-        unexplained=len(searched) - len(explained),
+        unexplained=sum(read[i].shares is None for i in searched),
         hint=subject.texts.hint,
         examples=tested.examples(confirmed),
         origin=subject.origin,
@@ -183,6 +206,38 @@ def audit(
     if out is None:
         return result
     return result.save(out)
+
+
+def _benign_texts(benign: Any, passes: str | None, options: AuditOptions) -> UserTexts:
+    """Read the texts that should pass, with the answer that they should get as their label."""
+    if passes is None:
+        raise ParamsError("passes: got none; expected the class that benign texts should get (--passes)")
+    columns = options.columns
+    if columns is not None:
+        columns = TextColumns(text=columns.text, pair=columns.pair)
+    texts = given_texts(benign, None, columns)
+    examples = [replace(example, label=passes) for example in texts.examples]
+    return replace(texts, examples=examples, labels=[passes])
+
+
+def _passing_texts(
+    subject: Subject, benign: UserTexts, explainers: Sequence[Any], options: AuditOptions
+) -> list[AuditText]:
+    """Return the texts that should pass, with answers and scores."""
+    work = options.work and Path(options.work) / "benign"
+    beside = make_subject(
+        "explearn.audit", subject.classifier, benign, explainers, seed=options.seed, compute=options.compute, work=work
+    )
+    every = range(len(beside.texts.examples))
+    return scored_texts(beside, subject.classifier.labels, every, None, options.show_progress)
+
+
+def _false_alarms(passing: Sequence[AuditText], passes: str | None, causes: Sequence[ErrorCause]) -> FalseAlarms | None:
+    if not passing or passes is None:
+        return None
+    alarms = [not text.right for text in passing]
+    low, high = mean_interval(alarms, CONFIDENCE, 0, 1)
+    return FalseAlarms(passes, len(passing), sum(alarms), sum(alarms) / len(alarms), low, high, causes)
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
@@ -194,6 +249,7 @@ class Audit(Result):
 
     Attributes:
         findings: all claims that were looked at.
+        false_alarms: the answers to texts that should pass; None without such texts.
         errors: confirmed findings that count on the wrong side, those that mend most first; empty without labels.
         groups: figures of each group; empty without groups.
         groups_p_value: of the test whether all groups get as many right answers (`shares_test`); None without groups
@@ -225,6 +281,7 @@ class Audit(Result):
 
     name = "audit"
     saved = (
+        "false_alarms",
         "findings",
         "errors",
         "groups",
@@ -244,6 +301,7 @@ class Audit(Result):
 
     findings: FindingList
     errors: Sequence[ErrorCause]
+    false_alarms: FalseAlarms | None
     groups: Sequence[GroupFigures]
     groups_p_value: float | None
     differences: Sequence[GroupDifference]
@@ -258,12 +316,17 @@ class Audit(Result):
     examples: Sequence[ExampleText]
 
     def bold_sentences(self) -> list[str]:
-        """Return five sentences: the answers, what was confirmed, what counts most, errors, and groups."""
-        return [_answers(self), _confirmed(self), _strongest(self), _errors(self), _groups(self)]
+        """Return sentences: false alarms if asked, answers, what was confirmed, what counts most, errors, groups."""
+        sentences = [_answers(self), _confirmed(self), _strongest(self), _errors(self), _groups(self)]
+        if self.false_alarms is not None:
+            return [_alarms(self.false_alarms), *sentences]
+        return sentences
 
     def blocks(self) -> list[Block]:
         """Return the page of an audit, but for how it was made."""
         blocks: list[Block] = [Heading("What this classifier leans on", level=1), Bullets(self.bold_sentences())]
+        if self.false_alarms is not None and self.false_alarms.causes:
+            blocks.append(_error_table("What causes false alarms", self.false_alarms.causes))
         picture = effects_picture(self.findings.confirmed, list(self.rates))
         if picture is not None:
             blocks.append(picture)
@@ -288,7 +351,8 @@ class Audit(Result):
         if self.examples:
             blocks += [Heading("Examples"), *self.examples]
         if self.errors:
-            blocks += [Heading("Causes of errors"), _error_table(self)]
+            caption = "Wrong answers that become right without a finding"
+            blocks += [Heading("Causes of errors"), _error_table(caption, self.errors)]
         if self.groups:
             blocks += [Heading("Groups"), _group_table(self), _difference_block(self)]
         untested = self.findings.untested
@@ -381,12 +445,27 @@ def _errors(audit: Audit) -> str:
         return "Which words cause its errors can be said only with labels."
     if not audit.errors:
         return "No confirmed finding was found whose removal turns a wrong answer into the right one."
+    causes = _causes(audit.errors)
+    return f"{causes[0].upper()}{causes[1:]}."
+
+
+def _causes(causes: Sequence[ErrorCause]) -> str:
     parts = []
-    for cause in audit.errors[:MOST_NAMED]:
+    for cause in causes[:MOST_NAMED]:
         wrong = several(cause.wrong, "wrong answer")
         parts.append(f"without {bold(cause.element)}, {cause.mended} of {wrong} “{cause.target}” would be right")
-    first = parts[0][0].upper() + parts[0][1:]
-    return f"{'; '.join([first, *parts[1:]])}."
+    return "; ".join(parts)
+
+
+def _alarms(found: FalseAlarms) -> str:
+    count = bold(f"{several(found.alarms, 'false alarm')} on {several(found.texts, 'text')}")
+    share = percent(found.share)
+    if found.low is not None and found.high is not None:
+        share += f", interval {percent(found.low)} to {percent(found.high)}"
+    why = "no confirmed finding causes them"
+    if found.causes:
+        why = _causes(found.causes)
+    return f"{count} that should be {found.passes} ({share}); {why}."
 
 
 TOO_RARE = "no confirmed finding occurs often enough in a group to compare its effect"
@@ -492,7 +571,7 @@ def _source_table(audit: Audit) -> Table:
     return Table(heads, rows, "What explanations add")
 
 
-def _error_table(audit: Audit) -> Table:
+def _error_table(caption: str, causes: Sequence[ErrorCause]) -> Table:
     shown = {
         "Element": "element",
         "Wrong answer": "target",
@@ -502,7 +581,7 @@ def _error_table(audit: Audit) -> Table:
         "Wrong without it": "right_lost",
         "Kind": "kind",
     }
-    return records_table("Wrong answers that become right without a finding", audit.errors, shown)
+    return records_table(caption, causes, shown)
 
 
 def _group_table(audit: Audit) -> Table:

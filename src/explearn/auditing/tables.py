@@ -35,7 +35,7 @@ BOUNDS = {
 
 FORMATS = dict.fromkeys(("texts", "changed", "wrong", "mended", "right", "right_lost"), ",")
 FORMATS |= dict.fromkeys(("accuracy", "probability", "probability_before", "noise", "calibration"), ".3f")
-FORMATS |= dict.fromkeys(("having", "disagreeing"), ".3f")
+FORMATS |= dict.fromkeys(("having", "disagreeing", "reference", "now"), ".3f")
 FORMATS["corrected"] = ".2g"
 """Figure -> its format; others are shown with their sign."""
 

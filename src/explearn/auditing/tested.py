@@ -8,7 +8,7 @@ Hochberg 1995, Controlling the false discovery rate).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -275,21 +275,26 @@ class Tested:
             **judged(self.effects[element], target, p_value, corrected),
         )
 
-    def errors(self, confirmed: Sequence[Claim]) -> list[ErrorCause]:
-        """Return the findings without which wrong answers become right, those that mend most first."""
-        if not self.subject.texts.labels:
-            return []
+    def errors(self, confirmed: Sequence[Claim], among: Collection[int]) -> list[ErrorCause]:
+        """Return the findings without which wrong answers become right, those that mend most first.
+
+        Args:
+            confirmed: the findings.
+            among: numbers of the texts whose answers are looked at.
+        """
         causes = []
         for element, target, _ in confirmed:
             wrong = []
             right = []
             for i in self.where[element]:
-                if self.texts[i].predicted != target:
+                if i not in among or self.texts[i].predicted != target:
                     continue
                 if self.texts[i].right:
                     right.append(i)
                 elif self.texts[i].right is False:
                     wrong.append(i)
+            if not wrong:
+                continue
             wrong = wrong[:MOST_ERRORS]
             right = right[: len(wrong)]
             answers = self._answers_without(element, [*wrong, *right])

@@ -22,6 +22,7 @@ from explearn.cli.fix import fix
 from explearn.cli.record import record
 from explearn.cli.train import export, finetune, train
 from explearn.cli.verify import verify
+from explearn.cli.watch import watch
 from explearn.core.errors import ParamsError, UnsupportedError, blaming
 from explearn.methods.info import Family, MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos
@@ -141,7 +142,7 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
             _describe_options(console, field.annotation, indent + 4)
 
 
-for _command in (explain, record, compare, verify, audit, diff, fix, train, finetune, methods, demo, export):
+for _command in (explain, record, compare, verify, audit, diff, fix, watch, train, finetune, methods, demo, export):
     app.command()(_command)
 # Commands that installed packages declare: Typer apps, or functions.
 for _entry in sorted(importlib.metadata.entry_points(group="explearn.commands"), key=lambda entry: entry.name):

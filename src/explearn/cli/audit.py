@@ -25,6 +25,11 @@ def audit(
         Path | None,
         typer.Option(help="Folder of a finished `explearn job` on these texts, whose scores are read."),
     ] = None,
+    benign: Annotated[
+        Path | None,
+        typer.Option(help="Texts that should pass: false alarms, and the words that cause them, come first."),
+    ] = None,
+    passes: Annotated[str | None, typer.Option(help="The answer that --benign texts should get.")] = None,
     pattern: Patterns = None,
     out: options.Page = Path("audit.html"),
     work: options.WorkFolder = None,
@@ -50,8 +55,18 @@ def audit(
     settings = AuditOptions(
         patterns=pattern or (), columns=columns, work=work, seed=methods.seed, compute=compute, show_progress=True
     )
-    source = classifier([explainer])
-    result = run(source, texts, None, group, method, scores=scores, out=out, options=settings)
+    result = run(
+        classifier([explainer]),
+        texts,
+        None,
+        group,
+        method,
+        scores=scores,
+        benign=benign,
+        passes=passes,
+        out=out,
+        options=settings,
+    )
     result.print()
     tell(result.page)
 

@@ -88,7 +88,7 @@ class OutputRules:
 
 _RULES = ContextVar("rules", default=OutputRules())  # noqa: B039 (it is frozen)
 
-OUTPUTS = ("out", "save", "work", "path")
+OUTPUTS = ("out", "save", "work", "path", "history")
 """Parameters that name what a call writes; whatever else names a file is an input."""
 
 

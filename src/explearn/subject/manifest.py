@@ -27,6 +27,8 @@ from explearn.core.writing import check_place, write_json
 
 if TYPE_CHECKING:
     # They bring torch, which reading a manifest does without.
+    import torch
+
     from explearn.core.compute import ComputeOptions
     from explearn.predictors.predictor import Predictor
 
@@ -353,7 +355,29 @@ MADE = ("Date", "Command", "Machine")
 """Headings of `facts_of`."""
 
 
-def facts_of(model: Predictor, otherwise: str) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class JobClassifier:
+    """The classifier of a job, which is not at hand: only its fingerprint is known.
+
+    Attributes:
+        name: what pages call it.
+        fingerprint: its fingerprint.
+        fingerprint_kind: what the fingerprint is made from.
+    """
+
+    name: str
+    fingerprint: str
+    fingerprint_kind: str = "of the job"
+
+    @property
+    def device(self) -> torch.device:
+        """The processor, since nothing is computed with it."""
+        import torch
+
+        return torch.device("cpu")
+
+
+def facts_of(model: Predictor | JobClassifier, otherwise: str) -> dict[str, str]:
     """Return when and how something was computed: heading -> fact.
 
     Args:
@@ -389,7 +413,7 @@ class Origin:
 
     call: str
     classifier: object
-    model: Predictor
+    model: Predictor | JobClassifier
     compute: ComputeOptions
     files: Sequence[object]
     request: Mapping[str, Any]

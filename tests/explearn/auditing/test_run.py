@@ -66,6 +66,30 @@ def test_groups_are_ranked_only_where_they_differ_beyond_chance(wrong):
     assert f"p = {audit.groups_p_value:.2g}" in said and f"{second.accuracy:.3f}" in said
 
 
+def test_false_alarms_come_first_with_the_words_that_cause_them(tmp_path):
+    def rule(words):
+        return "alpha" in words or "*" in words
+
+    benign = [f"{text} *" if number % 4 else text for number, text in enumerate(sentences()[:40])]
+    audit = explearn.audit(classifier(rule), TEXTS, benign=benign, passes="no", out=tmp_path / "audit.html")
+    alarms = audit.false_alarms
+    assert (alarms.texts, alarms.alarms, alarms.share) == (40, 30, 0.75)
+    assert alarms.low < 0.75 < alarms.high
+    cause = alarms.causes[0]
+    assert (cause.element, cause.wrong, cause.mended) == ("‘*’", 30, 30)
+    assert "30 false alarms on 40 texts that should be no" in audit.sentences()[0]
+    assert "without ‘*’, 30 of 30 wrong answers" in audit.sentences()[0]
+    # The figures of the other texts are theirs alone.
+    assert audit.texts == len(TEXTS) and not audit.errors
+    without = explearn.audit(classifier(rule), TEXTS)
+    assert without.false_alarms is None and without.rates == audit.rates
+    assert not explearn.audit(classifier(rule), TEXTS, benign=sentences(), passes="no").false_alarms.causes
+    with pytest.raises(ParamsError, match="passes: got none"):
+        explearn.audit(classifier(rule), TEXTS, benign=benign)
+    with pytest.raises(ModelError, match="safe"):
+        explearn.audit(classifier(rule), TEXTS, benign=benign, passes="safe")
+
+
 def test_errors_and_groups():
     texts = sentences(plants=["alpha", "", "alpha", ""])
     # Of the texts with alpha every other one is no "yes" by its label.
