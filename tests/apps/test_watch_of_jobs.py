@@ -37,7 +37,7 @@ def days(tmp_path_factory):
 
 
 def watch(days, name, *more):
-    return run("watch", "--reference", days / "reference", "--now", days / name, *more)
+    return run("watch", "--reference", days / "reference", "--now", days / name, "--out", days / "watch.html", *more)
 
 
 def test_a_history_grows_by_a_day_and_names_the_change(days, tmp_path):

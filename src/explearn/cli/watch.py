@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from explearn.cli import options
-from explearn.cli.audit import Method, Patterns
-from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
+from explearn.cli.audit import Patterns
+from explearn.cli.common import Compute, command, tell
 from explearn.cli.options import ClassifierToExplain, TextsAlone
 
 LEAST_CHANGE = 0.01
@@ -35,13 +35,11 @@ def watch(
     fail_above: Annotated[
         float | None, typer.Option(help="Exit with 1 if a reason changed by more than this.", min=0, max=1)
     ] = None,
-    method: Method = None,
-    explainer: options.TrainedExplainer = None,
     pattern: Patterns = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per element.")] = False,
-    out: Annotated[Path | None, typer.Option(help="The page to write.", show_default="none")] = None,
-    seed: Seed = DEFAULT_SEED,
+    out: options.Page = Path("watch.html"),
     *,
+    methods: options.MethodsToUse,
     columns: TextsAlone,
     classifier: ClassifierToExplain,
     compute: Compute,
@@ -52,10 +50,11 @@ def watch(
 
     explearn watch --reference day-01 --now day-17 --history watch.parquet --out watch.html
     """
+    explainer = None
     # Of a job's scores, --method only names those that are read.
-    chosen = None
-    if explainer is not None or not (reference.is_dir() and now.is_dir()):
-        chosen = options.named_explainer(method, explainer)
+    method: Any = options.only("--method", [*methods.names, *map(str, methods.folders)])
+    if methods.folders or not (reference.is_dir() and now.is_dir()):
+        method = explainer = methods.one()
     # Loads torch, which --help need not wait for.
     from pydantic_core import to_jsonable_python
 
@@ -68,18 +67,17 @@ def watch(
         day=day,
         patterns=pattern or (),
         columns=columns,
-        seed=seed,
+        seed=methods.seed,
         compute=compute,
         show_progress=True,
     )
-    source = classifier([chosen], required=False)
-    result = run(reference, now, source, chosen or method, history=history, out=out, options=settings)
+    source = classifier([explainer], required=False)
+    result = run(reference, now, source, method, history=history, out=out, options=settings)
     if as_json:
         for change in result.changes:
             tell(json.dumps(to_jsonable_python(change)))
     else:
         result.print()
-    if result.page is not None and not as_json:
         tell(result.page)
     if fail_above is not None and result.largest > fail_above:
         typer.echo(f"a reason changed by {result.largest:.3f} of the texts, more than {fail_above:g}", err=True)
