@@ -275,14 +275,12 @@ def print_table(folder: Path) -> None:
             early = sum(any(kind == "nothing" or day < CHANGE_DAY for day in alarms[test]) for alarms in series)
             delays = []
             for alarms in series:
-                later = [day - CHANGE_DAY + 1 for day in alarms[test] if day >= CHANGE_DAY]
-                delays.append(min(later, default=np.inf))
-            noticed = sum(np.isfinite(delays))
+                delays += [day - CHANGE_DAY + 1 for day in alarms[test] if day >= CHANGE_DAY][:1]
             cell = f"{early} false"
             if kind != "nothing":
-                cell += f"; {noticed} noticed"
-                if noticed:
-                    cell += f", delay {np.median(delays):g} (at most {max(delays):g})"
+                cell += f"; {len(delays)} noticed"
+                if delays:
+                    cell += f", delay {np.median(delays):g} (at most {max(delays)})"
             cells.append(cell)
         print(f"| {kind} | {len(series)} | {' | '.join(cells)} |")
 
