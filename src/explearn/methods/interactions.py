@@ -22,7 +22,7 @@ from explearn.text.units import in_units
 
 
 def interactions(
-    classifier: Predictor, text: Text, attribution: Attribution, top: int = 6, removal: Removal = "mask"
+    classifier: Predictor, text: Text, attribution: Attribution, top: int = 6, removal: Removal | None = None
 ) -> list[Interaction]:
     """Return the Shapley interaction index of each pair of a text's `top` words, the largest absolute value first.
 
@@ -38,7 +38,8 @@ def interactions(
         text: the text.
         attribution: the text's attribution, by words or other units, which then replace words.
         top: k, 2 to MOST_INTERACTING; all words if there are fewer.
-        removal: `mask`: words are masked; `delete`: they are deleted.
+        removal: `mask`: words are masked; `delete`: they are deleted. None: deleted for the similarity of two texts,
+            which masks in both would raise, else masked.
 
     Returns:
         One interaction for each pair; `dataclasses.replace(attribution, interactions=tuple(pairs))` displays them.
@@ -65,6 +66,8 @@ def interactions(
         raise UnsupportedError("interactions: the text was read window by window; expected one that is read at once")
     by_units = attribution.unit != "word"
     check_use(classifier, "interactions")
+    if removal is None:
+        removal = "delete" if classifier.compares_texts else "mask"
     if by_units and encoding.pair_start is not None:
         raise UnsupportedError("interactions: need single texts, where words are not the units; got a pair")
     if by_units:

@@ -148,7 +148,7 @@ def test_interactions_between_two_texts_are_differences_of_the_library_s_similar
             for coalition in combinations(sorted(others), size):
                 gone = frozenset(others - set(coalition))
                 exact += weight * (values[gone] - values[gone | {i}] - values[gone | {3 + j}] + values[gone | pair])
-        found = explearn.interactions(of, SHORT, explearn.explain(of, SHORT), removal="delete")
+        found = explearn.interactions(of, SHORT, explearn.explain(of, SHORT))
         (interaction,) = (one for one in found if set(one.positions) == pair)
         assert interaction.value == pytest.approx(exact, abs=1e-5)
 
