@@ -255,7 +255,8 @@ def lime_words(classifier: Predictor, texts: Sequence[str], target: str, seed: i
     """Return the words that LIME names most for a class."""
     chosen = [text for text in texts if classifier.predict([text]) == [target]][:LIME_TEXTS]
     sums: defaultdict[str, float] = defaultdict(float)
-    for attribution in explearn.explain(classifier, chosen, "lime", samples=128, seed=seed):
+    attributions: Any = explearn.explain(classifier, chosen, "lime", samples=128, seed=seed)
+    for attribution in attributions:
         for word, score in zip(attribution.words, attribution.scores, strict=True):
             sums[bare(word).casefold()] += float(score)
     return set(sorted(sums, key=lambda word: -sums[word])[:LIME_WORDS])
