@@ -734,7 +734,8 @@ class Fix(Result):
             if self._loadable == "classifier":
                 inner = folder / "classifier"
                 inner.mkdir()
-                self.origin.model.write_files(inner)  # type: ignore[attr-defined]
+                assert isinstance(self.origin.model, TransformerPredictor)
+                self.origin.model.write_files(inner)
             write_guard(folder, self._loadable, self.editor)
         write_text(folder / "README.md", self._card())
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from explearn.auditing.guard import Editor
 from explearn.core.compute import check_weights
 from explearn.core.errors import UnsupportedError
-from explearn.methods.base.training import seeded, train_epochs
+from explearn.methods.base.training import limited, seeded, train_epochs
 from explearn.predictors.batching import random_batches
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.finetune import class_weights, with_adapters
@@ -214,18 +214,18 @@ def train_further(
         optimizer = torch.optim.AdamW(parameters, lr=params.learning_rate, weight_decay=params.weight_decay)
         steps = params.epochs * -(-len(rows) // params.batch_size)
         schedule: Any = transformers.get_linear_schedule_with_warmup(optimizer, round(params.warmup * steps), steps)
-        train_epochs(
-            [tuned.model],
-            optimizer,
-            batches,
-            batch_loss,
-            params.epochs,
-            clipped=parameters,
-            schedule=schedule,
-            validate=validate,
-            patience=params.patience,
-            description=description,
-        )
+        with limited(params.patience):
+            train_epochs(
+                [tuned.model],
+                optimizer,
+                batches,
+                batch_loss,
+                params.epochs,
+                clipped=parameters,
+                schedule=schedule,
+                validate=validate,
+                description=description,
+            )
         if params.lora is not None:
             model = tuned.model.merge_and_unload()
     hint = f"try a learning rate below {params.learning_rate:g}"
