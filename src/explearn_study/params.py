@@ -36,7 +36,7 @@ from explearn_study.sections import (
     StudiesParams,
     TaughtParams,
     TeachParams,
-    TrainingParams,
+    TrainingLimits,
 )
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
@@ -213,7 +213,7 @@ class Params(Section):
     """The methods to compare: name -> `of` and `options`."""
     learned: LearnedParams = LearnedParams()
     """Names of the methods to train, by what they learn from."""
-    training: TrainingParams = TrainingParams()
+    training: TrainingLimits = TrainingLimits()
     explainer: str | None = None
     """The method under study, whose metrics are the headline (default: none)."""
     roster: str = "none"

@@ -121,7 +121,7 @@ class SignalsParams(Section):
     """Most additional texts per split without a rationale, by seed: the consensus marks them for marker."""
 
 
-class TrainingParams(Section):
+class TrainingLimits(Section):
     """When the training of a learned method ends; one rule for all that have validation texts."""
 
     patience: Rounds = 3

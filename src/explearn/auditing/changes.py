@@ -138,7 +138,7 @@ def _yes_or_no(hits: Counts, texts: Counts) -> NDArray[np.int32]:
     return counts
 
 
-class Judged(NamedTuple):
+class JudgedDays(NamedTuple):
     """Figures that were tested.
 
     Attributes:
@@ -160,7 +160,7 @@ class Judged(NamedTuple):
     days: Counts
 
 
-def judge(tallies: Sequence[Tally], least: float, horizon: int) -> Judged:
+def judge(tallies: Sequence[Tally], least: float, horizon: int) -> JudgedDays:
     """Test whether figures changed by more than what matters.
 
     Args:
@@ -184,10 +184,10 @@ def judge(tallies: Sequence[Tally], least: float, horizon: int) -> Judged:
     now = counts[-1].copy()
     for row in np.flatnonzero(changed):
         now[row] = counts[-days[row] :, row].sum(axis=0)
-    return Judged(figures, counts[0], counts[-1], now, corrected, changed, days)
+    return JudgedDays(figures, counts[0], counts[-1], now, corrected, changed, days)
 
 
-def changes(judged: Judged, days: Sequence[str], other_classifier: bool) -> list[ChangedFigure]:
+def changes(judged: JudgedDays, days: Sequence[str], other_classifier: bool) -> list[ChangedFigure]:
     """Return what is told of: those that rose first, then those that fell, the largest differences first.
 
     Args:

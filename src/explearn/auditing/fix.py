@@ -672,13 +672,6 @@ class Fix(Result):
     editor: Editor
     folder: Path | None = None
 
-    def __str__(self) -> str:
-        return f"{self.way or 'nothing kept'}, {several(len(self.elements), 'element')} of {self._named}"
-
-    @property
-    def _named(self) -> int:
-        return len(self.elements) + len(self.left_alone)
-
     @property
     def failed(self) -> bool:
         """Whether an element still counts, or the accuracy fell by more than the tolerance."""

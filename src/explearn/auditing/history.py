@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from explearn.auditing.changes import Figure, Judged
+from explearn.auditing.changes import Figure, JudgedDays
 from explearn.auditing.tallies import LEVELS, Lexicon, Tally
 from explearn.core.arrays import Counts
 from explearn.core.errors import ParamsError
@@ -103,7 +103,7 @@ class History:
             for group in range(start, len(self.days) - 1):
                 yield read_group(file, group, SCHEMA, self.path)
 
-    def add(self, judged: Judged, today: Tally) -> None:
+    def add(self, judged: JudgedDays, today: Tally) -> None:
         """Write the history with today's rows, those that any text has; the file is replaced once it is complete."""
         if self.path is None:
             return

@@ -97,7 +97,7 @@ class WatchOptions:
     Example:
         >>> import explearn
         >>> explearn.WatchOptions(group="source").least
-        0.02
+        0.01
     """
 
     group: str | None = None
@@ -154,7 +154,7 @@ def watch(
         >>> before = [f"what a {word} said {i}" for i in range(99) for word in ("moron", "friend")]
         >>> after = [f"that {word} left {i}" for i in range(99) for word in ("oxymoron", "friend")]
         >>> explearn.watch(before, after, classifier).changes[0].element
-        '‘moron’'
+        '‘oxymoron’'
     """
     options = options_of(WatchOptions, options)
     if not 0 <= options.least < 1:
@@ -452,8 +452,8 @@ class Watch(Result):
         >>> classifier = explearn.FunctionPredictor(predict_proba, ["polite", "rude"])
         >>> texts = [f"what a {word} said {i}" for i in range(40) for word in ("moron", "friend")]
         >>> watch = explearn.watch(texts, texts, classifier)
-        >>> watch, watch.largest
-        (Watch(0 changed reasons since day 1), 0.0)
+        >>> watch.changed("reasons"), watch.largest
+        ([], 0.0)
     """
 
     name = "watch"
@@ -484,11 +484,12 @@ class Watch(Result):
     hint: str
     by_day: Mapping[Figure, Sequence[float]]
 
-    def __str__(self) -> str:
-        return f"{several(len(self.changed('reasons')), 'changed reason')} on {several(self.texts, 'text')}"
-
     def changed(self, about: str) -> list[ChangedFigure]:
-        """Return the changes of reasons, inputs or answers by more than what matters, beyond chance."""
+        """Return the changes by more than what matters, beyond chance.
+
+        Args:
+            about: of what: `reasons`, `inputs` or `answers`.
+        """
         return [change for change in self.changes if change.about == about and change.changed]
 
     @property
