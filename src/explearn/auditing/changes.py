@@ -1,4 +1,4 @@
-"""What changed between a reference and the days since: reasons, inputs and answers, each tested on every day.
+"""Changes of reasons, inputs and answers since a reference, tested day by day.
 
 A change counts if it began within the last days. The evidence of a figure is the mean over the days on which it may
 have begun, each an e-value on whatever day one looks; so at most one watch in twenty names a change of reasons in a
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ HORIZON = 365
 """Days after which a new reference is due: so many days may be the one on which a change began."""
 
 MOST_ROWS = 200
-"""Most figures that are told of, of each of reasons, inputs and answers."""
+"""Most changes on a page, for each of reasons, inputs and answers."""
 
 TEXTS = "other texts"
 CLASSIFIER = "another classifier"
@@ -111,7 +112,9 @@ def count_figures(tallies: Sequence[Tally]) -> tuple[list[Figure], Counts]:
     parts: list[NDArray[np.int32]] = []
     for group in sorted({group for _, group in strata}):
         targets = [target for target, of_group in strata if of_group == group]
-        answered = np.array([[tally.texts[target, group] for target in targets] for tally in tallies])
+        answered = np.zeros((len(tallies), len(targets)), dtype=np.int64)
+        for day, number in np.ndindex(answered.shape):
+            answered[day, number] = tallies[day].texts[targets[number], group]
         texts = answered.sum(axis=1, keepdims=True)
         having = np.zeros((len(tallies), len(names)), dtype=np.int64)
         for number, target in enumerate(targets):
@@ -188,7 +191,7 @@ def judge(tallies: Sequence[Tally], least: float, horizon: int) -> JudgedDays:
 
 
 def changes(judged: JudgedDays, days: Sequence[str], other_classifier: bool) -> list[ChangedFigure]:
-    """Return what is told of: those that rose first, then those that fell, the largest differences first.
+    """Return the changes for a page: those that rose, then those that fell, each by size; then what did not change.
 
     Args:
         judged: the figures.
@@ -202,10 +205,10 @@ def changes(judged: JudgedDays, days: Sequence[str], other_classifier: bool) -> 
     for row, figure in enumerate(judged.figures):
         if figure.about == "inputs":
             frequencies[figure] = before[row], after[row]
-    told: dict[str, list[ChangedFigure]] = {about: [] for about in ABOUT}
+    shown: dict[str, list[ChangedFigure]] = {about: [] for about in ABOUT}
     for row in order.tolist():
         figure = judged.figures[row]
-        if len(told[figure.about]) == MOST_ROWS:
+        if len(shown[figure.about]) == MOST_ROWS:
             continue
         low, high = difference_interval(judged.reference[row], judged.now[row], CONFIDENCE)
         change = ChangedFigure(
@@ -223,8 +226,8 @@ def changes(judged: JudgedDays, days: Sequence[str], other_classifier: bool) -> 
         if change.changed and figure.about == "reasons":
             having = frequencies[figure._replace(about="inputs", target="")]
             change = _with_cause(change, *having, other_classifier)
-        told[figure.about].append(change)
-    return [change for about in ABOUT for change in told[about]]
+        shown[figure.about].append(change)
+    return list(chain.from_iterable(shown.values()))
 
 
 def _with_cause(change: ChangedFigure, before: float, after: float, other_classifier: bool) -> ChangedFigure:

@@ -318,7 +318,10 @@ def _halves(texts: Sequence[AuditText], editor: Editor, seed: int) -> tuple[list
     strata = {}
     for text in texts:
         found = editor.found(text)
-        marked = {number for element in found if element.is_marked for number in element.find(text, editor.vocabulary)}
+        marked: set[int] = set()
+        for element in found:
+            if element.is_marked:
+                marked |= set(element.find(text, editor.vocabulary))
         keys = [key for number, key in enumerate(text.keys) if number not in marked]
         words[text.example.id] = frozenset(keys or [text_hash(text.example)])
         strata[text.example.id] = tuple(map(str, found)), text.example.label

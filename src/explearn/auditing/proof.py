@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from random import Random
 from typing import NamedTuple
 
@@ -262,9 +262,11 @@ def neutral_words(texts: Sequence[AuditText], labels: Sequence[str], editor: Edi
         if text.example.label:
             is_label = np.array([label == text.example.label for label in labels])
             labelled.append(replace(text, probabilities=is_label))
-    frequency = Counter(key for text in labelled for key in set(text.keys))
+    frequency: Counter[str] = Counter()
+    for text in labelled:
+        frequency.update(set(text.keys))
     marked = [element for element in editor.elements if element.is_marked]
-    named = {word for element in marked for word in element.named}
+    named = set(chain.from_iterable(element.named for element in marked))
     frequent: list[str] = []
     for word in sorted(frequency, key=lambda word: (-frequency[word], word)):
         alone = ScoredText.of(word)

@@ -182,10 +182,10 @@ def watch(
     judged = judge(tallies, options.least, HORIZON if history else 1)
     other_fingerprint = first.classifier != second.classifier
     other_classifier = other_fingerprint or (sample is not None and sample.is_other)
-    told = changes(judged, past.days, other_classifier)
+    found = changes(judged, past.days, other_classifier)
     if model is not None:
-        told = _with_effects(told, first, second, model, options)
-    reasons = [change for change in told if change.about == "reasons"]
+        found = _with_effects(found, first, second, model, options)
+    reasons = [change for change in found if change.about == "reasons"]
     drawn = [_figure(change) for change in reasons if change.changed] or [_figure(change) for change in reasons]
     by_day = past.values(drawn[:LINES])
     today = means(judged.today)
@@ -197,7 +197,7 @@ def watch(
     recorded = model or JobClassifier("the jobs' classifier", second.classifier)
     files = [*first.files, *second.files]
     result = Watch(
-        changes=told,
+        changes=found,
         texts=second.tally.total,
         reference_texts=first.tally.total,
         looked_at=Counter(figure.about for figure in judged.figures),
@@ -386,18 +386,18 @@ def _sample(first: Side, second: Side, model: Predictor | None, method: Any) -> 
 
 
 def _with_effects(
-    told: Sequence[ChangedFigure], first: Side, second: Side, model: Predictor, options: WatchOptions
+    found: Sequence[ChangedFigure], first: Side, second: Side, model: Predictor, options: WatchOptions
 ) -> list[ChangedFigure]:
     """Measure the effect of reasons that changed, in kept texts of both sides (`Tested`)."""
     lexicon = first.tally.lexicon
-    chosen = [change for change in told if change.about == "reasons" and change.changed and not change.group]
+    chosen = [change for change in found if change.about == "reasons" and change.changed and not change.group]
     claims = {}
     for change in chosen[:MOST_TESTED]:
         element = lexicon.elements.get(lexicon.numbers[change.kind, change.element])
         if element is not None:  # of an earlier day only
             claims[change] = Claim(element, model.labels.index(change.target), ())
     if not claims:
-        return list(told)
+        return list(found)
     examples: list[Example] = []
     of_sides = []
     for side in (first, second):
@@ -416,7 +416,7 @@ def _with_effects(
         effects.append([finding.effect for finding in tested.run(options.show_progress)])
     by_change = dict(zip(claims, zip(*effects, strict=True), strict=True))
     measured = []
-    for change in told:
+    for change in found:
         before, after = by_change.get(change, (None, None))
         measured.append(replace(change, effect_reference=before, effect_now=after))
     return measured
@@ -516,7 +516,7 @@ class Watch(Result):
         why = BECAUSE[causes[0]]
         if len(causes) > 1:
             why += f" (also {listed(causes[1:])})"
-        named = [_told(change) for change in reasons[:MOST_NAMED]]
+        named = [_in_words(change) for change in reasons[:MOST_NAMED]]
         return f"{bold(f'The classifier leans on other things, {why}')}: {listed(named)}."
 
     def bold_sentences(self) -> list[str]:
@@ -541,14 +541,14 @@ class Watch(Result):
         count = bold(f"{len(changed)} of {several(self.looked_at['inputs'], 'element')}")
         named = ""
         if changed:
-            named = f": {listed([_told(change) for change in changed[:MOST_NAMED]], MOST_NAMED)}"
+            named = f": {listed([_in_words(change) for change in changed[:MOST_NAMED]], MOST_NAMED)}"
         return f"Texts: {count} are in more or fewer of the texts{named}."
 
     def _answers(self) -> str:
         changed = self.changed("answers")
         if not changed:
             return "Answers: no class is answered more or less often, beyond chance."
-        return f"Answers: {listed([_told(change) for change in changed])}."
+        return f"Answers: {listed([_in_words(change) for change in changed])}."
 
     def blocks(self) -> list[Block]:
         """Return the page of a watch, but for how it was made."""
@@ -587,13 +587,13 @@ class Watch(Result):
         ]
 
     def _history_picture(self) -> Picture:
-        told = [change for change in self.changes if _figure(change) in self.by_day]
+        found = [change for change in self.changes if _figure(change) in self.by_day]
         return Picture(
             "history.svg",
             "In what share of the texts it is a main reason (its mean weight), day by day",
             "A line an element: its mean weight in the reference and on each day",
-            (4.1, 2.4 + 0.1 * len(told)),
-            partial(_draw_history, told, self.by_day, self.days),
+            (4.1, 2.4 + 0.1 * len(found)),
+            partial(_draw_history, found, self.by_day, self.days),
         )
 
 
@@ -601,7 +601,7 @@ def _figure(change: ChangedFigure) -> Figure:
     return Figure(change.about, change.element, change.kind, change.target, change.group)
 
 
-def _told(change: ChangedFigure) -> str:
+def _in_words(change: ChangedFigure) -> str:
     """Return a change in words, such as "‘zinc’ for world (main reason of 0 % of these answers, now 9 %)"."""
     of_what = {"reasons": "main reason of {} of these answers", "inputs": "in {} of the texts", "answers": "{} of all"}
     what = bold(change.element or change.target)
@@ -612,21 +612,24 @@ def _told(change: ChangedFigure) -> str:
     return f"{what} ({of_what[change.about].format(percent(change.reference))}, now {percent(change.now)})"
 
 
-def _changes_table(caption: str, told: Sequence[ChangedFigure]) -> Block:
+def _changes_table(caption: str, found: Sequence[ChangedFigure]) -> Block:
     shown = {"Element": "element", "Answer": "target", "Group": "group", "Reference": "reference", "Now": "now"}
     shown |= {"Difference": "difference", "Corrected p-value": "corrected", "Since": "since", "Cause": "cause"}
     shown |= {"Through other texts": "through_texts", "Effect, reference": "effect_reference"}
     shown |= {"Effect, now": "effect_now", "Texts": "texts", "Kind": "kind"}
-    # What no row has is left out.
-    kept = {head: name for head, name in shown.items() if any(getattr(c, name) not in (None, "") for c in told)}
-    return records_table(caption, told, kept)
+    kept = {}
+    for head, name in shown.items():
+        values = {getattr(change, name) for change in found}
+        if values - {None, ""}:  # what no row has is left out
+            kept[head] = name
+    return records_table(caption, found, kept)
 
 
 def _draw_history(
-    told: Sequence[ChangedFigure], by_day: Mapping[Figure, Sequence[float]], days: Sequence[str], drawing: Any
+    found: Sequence[ChangedFigure], by_day: Mapping[Figure, Sequence[float]], days: Sequence[str], drawing: Any
 ) -> None:
     axes = drawing.subplots()
-    for change, (colour, marker) in zip(told, STYLES.values(), strict=False):
+    for change, (colour, marker) in zip(found, STYLES.values(), strict=False):
         values = [change.reference, *by_day[_figure(change)]]
         name = shortened(f"{change.element} for {change.target} {change.group}".strip(), 30)
         axes.plot(values, color=colour, marker=marker, markersize=3, linewidth=1, label=name)

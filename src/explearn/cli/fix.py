@@ -10,7 +10,7 @@ import typer
 
 from explearn.cli.audit import Patterns
 from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
-from explearn.cli.options import ClassifierToExplain, LabelledColumns, Table, parse_options
+from explearn.cli.options import ClassifierToExplain, LabelledColumns, Table, TrainingOptions, parse_options
 from explearn.core.errors import ParamsError
 
 
@@ -37,12 +37,7 @@ def fix(
     tolerance: Annotated[
         float, typer.Option(help="By how much the accuracy in texts without the elements may fall.", min=0, max=1)
     ] = 0.01,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", "-o", help="NAME=VALUE of the training: epochs, learning_rate, lora, ...; may be repeated."
-        ),
-    ] = None,
+    option: TrainingOptions = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the values as JSON.")] = False,
     seed: Seed = DEFAULT_SEED,
     *,

@@ -123,6 +123,14 @@ Options = Annotated[
 ]
 
 
+TrainingOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", help="NAME=VALUE of the training: epochs, learning_rate, lora, ...; may be repeated."
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class NamedMethods:
     """The methods that --method, --explainer and --option name.

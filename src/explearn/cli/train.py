@@ -11,7 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command, tell
-from explearn.cli.options import ClassifierToExplain, ColumnsOfTable, LabelledColumns, Options, Table, parse_options
+from explearn.cli.options import (
+    ClassifierToExplain,
+    ColumnsOfTable,
+    LabelledColumns,
+    Options,
+    Table,
+    TrainingOptions,
+    parse_options,
+)
 from explearn.core.errors import ParamsError, shown
 
 
@@ -65,15 +73,13 @@ def finetune(
         str, typer.Option(help="Pretrained encoder: a hub name, a folder, or `embedded` (extra `demo`).")
     ],
     out: Annotated[Path, typer.Option(help="Folder to save the classifier to.")],
-    option: Options = None,
+    option: TrainingOptions = None,
     seed: Seed = DEFAULT_SEED,
     *,
     columns: LabelledColumns,
     compute: Compute,
 ) -> None:
     """Fine-tune a classifier on your labelled texts; a fifth of them is used to choose the best epoch.
-
-    Options are epochs, learning_rate, batch_size, max_length, ...
 
     explearn finetune --texts my-texts.csv --label-column label --encoder distilbert-base-uncased --out my-classifier
     """

@@ -399,7 +399,7 @@ def still_better(run: RunFacts) -> Iterator[Conclusion]:
     tasks: dict[str, list[str]] = {}
     for task in run.tasks:
         for name, notes in task.notes.items():
-            if "ended" in notes and notes["best_epoch"] == notes["trained_epochs"]:
+            if "ended" in notes and notes["best_epoch"] == notes["epochs"][-1]["epoch"]:
                 tasks.setdefault(name, []).append(task.task)
     return _on("still better", {name: ", ".join(of_method) for name, of_method in tasks.items()})
 

@@ -468,7 +468,7 @@ def training_blocks(notes: Notes) -> list[Block]:
         for method, noted in by_method.items():
             if "ended" in noted:
                 limits = noted
-                cell = f"{noted['best_epoch']} of {noted['trained_epochs']}"
+                cell = f"{noted['best_epoch']} of {noted['epochs'][-1]['epoch']}"
                 if noted["ended"] != "patience":
                     cell += f" ({noted['ended']})"
                 methods.setdefault(method, {})[task] = cell

@@ -167,8 +167,8 @@ class TestCaveats:
         assert methods == ["paml", "faml"]
 
     def test_still_better(self):
-        notes = {"paml": {"best_epoch": 4, "trained_epochs": 4, "ended": "time"}}
-        notes["l2e"] = {"best_epoch": 4, "trained_epochs": 7, "ended": "patience"}
+        notes = {"paml": {"best_epoch": 4, "epochs": [{"epoch": 4}], "ended": "time"}}
+        notes["l2e"] = {"best_epoch": 4, "epochs": [{"epoch": 7}], "ended": "patience"}
         assert only(conclusions.still_better, task(notes=notes)) == (["paml"], "paml (films)")
 
     def test_not_counted(self):

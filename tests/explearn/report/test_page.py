@@ -192,8 +192,8 @@ class TestTables:
 
     def test_each_validated_training_says_its_best_epoch_and_what_ended_it(self):
         limits = {"patience": 3, "minutes": 4.0}
-        stopped = {"best_epoch": 2, "trained_epochs": 5, "ended": "patience", **limits}
-        late = {"best_epoch": 6, "trained_epochs": 6, "ended": "time", **limits}
+        stopped = {"best_epoch": 2, "epochs": [{"epoch": 5}], "ended": "patience", **limits}
+        late = {"best_epoch": 6, "epochs": [{"epoch": 6}], "ended": "time", **limits}
         notes = {"films": {"l2e": stopped, "paml": late, "marker": {}}, "meals": {"l2e": stopped}}
         about, table = training_blocks(notes)[1].blocks
         assert texts_of(table) == [["l2e", "2 of 5", "2 of 5"], ["paml", "6 of 6 (time)", "–"]]

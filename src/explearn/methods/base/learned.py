@@ -135,8 +135,8 @@ class LearnedExplainer(Explainer):
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hash`) of the texts that it learned from; comparisons leave these texts out."""
     course: Mapping[str, Any] = MappingProxyType({})
-    """How its training went, if validation chose the epoch: `trained_epochs`, `best_epoch`, by what it `ended`
-    (patience, epochs, time), and the limits `patience` and `minutes`."""
+    """What ended its training, if validation chose the epoch: `ended` (patience, epochs, time), and the limits
+    `patience` and `minutes`."""
 
     def __repr__(self) -> str:
         try:
@@ -225,7 +225,7 @@ class LearnedExplainer(Explainer):
         *,
         description: str | None = None,
     ) -> None:
-        """Train for one task within limits, and note how the training went.
+        """Train for one task within limits, and note what ended the training.
 
         Args:
             task: the data to learn from.
@@ -239,8 +239,6 @@ class LearnedExplainer(Explainer):
         # Before the last one may be those of a search.
         if courses and courses[-1].validated:
             self.course = {
-                "trained_epochs": len(courses[-1].losses),
-                "best_epoch": courses[-1].best_epoch,
                 "ended": courses[-1].ended,
                 "patience": patience,
                 "minutes": minutes,

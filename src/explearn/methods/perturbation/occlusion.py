@@ -9,7 +9,7 @@ from explearn.methods.perturbation.method import AskedText, AskOptions, Perturba
 
 
 class Occlusion(PerturbationExplainer):
-    """Drop of the class's probability when a word is masked.
+    """Drop of the class's probability without a word.
 
     Occlusion of one word at a time: score of word i = f(text) - f(text without word i).
 
